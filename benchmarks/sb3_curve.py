@@ -14,9 +14,10 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
 from tvwrl.benchmark.tasks import find_task, problem_of
-from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.plotting import DPI, OURS, new_figure, tidy
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers.titles import title_of
 
 REFERENCES = ("best-fit", "spread", "best-fit-peak")
 
@@ -110,18 +111,26 @@ def draw(curves: list[list[tuple[int, float]]], lines: dict[str, float], task: s
     at = np.array([point[0] for point in curves[0]]) / 1000
     rewards = np.array([[point[1] for point in curve] for curve in curves])
     for curve in rewards:
-        axis.plot(at, curve, color=COLOURS[0], linewidth=0.8, alpha=0.6)
-    axis.plot(at, rewards.mean(axis=0), color=COLOURS[0], linewidth=2.2)
+        axis.plot(at, curve, color=OURS, linewidth=0.8, alpha=0.6)
+    axis.plot(at, rewards.mean(axis=0), color=OURS, linewidth=2.2)
     axis.annotate("PPO", (at[-1], rewards.mean(axis=0)[-1]), (6, 0), textcoords="offset points", va="center",
-                  color=COLOURS[0], weight="bold")  # fmt: skip
+                  color=OURS, weight="bold")  # fmt: skip
     for name, reward in lines.items():
         axis.axhline(reward, color="#555555", linewidth=1, linestyle="--")
         axis.annotate(
-            name, (at[-1], reward), (0, 3), textcoords="offset points", ha="right", fontsize=9, color="#333333"
+            title_of(name),
+            (at[-1], reward),
+            (0, 3),
+            textcoords="offset points",
+            ha="right",
+            fontsize=9,
+            color="#333333",
         )
     axis.set_xlabel("training decisions, thousands")
-    axis.set_ylabel("reward of an episode, thousands")
-    axis.set_title(f"{task}: {len(curves)} trainings and their mean, validation sequences", fontsize=10, loc="left")
+    axis.set_ylabel("reward of an episode, thousands (higher is better)")
+    axis.set_title(
+        f"{len(curves)} training runs and their mean, on validation sequences of {task}", fontsize=10, loc="left"
+    )
     tidy(axis)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=DPI)

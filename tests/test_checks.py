@@ -21,7 +21,7 @@ from tvwrl.types import InputError
         (checks.fraction, (0.01, 1, None), (0, 65, 1.01, np.nan), r"must be a fraction above 0 and at most 1 .*"),
         (checks.percent, (1, 70.0, 100), (0, 0.7, 101, np.nan), r"must be a percentage, 1 to 100 .*"),
         (partial(checks.one_of, {"a": 1, "b": 2}), ("a", None, ("a", "b")), ("c", "", ("a", "c")), "one of a, b"),
-        (checks.different, ((1, 2), "ab"), ((), (1, 1)), "must be different ones, at least one"),
+        (checks.different, ((1, 2), "ab"), ((), (1, 1)), "must be different values, at least one"),
     ],
 )
 def test_values_are_refused_outside_their_limits(check, good, bad, message):
@@ -38,8 +38,8 @@ def test_values_are_refused_outside_their_limits(check, good, bad, message):
         (lambda: checks.at_least(1, machines=3, workers=0), "workers is 0: must be at least 1"),
         (lambda: checks.positive(loads=(0.5, np.float64(-1))), "loads is -1.0: must be a number > 0"),
         (lambda: checks.one_of(("a", "b"), law="c"), "law is 'c': must be one of a, b"),
-        (lambda: checks.different(seeds=(1, 1)), "seeds is 1, 1: must be different ones, at least one"),
-        (lambda: checks.different(seeds=()), "seeds is empty: must be different ones, at least one"),
+        (lambda: checks.different(seeds=(1, 1)), "seeds is 1, 1: must be different values, at least one"),
+        (lambda: checks.different(seeds=()), "seeds is empty: must be different values, at least one"),
     ],
 )
 def test_the_error_names_the_first_value_out_of_range(check, message):

@@ -39,7 +39,7 @@ def test_nothing_is_said_of_what_takes_two_seconds_at_most(caplog: pytest.LogCap
 def test_without_a_terminal_one_line_at_the_beginning_says_how_long_it_takes(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     compile_all(Progress({"a": 4.0, "b": 8.0}, clock), clock, a=4, b=8)
-    assert caplog.messages == ["compiling kernels, only on first use: about 12 s (tvwrl warm-up does it ahead)"]
+    assert caplog.messages == ["compiling kernels, only on first use: about 12 s (tvwrl warm-up does this in advance)"]
     assert caplog.records[0].name == "tvwrl"
 
 
@@ -50,7 +50,7 @@ def test_where_the_time_is_not_known_the_line_comes_after_two_seconds(caplog: py
     assert not caplog.messages
     clock.now += 100  # of other work
     compile_all(progress, clock, b=1.0)
-    assert caplog.messages == ["compiling kernels, only on first use (tvwrl warm-up does it ahead)"]
+    assert caplog.messages == ["compiling kernels, only on first use (tvwrl warm-up does this in advance)"]
 
 
 def test_a_terminal_shows_what_is_left_at_the_pace_so_far(

@@ -63,7 +63,7 @@ def different(**values: Sequence[Any]) -> None:
     for name, value in values.items():
         if not value or len(set(value)) < len(value):
             given = ", ".join(map(str, value)) or "empty"
-            raise InputError(f"{name} is {given}: must be different ones, at least one")
+            raise InputError(f"{name} is {given}: must be different values, at least one")
 
 
 def hint(name: str, known: Iterable[str], list_all: bool = False) -> str:

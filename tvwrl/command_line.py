@@ -62,12 +62,12 @@ def described(meaning: str, default: str = "") -> Any:
 
 PREPARING = "preparing sequences, classes and forecasts"
 TRACE = (
-    "google or alibaba (the real trace once it is prepared, until then a synthetic population, which synthetic:google "
-    "always is), the name of a prepared trace, a trace folder or a CSV"
+    "google or alibaba (the real trace if it is prepared, otherwise a synthetic population; synthetic:google is always "
+    "synthetic), the name of a prepared trace, a trace folder or a CSV"
 )
 TraceName = Annotated[str, described(TRACE)]
 SlotSeconds = Annotated[
-    int | None, described("Length of a slot of the trace, seconds", "the trace's, which a CSV lacks")
+    int | None, described("Length of a slot of the trace, seconds", "the trace's own (a CSV has none)")
 ]
 
 ForecasterFile = Annotated[

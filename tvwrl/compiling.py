@@ -83,7 +83,7 @@ class Progress:
             elif not self._told:
                 self._told = True
                 takes = f": about {left} s" if left else ""
-                logging.getLogger("tvwrl").warning(f"{SAID}{takes} (tvwrl warm-up does it ahead)")
+                logging.getLogger("tvwrl").warning(f"{SAID}{takes} (tvwrl warm-up does this in advance)")
 
 
 def _bar() -> Any:

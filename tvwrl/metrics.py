@@ -317,7 +317,7 @@ def _read_demand(path: Path, resources: tuple[str, ...]) -> dict[tuple[float, in
     units = np.split(frame.select(resources).to_numpy().astype(np.float64), ends)
     for name, slot in zip(names, np.split(frame["slot"].to_numpy(), ends), strict=False):
         if not np.array_equal(slot, np.arange(len(slot))):
-            raise InputError(f"{path}: slots of (load, sequence, workload_id) {name} must be 0, 1, 2, ... without gap")
+            raise InputError(f"{path}: slots of (load, sequence, workload_id) {name} must be 0, 1, 2, ... without gaps")
     return dict(zip(names, units, strict=False))
 
 

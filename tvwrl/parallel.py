@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
@@ -17,6 +18,8 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any
 
 from tvwrl.types import InputError
+
+GRACE = 5.0  # seconds that a process has to end after SIGTERM
 
 Call = tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]
 
@@ -83,8 +86,12 @@ def _in_processes(calls: Iterable[Call], workers: int) -> Generator[tuple[int, A
     finally:
         for _, process in running.values():
             process.terminate()
+        until = time.monotonic() + GRACE
         for _, process in running.values():
-            process.join()
+            process.join(max(until - time.monotonic(), 0.0))
+            if process.is_alive():  # compilation swallows the exception by which a signal ends Python
+                process.kill()
+                process.join()
 
 
 def _received(ready: Any, process: Any) -> Any:

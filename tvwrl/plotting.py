@@ -155,7 +155,7 @@ def _check(rows: Sequence[Row], panels: Sequence[Panel], series: Sequence[str]) 
     for panel in panels:
         strangers = sorted({*panel.points, *panel.published} - {row.name for row in rows})
         if strangers:
-            raise InputError(f"panel '{panel.title}' has '{strangers[0]}', which is not a row of the chart")
+            raise InputError(f"panel '{panel.title}' has '{strangers[0]}', which is not a row of this chart")
         for name, points in [*panel.points.items(), *panel.published.items()]:
             if len(points) != len(series):
                 raise InputError(f"panel '{panel.title}', row '{name}': has {len(points)} points, not {len(series)}")
@@ -209,7 +209,7 @@ def _draw_panel(axis: Any, panel: Panel, rows: Sequence[Row], places: Mapping[st
         for turn in range(series):
             at = places[row.name] + SHIFT * (turn - (series - 1) / 2) * several
             if published:
-                _draw_published(axis, at, *published[turn])
+                _draw_published(axis, at, *published[turn], MARKERS[turn % len(MARKERS)] if series > 2 else "d")
             if points:
                 value, low, high = points[turn]
                 axis.plot((low, high), (at, at), color=colour, linewidth=1.8, solid_capstyle="butt", zorder=3)
@@ -224,11 +224,11 @@ def _draw_panel(axis: Any, panel: Panel, rows: Sequence[Row], places: Mapping[st
     tidy(axis, "x")
 
 
-def _draw_published(axis: Any, at: float, low: float, high: float) -> None:
+def _draw_published(axis: Any, at: float, low: float, high: float, mark: str) -> None:
     if math.isfinite(high - low) and low < high:
         axis.barh(at, high - low, 0.4, low, color=RANGE, zorder=1)
     else:
-        marker = "d" if low == high else "<" if math.isfinite(high) else ">"
+        marker = mark if low == high else "<" if math.isfinite(high) else ">"
         axis.plot(high if marker == "<" else low, at, marker, zorder=2, **DIAMOND)
 
 
@@ -321,7 +321,8 @@ def _add_legend(
             for turn, name in enumerate(series)
         ]
     if any(low == high for low, high in given):
-        handles += [Line2D([], [], ls="", marker="d", label="published", **DIAMOND)]
+        marker, label = ("o", "published (hollow)") if len(series) > 2 else ("d", "published")
+        handles += [Line2D([], [], ls="", marker=marker, label=label, **DIAMOND)]
     if any(low < high and math.isfinite(high - low) for low, high in given):
         handles += [Patch(color=RANGE, label="published range")]
     if any(high == math.inf for _, high in given):

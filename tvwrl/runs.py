@@ -28,6 +28,11 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RECORDED = ("tvwrl", "numpy", "numba", "gymnasium", "torch", "polars", "scikit-learn")
 
 
+def is_disk_full(error: Exception) -> bool:
+    """Whether an error says that the disk is full or a quota exhausted."""
+    return isinstance(error, OSError) and error.errno in DISK_FULL
+
+
 def check_new_folder(folder: Path) -> None:
     """Refuse a folder that already holds something, or is a file."""
     if folder.is_file():

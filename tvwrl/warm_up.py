@@ -114,13 +114,13 @@ CHAINS = (("environment", "evaluate", "train"), ("provision", "place"))
 
 @dataclass(frozen=True)
 class WarmUpOptions:
-    """Compile the kernels that the usual commands need, which otherwise happens at their first use.
+    """Compile the kernels that the usual commands need; otherwise they are compiled at their first use.
 
-    The machine code is kept beside the package, or in NUMBA_CACHE_DIR, and is used by every process from then on.
+    The machine code is kept next to the package, or in NUMBA_CACHE_DIR, and every process uses it from then on.
     """
 
     processes: int | None = None
-    """Processes that compile side by side, 1 or 2; default: as many as there are cores."""
+    """Processes that compile in parallel, 1 or 2; default: 2, or 1 on a single core."""
 
 
 def warm_up(processes: int | None = None) -> int:

@@ -102,7 +102,7 @@ def test_a_model_of_stable_baselines(small):
     found = alone(model, small)
     assert found.origins == {"mine": "model PPO"}
     with pytest.raises(
-        InputError, match=r"trained on another observation: its 'queue' is \(5, 7\), here it is \(5, 5\)"
+        InputError, match=r"trained on a different observation: its 'queue' is \(5, 7\), here it is \(5, 5\)"
     ):
         alone(model, small, observe={"observe_demand": False})
     with pytest.raises(
@@ -160,7 +160,7 @@ def test_an_onnx_file(small, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace(InferenceSession=Session))
     assert_frame_equal(played(alone(file, small), "mine"), played(alone(first, small), "mine"))
     for change, message in (
-        ({"name": "x"}, "input 'x' is not observed; there are backlog, grid, queue, mask"),
+        ({"name": "x"}, "input 'x' is not observed; observed are backlog, grid, queue, mask"),
         ({"shape": [1, 5, 3]}, r"input 'queue' is \(1, 5, 3\), here it is \(1, 5, 7\); give compare\(observe=\.\.\.\)"),
         (
             {"name": "mask", "shape": [1, 5]},
@@ -172,7 +172,7 @@ def test_an_onnx_file(small, monkeypatch, tmp_path):
         with pytest.raises(InputError, match=message):
             alone(file, small)
     inputs.clear()
-    with pytest.raises(InputError, match=r"entry 'mine': .*policy\.onnx is no ONNX model: Protobuf parsing failed"):
+    with pytest.raises(InputError, match=r"entry 'mine': .*policy\.onnx is not an ONNX model: Protobuf parsing failed"):
         alone(file, small)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InputError, match="needs onnxruntime: pip install onnxruntime"):
@@ -312,7 +312,7 @@ def test_models_that_others_saved(small, tmp_path):
     weights, saved = tmp_path / "weights.pt", tmp_path / "ppo.zip"
     torch.save({"linear": torch.zeros(3)}, weights)
     saved.touch()
-    with pytest.raises(InputError, match="Load them into your module, and give that"):
+    with pytest.raises(InputError, match="Load them into your module, and give the module"):
         alone(weights, small)
     with pytest.raises(InputError, match=r"Load it, as with PPO\.load, and give the model"):
         alone(str(saved), small)

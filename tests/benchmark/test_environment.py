@@ -59,7 +59,7 @@ def test_the_vector_form_earns_the_same(small):
 
 
 def test_test_sequences_are_not_for_training(small):
-    with pytest.raises(InputError, match="judged on it, so it is not for training"):
+    with pytest.raises(InputError, match="evaluated on it, so it is not for training"):
         gym.make("tvwrl/google-0.5-v0", task=small, split="test")
     with pytest.raises(InputError, match="is fixed by the task"):
         gym.make("tvwrl/google-0.5-v0", task=small, load=0.1)

@@ -28,7 +28,7 @@ def test_entries_have_a_name_or_are_called_like_what_they_are(tmp_path: Path) ->
     [
         ((), "nothing to compare: give NAME=ENTRY"),
         (("=spread",), "'=spread': must be NAME=ENTRY"),
-        (("a=spread", "a=stack"), "there is an entry 'a' already"),
+        (("a=spread", "a=stack"), "there is already an entry 'a'"),
     ],
 )
 def test_bad_entries_are_refused(entries: tuple[str, ...], message: str) -> None:

@@ -20,7 +20,7 @@ def test_a_good_installation(
     printed = capsys.readouterr().out
     for text in ("Versions:", "numba", "Extras:", "Kernels:", f"{tmp_path} (TVWRL_DATA)", "24 workloads", "GPU"):
         assert text in printed
-    assert printed.endswith("all that is needed works\n")
+    assert printed.endswith("everything that is needed works\n")
 
 
 def test_what_is_broken_has_a_cure(

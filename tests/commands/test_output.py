@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tvwrl.commands.dispatch import dispatch
-from tvwrl.commands.output import check_output, undisturbed
+from tvwrl.commands.output import check_contents, check_output, undisturbed
+from tvwrl.commands.table import COMMANDS
 from tvwrl.runs import locked
 from tvwrl.types import InputError
 
@@ -31,17 +32,22 @@ def test_good_places_pass_and_nothing_is_left_behind(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_something_is_refused_where_it_has_to_be_new(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    check_output(settings(out=tmp_path / "run"), fresh=True)
+    there = settings(out=tmp_path / "run")
+    for name in ("train", "provision", "evaluate"):
+        check_contents(there, COMMANDS[name])
     (tmp_path / "run" / "rows.csv").touch()
-    check_output(settings(out=tmp_path / "run"))  # others continue there
-    with pytest.raises(InputError, match="already exists and is not empty: give another folder"):
-        check_output(settings(out=tmp_path / "run"), fresh=True)
+    check_contents(there, COMMANDS["tune"])  # others continue there
+    for name in ("train", "provision", "evaluate"):
+        with pytest.raises(InputError, match="already exists and is not empty: give another folder"):
+            check_contents(there, COMMANDS[name])
+    (tmp_path / "run" / "cells").mkdir()
+    check_contents(there, COMMANDS["evaluate"])  # it was interrupted there
 
 
 @pytest.mark.parametrize("name", ["out", "resume"])
 def test_a_file_is_no_folder(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    for place in (tmp_path / "file", tmp_path / "file" / "run"):
+    for place in (tmp_path / "file", tmp_path / "file" / "run", tmp_path / "missing" / ".." / "file"):
         with pytest.raises(InputError, match=rf"--{name} .*file is a file: give a folder"):
             check_output(settings(**{name: place}))
 

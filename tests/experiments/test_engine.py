@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -42,6 +43,8 @@ class Squared(RowsCell):
             os.kill(os.getpid(), signal.SIGKILL)
         if self.number == 16:
             raise KeyboardInterrupt
+        if self.number == 17:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with Path(self.log).open("a") as file:
             file.write(f"{self.number}\n")
         return [{"number": self.number, "square": self.number**2, "root": math.nan, "name": "x", "even": None}]
@@ -152,15 +155,13 @@ def test_a_cell_that_another_run_finishes_meanwhile_has_not_failed(tmp_path, mon
     assert measured(tmp_path) == [1, 2]
 
 
-def test_a_disk_that_fills_leaves_no_finished_cell(tmp_path, monkeypatch):
-    def full(path, content):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "write_json", full)
-        failed = complete(tmp_path / "out", cells(tmp_path, 1), report=print)
-    assert "No space left" in failed["square-1"]
-    assert complete(tmp_path / "out", cells(tmp_path, 1), report=print) == {}
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_disk_that_fills_ends_the_run_with_what_was_finished(tmp_path, workers):
+    with pytest.raises(OSError, match="No space left on device"):
+        complete(tmp_path / "out", cells(tmp_path, 1, 17, 3), workers, report=print)
+    assert is_finished(tmp_path / "out", cells(tmp_path, 1)[0])
+    assert measured(tmp_path) == [1]
+    assert not list(tmp_path.rglob("error.txt"))
 
 
 def test_the_overview_says_what_is_finished(tmp_path):
@@ -188,7 +189,7 @@ def test_a_cell_can_refuse_what_it_left(tmp_path):
 
 
 def test_different_cells_of_one_name_are_refused(tmp_path):
-    with pytest.raises(InputError, match="two different cells are called square-1"):
+    with pytest.raises(InputError, match="two different cells have the name square-1"):
         complete(tmp_path / "out", [*cells(tmp_path, 1), *cells(tmp_path, 1, setting=0.7)], report=print)
 
 

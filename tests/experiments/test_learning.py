@@ -25,7 +25,7 @@ def rows_of(best, initial):
             "training improved the policy: +2.0 thousand [+2.0, +2.0] per sequence (+20.0 %)",
         ),
         ([-12000.0, -13000.0, -11000.0], "training made the policy worse: -2.0 thousand [-2.0, -2.0]"),
-        ([-9000.0, -12000.0, -9000.0], "training made no difference that these sequences can tell from chance: +0.0"),
+        ([-9000.0, -12000.0, -9000.0], "training made no significant difference: +0.0"),
     ],
 )
 def test_an_interval_without_zero_decides(best, begins):
@@ -37,5 +37,5 @@ def test_an_interval_without_zero_decides(best, begins):
 def test_one_sequence_says_nothing_about_chance():
     said = what_training_brought(rows_of([-8000.0], [-10000.0]), "mine", 7)
     assert said.startswith("on one unseen sequence, +2.0 thousand (+20.0 %) from the initial policy")
-    assert "one cannot tell a difference from chance; compare on more (--comparison-sequences)" in said
+    assert "one is too few to rule out chance; compare on more (--comparison-sequences)" in said
     assert "nan" not in said

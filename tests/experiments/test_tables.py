@@ -86,7 +86,7 @@ def unpadded(text: str) -> str:
 def test_comparison_table_content() -> None:
     rows = make_rows({"worse": [-3000.0, -3000.0], "better": [-1000.0, -2000.0]})
     lines = unpadded(comparison_table(rows, knowledge={"worse": CURRENT_LOAD, "absent": FUTURE})).splitlines()
-    assert lines[0] == "### Load 0.5 (really offered: 0.45), 2 sequences"
+    assert lines[0] == "### Load 0.5 (actually offered: 0.45), 2 sequences"
     assert lines[4].startswith("| *current load and history* | |")
     assert lines[5].startswith("| worse | -3.00 [-3.00, -3.00] | -3.00 [-3.00, -3.00] |")
     assert lines[6].startswith("| *knowledge not stated* | |")
@@ -150,7 +150,7 @@ def test_terminal_table_keeps_its_width(resources: tuple[str, ...], width: int |
 def test_the_terminal_says_what_each_column_that_is_shown_means() -> None:
     text = terminal_table(make_rows({"a": [-1000.0, -2000.0]}), width=120)
     assert "\novershoot %: demand above capacity" in text
-    assert "\nused cpu / used mem: used, 0 to 1" in text
+    assert "\nused cpu / used mem: usage as a share" in text
     assert "gap closed" not in text  # neither end is there
     narrow = terminal_table(make_rows({"a" * 33: [-1e9, -2e9]}), width=60)
     assert "wait, slots:" not in narrow

@@ -109,7 +109,7 @@ def test_another_trace_scenario_or_registry_is_refused(
     with pytest.raises(InputError, match="sequences is 2 there, 3 here; give another --out"):
         run(tmp_path, every(more))
     monkeypatch.setattr(training_cells, "BASELINES", ("tetris", "best-fit", "stack"))
-    with pytest.raises(InputError, match=r"schedulers is .* remove .* to have it made again"):
+    with pytest.raises(InputError, match=r"schedulers is .* remove .* to make it again"):
         run(tmp_path, every(setup))
 
 
@@ -189,7 +189,7 @@ def test_a_damaged_checkpoint_of_an_unfinished_training_is_named_with_what_to_re
     failed = run(tmp_path, column)
     error = failed[column.cell.training.name]
     assert "truncated or not a checkpoint" in error
-    assert error.endswith(f"remove {folder} to train it anew")
+    assert error.endswith(f"remove {folder} to train it again")
 
 
 def test_a_training_begun_with_other_settings_is_not_continued(setup: Setup, tmp_path: Path) -> None:

@@ -41,7 +41,10 @@ def test_tables_become_a_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"affinity": "group,application\nx,z\n"}, "affinity.csv: row 1, group 'x': application is 'z', which is no"),
+        (
+            {"affinity": "group,application\nx,z\n"},
+            "affinity.csv: row 1, group 'x': application is 'z', which is not in",
+        ),
         (
             {"affinity": "group,application,count\nx,a,0\n"},
             "affinity.csv: row 1: count is 0: must be a whole number",

@@ -148,7 +148,7 @@ def test_an_environment_of_a_problem_shows_its_sequences(problem):
         ({"task": 3}, "task is 3: must be a name"),
         ({"task": "Placement-v0", "lod": 0.3}, "no field 'lod': did you mean load"),
         ({"split": "trian"}, "split is 'trian'"),
-        ({"load": 0.3}, "'load' is no option of an environment of a problem"),
+        ({"load": 0.3}, "'load' is not an option when the environment is made from a problem"),
         ({"sequences": 0}, "sequences is 0"),
     ],
 )

@@ -35,7 +35,7 @@ def test_a_policy_is_trained_compared_and_loaded(run, problem, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_on_a_trace_in_memory_cannot_be_opened_again(run):
-    with pytest.raises(InputError, match="handed over by a program"):
+    with pytest.raises(InputError, match="passed in by a program"):
         tvwrl.train(resume=run.folder)
 
 

@@ -106,7 +106,7 @@ def test_growth_is_the_exponent_on_large_clusters() -> None:
 @pytest.mark.parametrize(
     ("study", "name", "message"),
     [
-        (replace(LEARNING, seeds=(1, 1)), "table2", "seeds is 1, 1: must be different ones"),
+        (replace(LEARNING, seeds=(1, 1)), "table2", "seeds is 1, 1: must be different values"),
         (replace(LEARNING, arriving=1), "fig5", "arriving is 1: must be at least 2"),
         (replace(LEARNING, data=Path("none")), "table2", r"erms_inflection\.csv\.gz: no such file"),
         (figures.TestbedStudy(milp_seconds=-1.0), "fig6", "milp_seconds is -1"),

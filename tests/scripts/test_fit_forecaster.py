@@ -149,7 +149,7 @@ def test_a_forecaster_of_something_else_is_refused(refused, made, trace, other, 
     ("options", "message"),
     [
         (["--candidates", "network,tea"], "candidates is 'tea': must be one of network, last-value"),
-        (["--candidates", "network,network"], "candidates is network, network: must be different ones"),
+        (["--candidates", "network,network"], "candidates is network, network: must be different values"),
         (["--sequences", "0"], "sequences is 0: must be at least 1"),
         (["--loads", "0"], "load"),
         (["--also", "nothing-there"], "unknown trace 'nothing-there'"),

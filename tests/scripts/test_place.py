@@ -85,10 +85,10 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
 
 def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place.py", "--planners", "Best", message=["there is no planner 'Best'", "Aladdin+H.4(LRF)"])
-    refused("place.py", "--planners", "Best", message=["other numbers go too", "-still"])
+    refused("place.py", "--planners", "Best", message=["other numbers are possible", "-still"])
     refused("place.py", "--planners", "Medea(0,0,0)", message=["weights are 0, 0, 0: at least one must be above 0"])
     refused("place.py", "--planners", "Aladdin+H.4-none-still", message=["no effect with -none"])
-    refused("place.py", "--planners", "Tetris.1,Tetris.1", message=["must be different ones"])
+    refused("place.py", "--planners", "Tetris.1,Tetris.1", message=["must be different values"])
     refused("place.py", "--machines", 3, message=["machines is 3: must be at least 23"])
     refused(
         "place.py",

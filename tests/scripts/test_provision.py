@@ -118,6 +118,6 @@ def test_bad_options(refused, write, tmp_path):
     check(*MACHINE, "--fixed", message=["--counts"])
     check(*MACHINE, "--slack", 1, message=["slack is 1.0"])
     check(*MACHINE, "--planners", "FF,FG", message=["no algorithm 'FG'", "SpreadWFD-Avg-BinSearch"])
-    check(*MACHINE, "--planners", "FF,FF", message=["planners is FF, FF: must be different ones"])
+    check(*MACHINE, "--planners", "FF,FF", message=["planners is FF, FF: must be different values"])
     check(*MACHINE, "--best", "--seconds", 0, message=["seconds is 0.0"])
     check(*MACHINE, "--planners", "FF", "--hand-over", message=["--hand-over needs a canonical trace"])

@@ -115,8 +115,8 @@ def test_an_unknown_trace(data, recorded, name):
     meant = {"gogle": "google", "../mine": "mine"}
     near = f"did you mean {meant[name]}? It " if name in meant else ""
     assert str(error.value) == (
-        f"unknown trace {name!r}: no such file, folder or name; traces prepared with tvwrl prepare are "
-        f"looked for in TVWRL_DATA ({data}); {near}must be one of alibaba, google, mine"
+        f"unknown trace {name!r}: no such file, folder or name; traces made by tvwrl prepare are "
+        f"looked up in TVWRL_DATA ({data}); {near}must be one of alibaba, google, mine"
     )
 
 

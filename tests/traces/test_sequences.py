@@ -363,8 +363,8 @@ def test_a_rate_that_cannot_be_served_names_the_way_out(google: Trace) -> None:
     ("series", "slot_seconds", "message"),
     [
         (mixed_series(6, 100), 1000, "step_seconds is 3600: must be a multiple of the trace's slot_seconds, 1000"),
-        ([rows * [1, 0] for rows in mixed_series(6, 100)], 3600, "demand of mem is zero nearly everywhere, nothing to"),
-        (mixed_series(1, 100), 3600, "trace 'hand' has 1 workload: at least 2 are needed"),
+        ([rows * [1, 0] for rows in mixed_series(6, 100)], 3600, "demand of mem is zero nearly everywhere: nothing to"),
+        (mixed_series(1, 100), 3600, "trace 'hand' has only 1 workload: at least 2 are needed"),
         (mixed_series(6, 11), 300, r"no train series of trace 'hand' is as long as one slot \(3600 s\)"),
     ],
 )

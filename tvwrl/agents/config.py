@@ -55,12 +55,13 @@ class TrainConfig:
     """Training sequences on which the policy imitates --teacher before it learns from rewards; 0: none. Ignored if the
     teacher is built in."""
     teacher: str = ""
-    """Scheduler that the initial policy acts like. expected-cost, expected-cost-peak, expected-cost-known-peak and
+    """Scheduler that the initial policy behaves like. expected-cost, expected-cost-peak, expected-cost-known-peak and
     best-fit-peak are built into a shared policy that sees what they know; others are imitated and may know more.
     Default: with forecasts, expected-cost; with forecasts and lifetime peaks, the best of the other three on training
     and validation sequences; otherwise best-fit-peak."""
     start_from: str = ""
-    """Run folder or checkpoint of the initial policy, in place of --teacher; its trace or load may be another."""
+    """Run folder or checkpoint of the initial policy, in place of --teacher; it may have been trained on another trace
+    or load."""
     imitation_rate: float = 2e-3
     """Learning rate of Adam during imitation."""
     train_sequences: int = 300
@@ -97,7 +98,7 @@ class TrainConfig:
     clip: float = 0.2
     """Clipping range of the probability ratio when episodes are reused; no effect in plain REINFORCE."""
     advantage_clip: float = 5.0
-    """Clip scaled advantages to +- this value: one overshoot costs as much as hundreds of other slots."""
+    """Clip scaled advantages to +- this value, because one overshoot costs as much as hundreds of other slots."""
     max_gradient_norm: float = 0.5
     """Clip gradients to this norm; 0: no clipping."""
     seed: int = 0
@@ -109,8 +110,8 @@ class TrainConfig:
     horizon: int | None = None
     """counterfactual: length of a rollout, slots; default: 24 if the policy sees lifetime peaks, otherwise 16."""
     generations: int = 1
-    """counterfactual: equal parts of the training. In the first, rollouts follow --base-policy; each later one starts
-    from the best policy so far, and rollouts follow that policy."""
+    """counterfactual: number of equal parts of the training. In the first, rollouts follow --base-policy; each later
+    part starts from the best policy so far, and its rollouts follow that policy."""
     branches: int = 4
     """counterfactual: most probable placements to roll out in a state, from the second generation on."""
     label_share: float = 0.7
@@ -118,7 +119,7 @@ class TrainConfig:
     cost_scale: float = 2000.0
     """counterfactual: cost that counts as 1 in the loss."""
     most_cost: float = 1e5
-    """counterfactual: cap on what an action costs more than the best one."""
+    """counterfactual: cap on the extra cost of an action compared with the best one."""
     device: str = "cpu"
     """PyTorch device of policies: cpu, cuda, cuda:1."""
     threads: int = 1

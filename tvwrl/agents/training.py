@@ -159,11 +159,13 @@ class Trainer:
         """Imitate the teacher and validate: iteration 0 of the log and the first candidate for the best policy."""
         if teacher := self.config.imitates:
             agree = imitate(self.policy, self.problem, self.config)
-            self.report(f"imitated {teacher} on {self.config.imitate} sequences: agrees in {agree:.0%} of decisions")
+            self.report(
+                f"imitated {teacher} on {self.config.imitate} sequences: agrees in {agree:.0%} of the decisions"
+            )
         if begun := self.config.start_from:
             self._take_weights(begun)
         elif rule := self.config.built_in:
-            self.report(f"the policy starts from {rule}, which is built in; nothing is imitated")
+            self.report(f"the policy starts from the built-in rule {rule}, without imitation")
         self.imitated = True
         self.progress = [{"iteration": 0} | self._evaluate(writer)]
         self.save(INITIAL_POLICY)

@@ -20,7 +20,7 @@ class BenchmarkSettings(BenchmarkStudy, RunOptions):
     """Compare schedulers and training runs on tasks (docs/reference/tasks.md), list the tasks, or check a submission.
 
     Writes OUT/benchmark: tables, a page and a picture per task, rows.csv, and benchmark.html, which a browser can sort.
-    After Ctrl-C or a crash, the same command with the same --out resumes.
+    After Ctrl-C or a crash, run the same command with the same --out to continue.
     """
 
     list_tasks: bool = False

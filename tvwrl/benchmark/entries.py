@@ -128,7 +128,7 @@ def _of_text(text: str, setting: Setting) -> tuple[Scheduler, Problem | None, st
     """The scheduler of that name or training run."""
     path = Path(text)
     if path.is_file() and path.suffix == ".zip":
-        raise InputError(f"{text}: a model of Stable-Baselines3? Load it, as with PPO.load, and give the model")
+        raise InputError(f"{text}: a Stable-Baselines3 model? Load it, as with PPO.load, and give the model")
     if path.exists():
         return _of_run(path, setting)
     if "=" not in text and ("/" in text or path.suffix in (".pt", ".zip")):
@@ -150,7 +150,7 @@ def _of_run(run: Path, setting: Setting) -> tuple[Scheduler, Problem, str]:
         if not run.is_file():
             raise
         raise InputError(
-            f"{error}; are these weights of your own? Load them into your module, and give that"
+            f"{error}; are these your own weights? Load them into your module, and give the module"
         ) from error
     problem, origin = _shown_to(saved, str(run), setting)
     return load_policy(run, saved), problem, origin

@@ -86,7 +86,7 @@ def _drawn(
     one_of(("train", "validation", "test"), split=split)
     if split == task.split:
         raise InputError(
-            f"split is '{split}': task {task.name} is judged on it, so it is not for training; use train, or "
+            f"split is '{split}': task {task.name} is evaluated on it, so it is not for training; use train, or "
             "validation for model selection; tvwrl.compare plays the test sequences"
         )
     usual = SEQUENCES if task.scenario.machines <= 100 else OF_MANY_MACHINES

@@ -119,8 +119,8 @@ def of_stable_baselines(model: Any) -> tuple[Act, Fits]:
             sizes = [getattr(spaces.get(key), "shape", "nothing") for spaces in (own, shown)]
             if sizes[0] != sizes[1]:
                 raise InputError(
-                    f"the model was trained on another observation: its '{key}' is {sizes[0]}, here it is {sizes[1]}; "
-                    f"{SAME_FIELDS}"
+                    f"the model was trained on a different observation: its '{key}' is {sizes[0]}, here it is "
+                    f"{sizes[1]}; {SAME_FIELDS}"
                 )
         if model.action_space != action_space(simulation):
             raise InputError(
@@ -180,7 +180,7 @@ def of_onnx(path: Path) -> tuple[Act, Fits]:
     try:
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own kinds, which share no base
-        raise InputError(f"{path} is no ONNX model: {error}") from error
+        raise InputError(f"{path} is not an ONNX model: {error}") from error
     inputs = {one.name: one for one in session.get_inputs()}
     kinds = {name: _dtype(path, name, one.type) for name, one in inputs.items()}
 
@@ -194,7 +194,7 @@ def of_onnx(path: Path) -> tuple[Act, Fits]:
         shown["mask"] = (1, simulation.actions)
         for name, one in inputs.items():
             if name not in shown:
-                raise InputError(f"{path}: input '{name}' is not observed; there are {', '.join(shown)}")
+                raise InputError(f"{path}: input '{name}' is not observed; observed are {', '.join(shown)}")
             sizes = tuple(one.shape)  # a size that is left open is text or None
             pairs = zip(sizes, shown[name], strict=False)
             if len(sizes) != len(shown[name]) or any(isinstance(own, int) and own != here for own, here in pairs):

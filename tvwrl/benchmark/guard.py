@@ -82,7 +82,7 @@ class Guarded(Scheduler):
         if 1000.0 * self._seconds > max(judged, JUDGED) * self._limit:
             raise InputError(
                 f"a decision took {_plain(1000.0 * self._seconds / judged)} ms on average of {judged}, the task allows "
-                f"{_plain(self._limit)} ms: it was stopped"
+                f"{_plain(self._limit)} ms: the scheduler was stopped"
             )
 
     @contextmanager

@@ -174,17 +174,17 @@ class BenchmarkStudy:
     """Play every scheduler, rules with tuned margins too, on the test sequences of every task, and add submissions."""
 
     named_tasks: Names = ()
-    """Tasks, as --list-tasks lists them; default: all whose traces are on this machine."""
+    """Names of tasks, see --list-tasks; default: all tasks whose traces are on this machine."""
     schedulers: Names = tuple(name for name in SCHEDULERS if name not in SEARCHING)
     """Names of schedulers. Rules of production clusters are played twice: with their defaults, and with the margin that
-    is best on validation sequences, and backfilling if that is better there."""
+    is best on validation sequences (with backfilling, if that is better there)."""
     runs: Names = ()
     """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run skips tasks for
     which its folder does not exist."""
     submissions: Names = ()
     """Folders written by tvwrl.submit; every episode is replayed before the entries enter the tables."""
     sequences: int | None = None
-    """Test sequences to play per task, at most; default: all."""
+    """Largest number of test sequences to play per task; default: all."""
 
     partial = True
 

@@ -15,18 +15,18 @@ from tvwrl.types import InputError
 
 @dataclass(frozen=True)
 class TaskComparison:
-    """Compare schedulers, training runs and ONNX files with ours on the test sequences of a task of the benchmark.
+    """Compare schedulers, training runs and ONNX files with ours on the test sequences of a benchmark task.
 
     Prints the table, and writes rows.csv, episodes.parquet, run.json, table.md and plots/ to --out.
     """
 
     entries: tyro.conf.Positional[tuple[str, ...]]
     """NAME=ENTRY: the name in the table, and a scheduler's name, a training run (its folder or a .pt file) or an ONNX
-    file. ENTRY alone is called like the scheduler or file."""
+    file. ENTRY alone takes the name of the scheduler or file."""
     task: str = "google-0.5-v0"
-    """Task of the benchmark; `tvwrl benchmark --list-tasks` shows all."""
+    """Benchmark task; `tvwrl benchmark --list-tasks` shows all."""
     sequences: int | None = None
-    """Test sequences to play, from the first; default: all of the task's."""
+    """Number of test sequences to play, starting with the first; default: all of the task's."""
     against: Names | None = None
     """Schedulers to compare with; default: six rules, from spread to clairvoyant."""
     bounds: bool = True
@@ -44,7 +44,7 @@ class TaskComparison:
             if not name or not entry:
                 raise InputError(f"{text!r}: must be NAME=ENTRY, as in mine=runs/mine")
             if name in found:
-                raise InputError(f"{text}: there is an entry '{name}' already: give each a name of its own")
+                raise InputError(f"{text}: there is already an entry '{name}': give each entry its own name")
             found[name] = entry
         if not found:
             raise InputError("nothing to compare: give NAME=ENTRY, as in mine=runs/mine or waiting=expected-cost")

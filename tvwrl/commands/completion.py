@@ -64,7 +64,7 @@ complete -c tvwrl -f
 
 @dataclass(frozen=True)
 class CompletionOptions:
-    """Print a script that completes subcommands, options and their choices in a shell; make it again after an update.
+    """Print a script that completes subcommands, options and their choices in a shell; print it again after an update.
 
     bash: tvwrl completion bash > ~/.local/share/bash-completion/completions/tvwrl.
 

@@ -35,11 +35,12 @@ def dispatch(words: Sequence[str]) -> int:
         print(short_help(line))
         return 0 if line.complete or not line.words or line.words[0] in HELP else 2  # options of nothing
     settings = line.parsed()
-    from tvwrl.commands.output import check_output, undisturbed
+    from tvwrl.commands.output import check_contents, check_output, undisturbed
     from tvwrl.compiling import announce
 
+    check_output(settings)
     with undisturbed(settings) if line.command.alone else nullcontext():
-        check_output(settings, line.command.fresh)
+        check_contents(settings, line.command)
         announce(words[0])
         result = line.work()(settings)
     if isinstance(result, str):

@@ -20,9 +20,9 @@ MODULES = {"scikit-learn": "sklearn", "pillow": "PIL"}  # where it is not called
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """Say what is installed, which traces are here, and whether all that is needed works.
+    """Say what is installed, which traces are on this machine, and whether everything that is needed works.
 
-    The exit code is 1 if something that is needed is broken; the line says what to do.
+    If something that is needed is broken, its line says what to do, and the exit code is 1.
     """
 
 
@@ -52,7 +52,11 @@ def examine(options: DoctorOptions) -> int:
                 print(f"  {'':<18}-> {one.cure}")
                 broken += 1
         print()
-    print(f"{broken} {'thing is' if broken == 1 else 'things are'} broken" if broken else "all that is needed works")
+    print(
+        f"{broken} {'thing is' if broken == 1 else 'things are'} broken"
+        if broken
+        else "everything that is needed works"
+    )
     return min(broken, 1)
 
 
@@ -105,7 +109,7 @@ def _kernels() -> Iterator[Finding]:
     from tvwrl.warm_up import compiled_kernels
 
     kept, needed = compiled_kernels()
-    later = "" if kept == needed else ": the others at their first use, or now with tvwrl warm-up"
+    later = "" if kept == needed else "; the others are compiled at first use, or now with tvwrl warm-up"
     yield Finding("compiled", f"{kept} of {needed} that the usual commands need{later}")
     place = Path(config.CACHE_DIR) if config.CACHE_DIR else Path(__file__).resolve().parents[1]
     yield Finding("cache", str(place))

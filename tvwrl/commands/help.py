@@ -16,8 +16,8 @@ FEW = 12  # so many options are all shown
 LONG = 200  # letters of a default that short help leaves out
 ABOUT = "Place long-running workloads whose usage changes over time: train policies, compare schedulers, plan clusters."
 MORE = (
-    "`tvwrl SUBCOMMAND --help` shows the options that people use, `--help-all` all of them. Begin with `tvwrl train "
-    "--trace google --preset smoke`; if something does not work, ask `tvwrl doctor`."
+    "`tvwrl SUBCOMMAND --help` shows the most common options, `--help-all` shows all of them. Start with `tvwrl train "
+    "--trace google --preset smoke`; if something does not work, run `tvwrl doctor`."
 )
 
 
@@ -32,7 +32,7 @@ def short_help(line: Line) -> str:
     if line.complete:
         return _help(line, everything=False)
     about = f"{line.command.summary[0].upper()}{line.command.summary[1:]}."
-    more = f"`{line.title} NAME --help` shows the options of one."
+    more = f"`{line.title} NAME --help` shows the options of NAME."
     usage = f"usage: {line.title} NAME [options]"
     return "\n\n".join([usage, _filled(about), _sections(members_of(line.command)), _filled(more)])
 

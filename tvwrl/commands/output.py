@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tvwrl.commands.table import Command
 from tvwrl.runs import check_new_folder, locked
 from tvwrl.types import InputError
 
@@ -25,19 +27,14 @@ WITHOUT_OUTPUT = (
 DEFAULT = Path("runs")  # where commands write that have no --out
 
 
-def check_output(settings: Any, fresh: bool = False) -> None:
-    """Raise InputError unless the folder or file that the settings name can be made and written to.
-
-    fresh: the folder has to be new or empty, too
-    """
+def check_output(settings: Any) -> None:
+    """Raise InputError unless the folder or file that the settings name can be made and written to."""
     given: dict[str, Any] = {name: getattr(settings, name, None) for name in (*FOLDERS, *FILES)}
     if _writes_nothing(settings):
         return
     for name in FOLDERS:
         if given[name] is not None:
             check_folder(Path(given[name]), f"--{name}")
-    if fresh and given["out"] is not None:
-        check_new_folder(Path(given["out"]))
     for name in FILES:
         if given[name] is not None:
             path = Path(given[name])
@@ -46,6 +43,15 @@ def check_output(settings: Any, fresh: bool = False) -> None:
             check_folder(path.parent, f"--{name}")
     if hasattr(settings, "out") and not any(given[name] for name in FOLDERS):
         check_folder(getattr(settings, "folder", DEFAULT), "the output folder")
+
+
+def check_contents(settings: Any, command: Command) -> None:
+    """Raise InputError if --out holds something, where the command can neither begin nor continue."""
+    out = getattr(settings, "out", None)
+    if out is None or _writes_nothing(settings):
+        return
+    if command.fresh or (command.continues and not (Path(out) / command.continues).is_dir()):
+        check_new_folder(Path(out))
 
 
 @contextmanager
@@ -67,7 +73,8 @@ def _writes_nothing(settings: Any) -> bool:
 
 def check_folder(folder: Path, option: str) -> None:
     """Raise InputError unless `folder` is one that can be written to, or can be made; it leaves nothing behind."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
+    whole = Path(os.path.normpath(folder.absolute()))  # "missing/../file" is "file"
+    there = next(path for path in (whole, *whole.parents) if path.exists() or path.is_symlink())
     if not there.is_dir():
         raise InputError(f"{option} {folder}: {there} is a file: give a folder")
     try:

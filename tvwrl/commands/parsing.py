@@ -83,7 +83,7 @@ class Line:
         elif fault == "InvalidChoice":
             raise InputError(f"{option} is '{wrong.value}': {hint(wrong.value, wrong.choices, list_all=True)}")
         elif fault == "BadValue":
-            raise InputError(f"{option} needs a value: `{self.title} --help` shows of what kind")
+            raise InputError(f"{option} needs a value: `{self.title} --help` shows which kind")
         elif fault == "MissingArgs":
             raise InputError(f"{self.title} needs {', '.join(_option(one.arg) for one in wrong.missing_arguments)}")
         elif fault == "InstantiationFailure":

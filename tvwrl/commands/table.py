@@ -19,6 +19,7 @@ class Command:
     work: str  # MODULE:NAME of the function that takes the options and returns an exit code, or None for 0
     often: tuple[str, ...] = ()  # options that `--help` shows, by field; without any, it shows all
     fresh: bool = False  # whether --out has to be new or empty; other commands continue what it holds
+    continues: str = ""  # the folder without which what --out holds cannot be continued
     alone: bool = False  # whether no other command may work in --out or --resume meanwhile
     family: str = ""  # MODULE:NAME of the function that lists its members: title -> name -> a line of help
 
@@ -53,7 +54,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "Policies": (
         Command(
             "train",
-            "train a placement policy on a trace, then compare it with the heuristics",
+            "train a placement policy on a trace, then compare it with heuristics",
             "tvwrl.experiments.train_options:TrainingSettings",
             "tvwrl.experiments.train_command:train",
             ("trace", "preset", "out", "resume", "iterations", "load", "machines", "algo", "policy", "seed", "device"),
@@ -62,7 +63,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command(
             "tune",
-            "search hyper-parameters by many short trainings",
+            "search for hyper-parameters with many short training runs",
             "tvwrl.experiments.tuning.options:TuningSettings",
             "tvwrl.experiments.tuning.command:tune",
             ("trace", "preset", "trials", "seconds", *CELLS, "resume", "load", "machines"),
@@ -103,11 +104,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 "trace", "schedulers", "list_schedulers", "checkpoint", "loads", "machines", "sequences", "out",
                 "workers",
             ),
+            continues="cells",
             alone=True,
         ),
         Command(
             "compare",
-            "compare schedulers, training runs and ONNX files with ours on a task of the benchmark",
+            "compare schedulers, training runs and ONNX files with ours on a benchmark task",
             "tvwrl.commands.compare:TaskComparison",
             "tvwrl.commands.compare:compare_on_task",
             fresh=True,
@@ -115,14 +117,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command(
             "benchmark",
-            "play schedulers on all tasks of the benchmark, or check a submission",
+            "run schedulers on all benchmark tasks, or check a submission",
             "tvwrl.benchmark.command:BenchmarkSettings",
             "tvwrl.benchmark.command:run_benchmark",
             ("named_tasks", "list_tasks", "schedulers", "runs", "submissions", "check", "sequences", "out", "workers"),
         ),
         Command(
             "reproduce",
-            "measure the figures and tables of the papers again",
+            "reproduce the figures and tables of the papers",
             "tvwrl.commands.reproduce:options_of",
             "tvwrl.commands.reproduce:make_figure",
             ("preset", *CELLS, "seeds", "iterations", "sequences", "data", "report_only", "page"),
@@ -132,10 +134,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "Plans": (
         Command(
             "provision",
-            "plan how few machines hold all replicas of many applications",
+            "plan the fewest machines that hold all replicas of many applications",
             "tvwrl.experiments.provision_command:PlanningSettings",
             "tvwrl.experiments.provision_command:plan_machines",
             ("instance", "machine", "counts", "fixed", "planners", "best", "seconds", "advise", "verify", "out"),
+            fresh=True,
             alone=True,
         ),
         Command(
@@ -156,7 +159,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command(
             "interference",
-            "learn how batch work slows services, as a score of machines",
+            "learn a score for machines that says how much batch work slows services",
             "tvwrl.interference.fitting:InterferenceFitOptions",
             "tvwrl.interference.fitting:fit_or_explain",
             ("file", "trace", "data", "explain", "law", "load", "episodes", "machines", "seed"),
@@ -165,13 +168,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "This installation": (
         Command(
             "doctor",
-            "say what is installed, which traces are here, and what is wrong",
+            "say what is installed, which traces are on this machine, and what is wrong",
             "tvwrl.commands.doctor:DoctorOptions",
             "tvwrl.commands.doctor:examine",
         ),
         Command(
             "warm-up",
-            "compile kernels now, so that no command has to at its first use",
+            "compile kernels now, so that no command has to wait for it later",
             "tvwrl.warm_up:WarmUpOptions",
             "tvwrl.warm_up:report_warm_up",
         ),

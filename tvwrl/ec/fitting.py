@@ -33,8 +33,8 @@ LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
 class ClassFitOptions:
     """Find equivalence classes of a trace's training workloads, and report how they were chosen.
 
-    Clusters by every representation (the silhouette chooses k), measures how much a forecaster gains if it is
-    trained per class, and trains the run-time classifier. Writes classes.json (for tvwrl train --ec), report.md,
+    Clusters the workloads by every representation (the silhouette chooses k), measures how much a forecaster gains if
+    it is trained per class, and trains the run-time classifier. Writes classes.json (for tvwrl train --ec), report.md,
     report.json and plots/ to --out, and prints the report.
     """
 

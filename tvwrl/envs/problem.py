@@ -83,7 +83,7 @@ class Problem:
         scenario = self.scenario
         if scenario.machine_types:
             kinds = " ".join(scenario.machine_types)
-            raise InputError(f"machines is {count}: the cluster is of several kinds ({kinds}) and keeps its size")
+            raise InputError(f"machines is {count}: machines are of several kinds ({kinds}), so their number is fixed")
         times, limit = count / scenario.machines, scenario.placements_per_slot
         larger = replace(
             scenario,

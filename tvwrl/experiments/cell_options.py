@@ -19,14 +19,15 @@ class CellOptions:
     """Where results are kept, and how many cells run at once."""
 
     out: Path | None = None
-    """Output folder; default: runs/<name>-<timestamp>. The same folder again continues what was interrupted there, and
-    lets figures share cells."""
+    """Output folder; default: runs/<name>-<timestamp>. Give the same folder again to continue an interrupted command
+    there, or to let figures share cells."""
     workers: int = 1
-    """Cells (trainings, evaluations, trials and other measurements) that run in parallel, one process each."""
+    """Number of cells (training runs, evaluations, trials and other measurements) that run in parallel, one process
+    each."""
     ray: str | None = None
     """Ray cluster to run on: HOST:PORT, auto or local; all its machines must share --out."""
     dry_run: bool = False
-    """Only list the cells and show which are finished in --out."""
+    """Only list the cells, and show which of them are finished in --out."""
 
     def check_run(self) -> None:
         """Raise InputError for values out of range."""

@@ -25,7 +25,7 @@ from tqdm import tqdm
 from tvwrl.markdown import markdown_table
 from tvwrl.parallel import run_calls
 from tvwrl.progress import say, ticking
-from tvwrl.runs import locked, provenance, write_json
+from tvwrl.runs import is_disk_full, locked, provenance, write_json
 from tvwrl.types import InputError
 
 Rows = list[dict[str, Any]]
@@ -82,7 +82,7 @@ class RowsCell(Cell):
     def check(self, folder: Path) -> None:
         """Raise InputError if there are no rows."""
         if not (folder / ROWS).is_file():
-            raise InputError(f"{folder / ROWS} is missing: remove {folder} to have it made again")
+            raise InputError(f"{folder / ROWS} is missing: remove {folder} to make it again")
 
 
 def folder_of(out: Path, cell: Cell) -> Path:
@@ -96,7 +96,7 @@ def is_finished(out: Path, cell: Cell) -> bool:
     folder = folder_of(out, cell)
     if not (folder / MANIFEST).is_file():
         return False
-    again = f"remove {folder} to have it made again"
+    again = f"remove {folder} to make it again"
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         made, digests = dict(manifest["request"]), manifest.get("files")
@@ -123,8 +123,7 @@ def check_request(folder: Path, made: Mapping[str, Any], asked: Mapping[str, Any
     """Raise AnotherRequest, naming the fields, where what is asked differs from what the folder was `made` for."""
     if found := ", ".join(_differences(_plain(made), _plain(asked))):
         raise AnotherRequest(
-            f"{folder} was made for another request: {found}; give another --out, "
-            f"or remove {folder} to have it made again"
+            f"{folder} was made for another request: {found}; give another --out, or remove {folder} to make it again"
         )
 
 
@@ -152,8 +151,8 @@ def complete(
     Returns name -> error of the cells that failed, with the traceback in `error.txt` of their folders; all others are
     finished, but for those that were not begun by the `deadline` (in the seconds of `time.time()`). A cell that another
     process works on fails, unless it is finished when all others have ended. `report` gets a line for each failure.
-    Raises InputError before anything runs if a finished cell was made for another request; KeyboardInterrupt and
-    SystemExit pass through, with every finished cell kept.
+    Raises InputError before anything runs if a finished cell was made for another request. A full disk (OSError),
+    KeyboardInterrupt and SystemExit end everything, with every finished cell kept.
     """
     cells = distinct(cells)
     failed: dict[str, str] = {}
@@ -198,7 +197,7 @@ def distinct(cells: Sequence[Cell]) -> list[Cell]:
     found: dict[str, Cell] = {}
     for cell in cells:
         if found.setdefault(cell.name, cell) != cell:
-            raise InputError(f"two different cells are called {cell.name}: measure them in two folders (--out)")
+            raise InputError(f"two different cells have the name {cell.name}: measure them in separate folders (--out)")
     return list(found.values())
 
 
@@ -255,6 +254,8 @@ def _outcomes(
     calls = ((_complete_group, (out, group)) for group in _until(deadline, groups))
     for position, errors in run_calls(calls, workers, ray, processes=True, keep_going=True):
         if isinstance(errors, Exception):  # its process died: what it had finished stays
+            if is_disk_full(errors):
+                raise errors
             died, errors = str(errors), {}
             errors |= {cell.name: died for cell in groups[position] if not _usable(out, cell, errors)}
         yield groups[position], errors
@@ -272,6 +273,8 @@ def _complete_group(out: Path, cells: Sequence[Cell]) -> dict[str, str]:
             with locked(out / CELLS / cell.group):
                 _complete_cell(cell, out)
         except Exception as error:
+            if is_disk_full(error):  # so would all others
+                raise
             errors[cell.name] = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
     return errors
 
@@ -282,10 +285,11 @@ def _complete_cell(cell: Cell, out: Path) -> None:
     try:
         if not is_finished(out, cell):  # another run in this folder may have been quicker
             _run(cell, folder)
-    except Exception:
-        with suppress(OSError):  # a full disk, say
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / ERROR).write_text(traceback.format_exc(), encoding="utf-8")
+    except Exception as error:
+        if not is_disk_full(error):
+            with suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / ERROR).write_text(traceback.format_exc(), encoding="utf-8")
         raise
 
 

@@ -57,14 +57,14 @@ class ComparisonSettings(CellOptions):
     """Compare schedulers, and trained policies, on the same arrival sequences of a trace.
 
     Writes rows.csv, bounds.csv, episodes.parquet, demand.parquet, run.json, table.md and plots/ to --out, and prints
-    the table. After Ctrl-C or a crash the same command with the same --out continues.
+    the table. After Ctrl-C or a crash, run the same command with the same --out to continue.
     """
 
     checkpoint: Path | None = None
     """Training run (its folder or a .pt file) whose policy is compared too; environment and classes are then the run's,
     and by default the trace."""
     schedulers: Names = DEFAULT_SCHEDULERS
-    """Schedulers to compare, as --list-schedulers names them."""
+    """Schedulers to compare; --list-schedulers lists their names."""
     trace: Annotated[str | None, described(TRACE, "the checkpoint's, or google")] = None
     slot_seconds: SlotSeconds = None
     forecaster: ForecasterFile = None
@@ -83,7 +83,8 @@ class ComparisonSettings(CellOptions):
     """Time limit of each programme that tightens the lower bounds, seconds (tvwrl evaluate: dozens per sequence;
     tvwrl provision: one); 0: none."""
     reward_bound: bool = False
-    """Bound the reward of every schedule that places all workloads too; takes a second or more per sequence."""
+    """Also compute a bound on the reward of all schedules that place every workload; takes a second or more per
+    sequence."""
     device: str = "cpu"
     """PyTorch device of policies: cpu, cuda, cuda:1."""
     list_schedulers: bool = False
@@ -201,11 +202,11 @@ def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Proble
     policy = load_policy(run, saved, settings.device)
     kind, machines, trained_on = saved.config.policy, settings.machines, saved.config.scenario.machines
     if policy.name in (*SCHEDULERS, *(parts_of(entry)[0] for entry in settings.schedulers)):
-        raise InputError(f"the run is called '{policy.name}' like a scheduler: rename its folder")
+        raise InputError(f"the run has the name of a scheduler, '{policy.name}': rename its folder")
     if machines is not None and machines != trained_on and kind != "shared":
         raise InputError(
-            f"machines is {machines}: the {kind} policy of '{policy.name}' is one network for {trained_on} machines "
-            "together; only policy shared, a network per machine, plays on a number that it was not trained on"
+            f"machines is {machines}: the {kind} policy of '{policy.name}' is one network for exactly {trained_on} "
+            "machines; only policy shared, one network for every machine, can play on another number"
         )
     if settings.trace is None:
         trace = open_and_describe(*how_to_open(saved.trace), say)

@@ -40,11 +40,12 @@ and for the peak of the rest of the life."""
 
 @dataclass(frozen=True)
 class ForecasterFitOptions(CellOptions):
-    """Compare forecasters of demand on series that none has seen; keep the best network for tvwrl train --forecaster.
+    """Compare forecasters of demand on unseen series, and keep the best network for tvwrl train --forecaster.
 
-    Networks learn from the trace, from it and other traces, or from others alone. The one with which expected-cost
-    earns most on validation sequences is kept; test series judge it. Writes forecaster.json, table.md, report.csv,
-    run.json and plots/ to --out. After Ctrl-C or a crash the same command with the same --out continues.
+    Networks learn from the trace, from it and other traces, or from other traces only. The command keeps the network
+    that gives expected-cost the highest reward on validation sequences, and evaluates it on test series. Writes
+    forecaster.json, table.md, report.csv, run.json and plots/ to --out. After Ctrl-C or a crash, run the same command
+    with the same --out to continue.
     """
 
     trace: TraceName = "google"

@@ -16,8 +16,8 @@ from tvwrl.command_line import TRACE, Names, SlotSeconds, described
 class OnlineSettings:
     """Let a trained policy keep learning while workloads arrive (Algorithm 1), and compare it with a frozen copy.
 
-    Every episode is a new arrival sequence, played once. With --shift-to or --shift-load the stream changes after
-    --before episodes and continues for --after more. The run folder holds run.json, progress.csv,
+    Every episode is a new arrival sequence that is played once. With --shift-to or --shift-load the stream changes
+    after --before episodes and continues for --after more. The run folder holds run.json, progress.csv,
     checkpoints/start.pt and last.pt, rows.csv, table.md and rewards.png. Ctrl-C saves a checkpoint; --resume continues
     from it exactly.
     """

@@ -25,14 +25,14 @@ def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
     if len(best) == 1:
         return (
             f"on one unseen sequence, {gain:+.1f} thousand ({share:+.1f} %) from the initial policy to that of "
-            f"iteration {iteration}: one cannot tell a difference from chance; compare on more (--comparison-sequences)"
+            f"iteration {iteration}: one is too few to rule out chance; compare on more (--comparison-sequences)"
         )
     if low > 0:
         verdict = "training improved the policy"
     elif high < 0:
         verdict = "training made the policy worse"
     else:
-        verdict = "training made no difference that these sequences can tell from chance"
+        verdict = "training made no significant difference"
     return (
         f"{verdict}: {gain:+.1f} thousand [{low:+.1f}, {high:+.1f}] per sequence ({share:+.1f} %) from the initial "
         f"policy to that of iteration {iteration}, on {len(best)} unseen sequences (paired, 95 %)"

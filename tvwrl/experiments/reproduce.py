@@ -63,14 +63,14 @@ class RunOptions(CellOptions):
     report_only: bool = False
     """Only rewrite tables, plots and page from the finished cells in --out."""
     page: Path | None = None
-    """Markdown page to write the tables to as well, with details on pages in a folder of its name; what is written by
-    hand above the generated part is kept."""
+    """Also write the tables to this Markdown page, with details on pages in a folder of the same name; text above the
+    generated part is kept."""
 
     def check_run(self) -> None:
         """Raise InputError for values out of range."""
         super().check_run()
         if self.report_only and self.out is None:
-            raise InputError("--report-only needs --out, the folder of the finished cells")
+            raise InputError("--report-only needs --out, the folder with the finished cells")
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

@@ -267,7 +267,7 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
         ),
     ]
     reward = "minus the penalties, mean per sequence ± half its 95 % interval; nearer to 0 is better"
-    used = "used, 0 to 1 of the capacity of the most machines that were in use at once"
+    used = "usage as a share of the capacity of the largest number of machines in use at once"
     return [
         Metric("reward", "reward (thousands)", "reward,\nthousands", reward, 2, 0, 0.001),
         Metric(
@@ -296,7 +296,7 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
         Metric(
             "machines_used", "machines used", "machines\nused", "machines that ran anything in the sequence, mean", 2, 1
         ),
-        Metric("peak_machines", "peak machines", "machines,\nmost", "machines in use at once, at most, mean", 2, 5),
+        Metric("peak_machines", "peak machines", "machines,\nmost", "most machines in use at once, mean", 2, 5),
         *(gap for gap in gaps if gap.column in rows.columns),
         Metric("wait_mean", "wait (slots)", "wait,\nslots", "between arrival and placement, mean over workloads", 2, 1),
         Metric("unplaced", "unplaced", "un-\nplaced", "workloads that were never placed, mean per sequence", 2, 1),
@@ -355,7 +355,7 @@ def _heading(load: float, group: Summaries) -> str:
     fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
     offered = point_estimate(np.concatenate([columns["offered_load"] for columns in group.values()]))
     sequences = f"{most} sequence{'s' * (most != 1)}" + (f" (fewer: {fewer})" if fewer else "")
-    return f"Load {load:g} (really offered: {offered:.2f}), {sequences}{_most(group)}"
+    return f"Load {load:g} (actually offered: {offered:.2f}), {sequences}{_most(group)}"
 
 
 def _most(group: Summaries) -> str:

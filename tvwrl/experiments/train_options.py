@@ -15,7 +15,7 @@ from tvwrl.command_line import ForecasterFile, SlotSeconds, TraceName
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Train a placement policy on a trace, then compare it with the heuristics on unseen workloads.
+    """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
 
     The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
     Ctrl-C saves a checkpoint; --resume continues from it exactly.

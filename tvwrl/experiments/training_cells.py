@@ -112,7 +112,7 @@ class Training(Cell):
             try:
                 saved = Checkpoint.load(last)
             except InputError as error:
-                raise InputError(f"{error}; remove {folder} to train it anew") from error
+                raise InputError(f"{error}; remove {folder} to train it again") from error
             return restored_trainer(saved, trace, folder, _silent)
         problem = Problem.build(trace, self.config.scenario, fitted(self.trace, self.classes, self.classes_scenario))
         identity = trace_identity(trace, self.trace)

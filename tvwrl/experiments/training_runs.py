@@ -73,7 +73,7 @@ def open_again(identity: Mapping[str, Any], report: Callable[[str], object] = sa
     trace = open_and_describe(*how_to_open(identity), report)
     if trace_hash(trace) != identity["hash"]:
         raise InputError(
-            f"trace '{identity['argument']}' is not the one that the run began with (its content has changed)"
+            f"trace '{identity['argument']}' is not the one that the run started with (its content has changed)"
         )
     return trace
 

@@ -46,7 +46,7 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
     folder = settings.out or default_folder(trace.name)
     check_new_folder(folder)
     if folder.name in SCHEDULERS:
-        raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
+        raise InputError(f"--out {folder}: the run would have the name of scheduler '{folder.name}': choose another")
     check_device(settings.config.device)  # this and what follows: before the minutes of preparation
     others = open_others(settings.config, trace)
     scenario, forecaster = settings.config.scenario, None

@@ -75,10 +75,10 @@ def _read_groups(path: Path, instance: Instance) -> Bundles:
     for row, (given, count) in enumerate(zip(table.frame.iter_rows(named=True), counts, strict=True), 1):
         group, name = given[GROUP], given[NAME]
         if group is None:
-            raise InputError(f"{path}: row {row}: group is empty: must be its name")
+            raise InputError(f"{path}: row {row}: group is empty: must be the name of the group")
         place = f"row {row}, group '{group}'"
         if name not in number:
-            raise InputError(f"{path}: {place}: application is {quoted(name)}, which is no application here")
+            raise InputError(f"{path}: {place}: application is {quoted(name)}, which is not in applications.csv")
         if number[name] in places:
             raise InputError(
                 f"{path}: {place}: application '{name}' is given a second time, after {places[number[name]]}: must be "

@@ -26,8 +26,8 @@ class PlacementSettings:
     """Planners to compare, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists
     all."""
     machines: int | None = None
-    """Machines in the cluster; default: 12,000 if generated, 6,000 of the contest. Fewer of the contest have a
-    proportional share of its applications."""
+    """Machines in the cluster; default: 12,000 if generated, 6,000 for the contest. With fewer of the contest's
+    machines, its applications are reduced in proportion."""
     replicas: int | None = None
     """Replicas to generate; default: 100,000 per 12,000 machines."""
     demand: float | None = None

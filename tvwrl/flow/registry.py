@@ -50,6 +50,6 @@ def planner(name: str, seed: int = 0, medea_seconds: float = 2.0) -> Planner:
         return Firmament(policy, found[2])
     listed = hint(name, (*ALADDIN, *BASELINES), list_all=True)
     raise InputError(
-        f"there is no planner '{name}': {listed}; other numbers go too, as do other resources after TRIVIAL- and "
-        "OCTOPUS-, and at the end of Aladdin+H -none, -blocked or -cheapest, and -still"
+        f"there is no planner '{name}': {listed}; other numbers are possible, as are other resources after TRIVIAL- "
+        "and OCTOPUS-, and -none, -blocked, -cheapest and -still at the end of an Aladdin+H name"
     )

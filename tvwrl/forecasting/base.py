@@ -130,7 +130,7 @@ class Forecaster(Parameters, ABC):
         Raises InputError if it has weights alone.
         """
         if self._learnt is None:
-            raise InputError("this forecaster has weights alone and cannot sample: fit one that starts from it")
+            raise InputError("this forecaster has only weights and cannot sample: fit one that starts from it")
         return self._learnt
 
     def to_dict(self) -> dict[str, Any]:

@@ -29,8 +29,9 @@ class InterferenceFitOptions:
     """Learn an interference score and write it to a file (.npz), or explain one.
 
     With --trace, the trace's workloads are the batch work and their usage sets the category thresholds; use it for
-    `tvwrl evaluate --schedulers spread,spread+pism=FILE` on that trace. With --data: batch tasks on two simulated days.
-    Response times are simulated by --law; the score learns only from what monitoring would record, not from the law.
+    `tvwrl evaluate --schedulers spread,spread+pism=FILE` on that trace. With --data, batch tasks run on two simulated
+    days. Response times are simulated by --law; the score learns only from what monitoring would record, not from the
+    law.
     """
 
     file: Path | None = None
@@ -49,7 +50,7 @@ class InterferenceFitOptions:
     weighting: str = "corr"
     """Weights of the services: fair, cpu-quota, corr, cv."""
     slot_seconds: int | None = None
-    """With --trace: length of a slot of the trace, seconds; default: the trace's, which a CSV lacks."""
+    """With --trace: length of a slot of the trace, seconds; default: the trace's own (a CSV has none)."""
     load: float | None = None
     """With --trace: offered load on the busier resource, as a share of the cluster's capacity; default: 0.5."""
     episodes: int | None = None

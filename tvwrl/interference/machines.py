@@ -35,7 +35,7 @@ def check_machines(machines: MonitoredMachines, which: Int) -> None:
     """Raise InputError for machines `which` (n,) out of range, or arrays that would lead a kernel out of bounds."""
     count, rows = len(machines.cores), len(machines.service)
     if len(which) and not (which.min() >= 0 and which.max() < count):
-        raise InputError(f"machines {which.min()} to {which.max()} are asked for: must be within 0 and {count - 1}")
+        raise InputError(f"machines {which.min()} to {which.max()} are asked for: must be from 0 to {count - 1}")
     if machines.composition.shape != (count, CATEGORIES) or machines.composition.dtype.kind not in "iu":
         shape, kind = machines.composition.shape, machines.composition.dtype
         raise InputError(f"composition has shape {shape} of {kind}: must be ({count}, {CATEGORIES}), whole numbers")

@@ -99,7 +99,7 @@ class InterferenceScore:
         weights = service_weights(weighting, learnt)
         predicted, observed = mean_levels(later, predictor.predict(later), levels, weights)
         if not len(predicted):
-            raise InputError("observations: no service of their last quarter was learnt: record all of them to the end")
+            raise InputError("observations: no service in their last quarter was learnt: record them all to the end")
         knots, percent = _scale(predicted, observed)
         return cls(predictor.trees_, weights, observations.services, k, knots, percent, thresholds)
 

@@ -72,8 +72,8 @@ def _drawn(
 ) -> SequenceSet:
     if unknown:
         raise InputError(
-            f"'{next(iter(unknown))}' is no option of an environment of a problem: these are split, sequences, seed "
-            "and render_mode; all else is in its scenario"
+            f"'{next(iter(unknown))}' is not an option when the environment is made from a problem: the options are "
+            "split, sequences, seed and render_mode; everything else is in the problem's scenario"
         )
     one_of(("train", "validation", "test"), split=split)
     at_least(1, sequences=sequences)

@@ -96,7 +96,7 @@ def train(
     report: Callable[[str], Any] | None = None,
     **changes: Any,
 ) -> TrainingRun:
-    """Train a placement policy on a trace, then compare it with the heuristics on unseen workloads.
+    """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
 
     `trace`: a trace, its name or path
     `preset`: defaults of the hyper-parameters: smoke (a trial, seconds), counterfactual (minutes; the default), medium,

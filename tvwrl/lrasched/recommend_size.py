@@ -113,7 +113,7 @@ def _offered(profiles: Any, configurations: Any) -> tuple[Configuration, ...]:
     if isinstance(given, str | Path):
         return read_configurations(Path(given))
     if isinstance(given, Profiles) or not all(isinstance(one, Configuration) for one in given):
-        raise InputError("configurations is needed beside Profiles: Configuration objects, or a table of them")
+        raise InputError("configurations is needed in addition to Profiles: Configuration objects, or a table of them")
     return tuple(given)
 
 

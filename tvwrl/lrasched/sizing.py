@@ -44,8 +44,8 @@ class SizingSettings:
     lower_is_better: bool = False
     """Lower performance values are better, e.g. a normalised latency: the goal is an upper limit."""
     predictor: Literal["factorization-machine", "matrix-factorization", "means"] = "factorization-machine"
-    """factorization-machine: the paper's model; matrix-factorization: its baseline, which folds new applications in;
-    means: plain means, our addition."""
+    """factorization-machine: the paper's model; matrix-factorization: its baseline, with folding-in of new
+    applications; means: plain means, our addition."""
     simulate: bool = False
     """Use the simulated testbed: --earlier applications, and a new one that is measured on demand."""
     earlier: int = 100

@@ -186,7 +186,7 @@ class Fleet:
         Raises InputError for kinds of different resources, and counts that are too few, or below 1.
         """
         if not kinds:
-            raise InputError("no machine is given: give its capacity, a number per resource, as in 64 128")
+            raise InputError("no machine is given: give its capacity, one number per resource, as in 64 128")
         if len({len(kind) for kind in kinds}) > 1:
             raise InputError(f"machine: {', '.join(map(str, kinds))}: must all have the same resources")
         if count and len(count) != len(kinds):

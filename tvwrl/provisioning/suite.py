@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.registry import plan, planner
 from tvwrl.provisioning.results import Results
-from tvwrl.runs import check_new_folder, provenance, write_json
+from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
 
 
@@ -73,13 +74,24 @@ def provision(
                     _add_milp(results, milp_seconds, weights)
                 else:
                     results.add(*measured(instance, fleet, name, show))
-    finally:
         results.write()
+    except BaseException as error:
+        _keep_whole(results, error)
+        raise
     if results.admitted is not None:
         proved = {"status": results.milp, "value": results.admitted.value, "bound": results.admitted.bound}
         write_json(out / "admission.json", proved | {"gap": results.admitted.gap, "fragment_weight": fragment_weight})
     plot_trade_off(results.rows(), out / "trade-off.png")
     return results
+
+
+def _keep_whole(results: Results, error: BaseException) -> None:
+    """Write the plans so far; leave nothing where a full disk kept even the first from being written whole."""
+    if isinstance(error, Exception) and is_disk_full(error):
+        if not (results.folder / "rows.csv").exists():
+            shutil.rmtree(results.folder, ignore_errors=True)
+    else:
+        results.write()
 
 
 def describe(instance: Instance, fleet: Fleet) -> dict[str, Any]:

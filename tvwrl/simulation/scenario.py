@@ -77,8 +77,8 @@ class Scenario:
     relabel_every: int = 1
     """Slots between predictions of a running workload's class."""
     usage_delay: int = 0
-    """Slots by which measured usage is late: schedulers and agents see usage as it was so many slots ago, without
-    workloads placed since. Placements, requests and peaks are known at once."""
+    """Number of slots by which measured usage is late: schedulers and agents see the usage of that many slots ago,
+    without workloads placed since. Placements, requests and peaks are known at once."""
     burst: float = 1.0
     """Mean number of workloads that arrive together, at the same offered load: 1 is a Poisson process; above 1, batches
     of geometric size arrive."""

@@ -141,7 +141,7 @@ class _Table:
 def _read_folder(folder: Path, slot_seconds: int | None) -> Trace:
     for name in (HEADER, USAGE):
         if not (folder / name).is_file():
-            raise InputError(f"{folder}: no {name} here; a trace is {HEADER}, {USAGE} and perhaps {WORKLOADS}")
+            raise InputError(f"{folder}: no {name} here; a trace has {HEADER}, {USAGE} and optionally {WORKLOADS}")
     header = _read_header(folder / HEADER)
     if slot_seconds not in (None, header["slot_seconds"]):
         raise InputError(

@@ -41,8 +41,8 @@ def find_trace(name_or_path: str) -> Path | None:
         return path
     listed = hint(name_or_path, sorted({*SUBFOLDERS, *prepared}), list_all=True)
     raise InputError(
-        f"unknown trace {name_or_path!r}: no such file, folder or name; traces prepared with tvwrl prepare "
-        f"are looked for in TVWRL_DATA ({data}); {listed}"
+        f"unknown trace {name_or_path!r}: no such file, folder or name; traces made by tvwrl prepare "
+        f"are looked up in TVWRL_DATA ({data}); {listed}"
     )
 
 
@@ -101,7 +101,7 @@ def how_to_open(identity: Mapping[str, Any]) -> tuple[str, int | None]:
     """
     if identity["argument"] is None:
         raise InputError(
-            f"trace '{identity['name']}' was handed over by a program, so it cannot be opened again: name the trace"
+            f"trace '{identity['name']}' was passed in by a program, so it cannot be opened again: name the trace"
         )
     return identity["argument"], identity["slot_seconds"]
 

@@ -116,7 +116,7 @@ def fetch(options: FetchOptions, report: Callable[[str], None] = say, retries: R
             local, published = publisher.tables[table].names(number, cell)
             remote = local if mirror else published
             if number > 0 and not isinstance(numbers, Sequence) and not client.exists(base + remote):
-                report(f"{table}: {number} parts are all there are")
+                report(f"{table}: {number} parts are all that exist")
                 break
             title = f"file {len(paths) + 1}{total}: {local}"
             client.fetch_file(base + remote, options.folder / local, _find_sum(sums, remote), title)

@@ -83,9 +83,9 @@ class Client:
                 self.report(f"{path}: {readable(size)}" + (f", {kind} as published" if stated else ""))
                 return
             _discard(part)
-            self.report(f"{url}: {kind} is {found}, published is {stated}")
+            self.report(f"{url}: {kind} is {found}, but {stated} is published")
         raise InputError(
-            f"{url}: {kind} is {found} where {stated} is published, twice; what was fetched is removed: "
+            f"{url}: {kind} is {found}, but {stated} is published; two attempts failed, and the download was removed: "
             "try again later, or give another mirror with --base-url"
         )
 
@@ -201,7 +201,7 @@ def _check_space(url: str, part: Path, offset: int, total: int | None) -> None:
     free = shutil.disk_usage(part.parent).free
     if total is not None and total - offset > free:
         raise InputError(
-            f"{part.parent}: {url} needs {readable(total - offset)} and {readable(free)} are free: "
+            f"{part.parent}: {url} needs {readable(total - offset)}, but {readable(free)} are free: "
             f"make room for {readable(total - offset - free)}, or give --out another folder"
         )
 

@@ -64,7 +64,7 @@ class RetryPolicy:
                 if failures >= self.attempts:
                     raise InputError(f"{url}: {failure}, {failures} times in a row; {advice}{kept}") from None
                 if wait > LONGEST_ASKED:
-                    raise InputError(f"{url}: {failure}; the server asks to come back in {wait:.0f} s{kept}") from None
+                    raise InputError(f"{url}: {failure}; the server asks to try again in {wait:.0f} s{kept}") from None
                 report(f"{url}: {failure}; trying again in {wait:.0f} s")
                 self.sleep(wait)
 

@@ -28,7 +28,7 @@ PAIRS_OF_HOURS = 72  # least pairs of hours from which a container's autocorrela
 class PopulationFitOptions:
     """Fit the parameters of a synthetic workload population (tvwrl/traces/populations/NAME.json) to a real trace.
 
-    The file holds the parameters (.json). The published ones are fitted to google2011 and, for alibaba, to tianchi.
+    Writes the parameters to --file (.json). The published ones are fitted to google2011 and, for alibaba, to tianchi.
     """
 
     population: tyro.conf.Positional[Literal["google", "alibaba"]]
@@ -40,14 +40,14 @@ class PopulationFitOptions:
     repeats: Path | None = None
     """For Alibaba: container_usage.csv.gz of trace v2018, for the days after the first."""
     corrections: int = 10
-    """How many times a population is generated and the parameters are corrected by what it misses."""
+    """How often to generate a population and correct the parameters by its deviation from the trace."""
 
 
 def fit_and_report(options: PopulationFitOptions, report: Callable[[str], object] = print) -> None:
     """Fit a population, write its figures, and pass `report` how far generated ones are from the real one."""
     alibaba = options.population == "alibaba"
     if alibaba and options.repeats is None:
-        raise InputError("alibaba needs --repeats: one day of data does not show how days repeat")
+        raise InputError("alibaba needs --repeats: one day of data does not show how one day differs from the next")
     real = replace(open_trace(options.trace, options.slot_seconds), name=options.population)
     days, daily = (8.0, read_repeats(options.repeats)) if alibaba and options.repeats else (0.0, None)
     content = fit_population(real, days, daily, options.corrections)

@@ -120,9 +120,9 @@ def publisher_of(name: str) -> Publisher:
     """The publisher of a trace. Raises InputError for an unknown one, and for one that takes an account."""
     if name == "tianchi":
         raise InputError(
-            "tianchi: the contest's data can only be had with an account; log in at "
+            "tianchi: the contest's data is only available with an account; log in at "
             "https://tianchi.aliyun.com/competition/entrance/231663, download the zip by hand, "
-            "and go on with: tvwrl prepare tianchi --source FILE"
+            "then run: tvwrl prepare tianchi --source FILE"
         )
     if name not in PUBLISHERS:
         raise InputError(f"unknown trace {name!r}: not one of {', '.join(PUBLISHERS)}, tianchi")

@@ -151,7 +151,7 @@ class SequenceSampler:
         top: Float = np.percentile(np.concatenate(pooled), 99.5, axis=0)
         if (top <= 0).any():
             name = self.trace.resources[int(np.argmin(top))]
-            raise InputError(f"trace '{self.trace.name}': demand of {name} is zero nearly everywhere, nothing to place")
+            raise InputError(f"trace '{self.trace.name}': demand of {name} is zero nearly everywhere: nothing to place")
         return top / self.scenario.peak_units
 
     def _check_fits(self) -> None:

@@ -115,7 +115,7 @@ def _by_workloads(trace: Trace, least_rows: int) -> tuple[Int, Int, Int, Int]:
     """Workloads that are not for testing, of these for training and validation, and for testing; each by name."""
     if len(trace) < 2:
         raise InputError(
-            f"trace '{trace.name}' has {len(trace)} workload: at least 2 are needed, "
+            f"trace '{trace.name}' has only {len(trace)} workload: at least 2 are needed, "
             "because training and test sequences draw from different ones"
         )
     by_name = np.argsort(trace.workload_id, kind="stable")  # the order of rows in a file makes no difference

@@ -152,14 +152,14 @@ def test_scores_with_a_fault_are_refused(score, tmp_path, field, damage, message
 def test_arrays_that_do_not_fit_together_never_reach_a_kernel(score, make_machines):
     machines = make_machines(3)
     for candidates in ([0, 3], [-1]):
-        with pytest.raises(InputError, match="must be within 0 and 2"):
+        with pytest.raises(InputError, match="must be from 0 to 2"):
             score.choose(machines, 0.0, 7, np.array(candidates))
     narrow = machines._replace(composition=machines.composition[:, :59].copy())
     with pytest.raises(InputError, match=r"composition has shape \(3, 59\)"):
         score.of(narrow, 0.0)
     with pytest.raises(InputError, match="first must hold 4 rising rows"):
         score.of(machines._replace(first=machines.first[:3]), 0.0)
-    with pytest.raises(InputError, match="must be within 0 and 2"):
+    with pytest.raises(InputError, match="must be from 0 to 2"):
         score.explain(machines, -1)
     with pytest.raises(InputError, match="category is 60: must be -1 or 0 to 59"):
         score.mean_level(machines, 60)

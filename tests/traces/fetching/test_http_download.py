@@ -126,7 +126,7 @@ def test_the_wait_that_the_server_asks_for_is_kept(get, site, waits, as_date):
 
 def test_a_wait_that_is_too_long_ends_it(get, site, waits):
     site.faults[ZIP] = [("status", 429, {"Retry-After": "86400"})]
-    with pytest.raises(InputError, match="come back in 86400 s"):
+    with pytest.raises(InputError, match="try again in 86400 s"):
         get()
     assert waits == []
 
@@ -156,7 +156,7 @@ def test_a_published_checksum_is_verified(get, site, messages, prefix):
 def test_a_wrong_checksum_is_tried_once_more_and_then_named(get, site, fetched):
     stated = "0" * 64
     site.files["SHA256SUM"] = f"{stated}  {ZIP}\n".encode()
-    with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: sha256 is {SHA256} where {stated} is published"):
+    with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: sha256 is {SHA256}, but {stated} is published"):
         get()
     assert len(site.asked(ZIP)) == 2
     assert fetched() == {}
@@ -164,7 +164,7 @@ def test_a_wrong_checksum_is_tried_once_more_and_then_named(get, site, fetched):
 
 def test_a_body_that_was_wrong_once_is_repaired(get, site, fetched):
     site.files |= {"SHA256SUM": f"{SHA256}  {ZIP}\n".encode(), ZIP: BODY[::-1]}
-    get(report=lambda line: site.files.update({ZIP: BODY}) if "published is" in line else None)
+    get(report=lambda line: site.files.update({ZIP: BODY}) if "is published" in line else None)
     assert fetched() == {ZIP: BODY}
 
 
@@ -173,7 +173,7 @@ def test_a_body_that_was_wrong_once_is_repaired(get, site, fetched):
 def test_a_checksum_in_the_headers_is_verified(get, site, header, good):
     md5 = b64encode(hashlib.md5(BODY if good else b"").digest()).decode()
     site.headers[header] = md5 if header == "Content-MD5" else f"crc32c=AAAAAA==,md5={md5}"
-    with contextlib.nullcontext() if good else pytest.raises(InputError, match=r"md5 is .* where .* is published"):
+    with contextlib.nullcontext() if good else pytest.raises(InputError, match=r"md5 is .*, but .* is published"):
         get()
 
 
@@ -185,7 +185,7 @@ def test_digests_of_a_release_are_read_from_its_description(site, messages):
 
 def test_too_little_space_is_found_before_writing(get, monkeypatch, tmp_path):
     monkeypatch.setattr(http_download.shutil, "disk_usage", lambda _: mock.Mock(free=48_576))
-    with pytest.raises(InputError, match=r"needs 1\.05MB and 48\.6kB are free: make room for 1\.00MB"):
+    with pytest.raises(InputError, match=r"needs 1\.05MB, but 48\.6kB are free: make room for 1\.00MB"):
         get()
     assert not (tmp_path / "raw" / ZIP).exists()
 

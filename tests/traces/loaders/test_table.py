@@ -167,7 +167,7 @@ def test_a_header_without_rows_lacks_usage(tmp_path: Path) -> None:
 def test_other_text_than_utf8_is_refused_with_its_line(rows: int, line: int, tmp_path: Path) -> None:
     source = write(tmp_path, *(f"{300 * i},a,0.1,0.2" for i in range(rows)))
     source.write_bytes(source.read_bytes() + "0,ä,0.1,0.2\n0,ö,0.1,0.2\n".encode("latin-1"))
-    with pytest.raises(InputError, match=rf"x\.csv: line {line}: byte 0xe4 is not UTF-8, which is needed; .*iconv"):
+    with pytest.raises(InputError, match=rf"x\.csv: line {line}: byte 0xe4 is not UTF-8, which is required; .*iconv"):
         run(source)
     source.write_bytes("time,workload_id,cpu,mem,größe\n0,a,.1,.2,3\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"x\.csv: line 1: byte 0xf6 is not UTF-8"):

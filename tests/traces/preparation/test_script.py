@@ -34,7 +34,7 @@ def test_nothing_is_downloaded_for_a_folder_that_is_taken(prepare: Any, tmp_path
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("csv", "csv reads files only: download it first, and give its path"), ("tianchi", "download the zip by hand")],
+    [("csv", "csv only reads files: download it first, and give its path"), ("tianchi", "download the zip by hand")],
 )
 def test_what_cannot_be_fetched_says_what_to_do(name: str, message: str, prepare: Any, tmp_path: Path) -> None:
     code, _, err = prepare(name, "--source", "http://127.0.0.1:9/x.csv", "--out", tmp_path / "out")

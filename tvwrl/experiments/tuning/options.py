@@ -21,7 +21,7 @@ WITH_RESUME = ("trials", "seconds", "workers", "ray", "dry_run")
 
 @dataclass(frozen=True)
 class TuningSettings(CellOptions):
-    """Search hyper-parameters by many short trainings; unpromising ones are pruned.
+    """Search for hyper-parameters with many short training runs; unpromising ones are pruned.
 
     The folder holds study.db, trials.csv, best.json, search.png, and each trial as a training run. Ctrl-C, or a crash,
     loses only the trials in progress: run the same command again to continue. The search space is SPACE of
@@ -34,7 +34,7 @@ class TuningSettings(CellOptions):
     """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
     none."""
     preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
-    """Hyper-parameters of the first trial; the search keeps those that it does not vary."""
+    """Hyper-parameters of the first trial, and of all others where the search does not vary them."""
     trials: int = 30
     """Total number of trials, complete or pruned, including those of earlier sessions."""
     seconds: float | None = None

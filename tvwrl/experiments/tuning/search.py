@@ -147,7 +147,7 @@ def load_search(folder: Path) -> tuple[Search, str]:
         content = facts["search"]
         return Search(**{**content, "base": TrainConfig.from_dict(content["base"])}), facts["trace"]["hash"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged or not of a search: {error}") from error
+        raise InputError(f"{path} is damaged or does not belong to a search: {error}") from error
 
 
 def load_study(folder: Path, seed: int | None = None) -> Any:

@@ -111,7 +111,7 @@ class GapStudy(PaperStudy):
     seeds: Numbers = (0, 1, 2)
     """Seeds of the drawn batches; means and intervals are over them."""
     largest_sizes: Shares = (0.5, 0.2)
-    """Largest sizes of a replica: 0.5 as printed in the paper, 0.2 where its percentages come out."""
+    """Largest sizes of a replica: 0.5 as printed in the paper, or 0.2, which reproduces its percentages."""
     replica_range: tuple[int, int] = (1, 1)
     """Fewest and most replicas of an application (not in the paper)."""
     milp_seconds: float = 20.0

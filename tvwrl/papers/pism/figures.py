@@ -131,7 +131,7 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
     minutes: int | None = None
     """Minutes of each later period; the first 20 are not measured. Default: the preset's."""
     rounds: int | None = None
-    """Further periods, scheduled with PISM, from which it learns again; default: the preset's."""
+    """Number of further periods that are scheduled with PISM, and from which it learns again; default: the preset's."""
     pressure: float = 1.0
     """Pressure of batch work, relative to the law's assumption that the mean is at the knee of the curve."""
     truth: bool = False

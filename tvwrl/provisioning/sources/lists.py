@@ -68,7 +68,9 @@ def read_machines(
     _need_columns(table, resources, resources)
     free = np.stack([table.numbers(name, 0) for name in resources], axis=1)
     if some_lack and not (has := free.any(axis=0)).all():
-        raise InputError(f"{path}: no machine has any {resources[np.argmin(has)]}: must be above 0 for one at least")
+        raise InputError(
+            f"{path}: no machine has any {resources[np.argmin(has)]}: must be above 0 for at least one machine"
+        )
     full = ~free.any(axis=1, keepdims=True) if some_lack else free == 0
     if full.any():
         row, column = np.argwhere(full)[0]
@@ -80,7 +82,5 @@ def read_machines(
 def _need_columns(table: InputTable, needed: tuple[str, ...], resources: tuple[str, ...]) -> None:
     table.need(*needed)
     if not resources:
-        raise InputError(
-            f"{table.source}: no column of a resource beside {', '.join(table.columns)}: add cpu, mem, ..."
-        )
+        raise InputError(f"{table.source}: no column of a resource, only {', '.join(table.columns)}: add cpu, mem, ...")
     table.need_rows()

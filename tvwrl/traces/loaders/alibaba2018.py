@@ -48,7 +48,8 @@ MACHINE_META = Table(
 
 @dataclass(frozen=True)
 class Alibaba2018(Loader):
-    """Alibaba cluster trace of 2018 (v2018): one workload per container; batch tasks and their DAGs beside it."""
+    """Alibaba cluster trace of 2018 (v2018): one workload per container; batch tasks and their DAGs in a separate
+    table."""
 
     reference_cores: float | None = None
     """Cores of the reference machine; default: the largest in machine_meta, 96 without that table."""

@@ -193,8 +193,8 @@ class Prometheus(Loader):
             if isinstance(largest, float) and 0 < largest < math.inf:
                 return largest if resource == "cpu" else largest / GIB
         raise InputError(
-            f"{server.url}: neither {' nor '.join(CAPACITY[resource])} is recorded: how large is a node? "
-            "Give --reference-cores CORES and --reference-memory GIB"
+            f"{server.url}: neither {' nor '.join(CAPACITY[resource])} is recorded, so the size of a node is unknown: "
+            "give --reference-cores CORES and --reference-memory GIB"
         )
 
     def _unit(self, resource: str) -> float:

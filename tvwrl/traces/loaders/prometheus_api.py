@@ -120,7 +120,7 @@ def _body(response: Any) -> bytes:
 
 
 def _foreign(url: str, why: str) -> InputError:
-    return InputError(f"{url}: not a Prometheus server: {why}; needed is its address, e.g. http://host:9090")
+    return InputError(f"{url}: not a Prometheus server: {why}; give its address, e.g. http://host:9090")
 
 
 def _refusal(url: str, error: HTTPError) -> Exception:
@@ -155,7 +155,7 @@ def address(source: str | Path) -> str:
     url = re.sub(r"^(https?):/+", r"\1://", str(source).strip()).rstrip("/")
     shown = url.rpartition("@")[2]  # what is before it may be secret
     if not is_address(url) or "?" in url or "#" in url:
-        raise InputError(f"{shown}: not the address of a Prometheus server; needed is e.g. http://host:9090")
+        raise InputError(f"{shown}: not the address of a Prometheus server; give one like http://host:9090")
     if urlsplit(url).username is not None:
         raise InputError(f"{shown}: no user and password in the address: put a header into {HEADER}")
     return url

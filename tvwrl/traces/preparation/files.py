@@ -174,8 +174,8 @@ def decoded(source: str, before: int, block: bytes) -> str:
     except UnicodeDecodeError as error:
         line = before + block.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{source}: line {line}: byte 0x{block[error.start]:02x} is not UTF-8, which is needed; "
-            "if this is text in Latin-1: iconv -f ISO-8859-1 -t UTF-8 FILE > NEW_FILE"
+            f"{source}: line {line}: byte 0x{block[error.start]:02x} is not UTF-8, which is required; "
+            "convert text in Latin-1 with: iconv -f ISO-8859-1 -t UTF-8 FILE > NEW_FILE"
         ) from None
 
 

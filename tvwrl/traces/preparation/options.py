@@ -41,7 +41,7 @@ class PrepareOptions:
     """Longest gap that is filled, slots; a longer gap divides a series into stretches, each of which needs
     --min-records."""
     min_records: int | None = None
-    """Fewest records of a stretch that is kept; default: 288, tianchi 98."""
+    """Smallest number of records of a stretch that is kept; default: 288 (tianchi: 98)."""
     paper_filter: bool = False
     """Require as many records as the paper: google 6000, alibaba 2000."""
     max_bad_fraction: float = 0.01
@@ -98,7 +98,7 @@ def _name(options: PrepareOptions, loader: Any) -> str:
     """Name of the trace in its records, and of its folder by default."""
     if options.name is not None:
         if not options.name.strip() or "/" in options.name or options.name.startswith("."):
-            raise InputError(f"--name {options.name!r}: must be a name without / and not begin with a dot")
+            raise InputError(f"--name {options.name!r}: must be a name that has no / and does not begin with a dot")
         return options.name
     if loader.name not in OWN_TABLES:
         return str(loader.name)
@@ -113,7 +113,7 @@ def _fetched(name: str, url: str) -> str:
     from tvwrl.traces.fetch_trace import FetchOptions, fetch, split_cell
 
     if name in OWN_TABLES:
-        raise InputError(f"--source {url}: {name} reads files only: download it first, and give its path")
+        raise InputError(f"--source {url}: {name} only reads files: download it first, and give its path")
     base, cell = split_cell(name, url)
     options = FetchOptions(name, parts="all", base_url=base, cell=cell)
     with _interruption_explained(options.folder):

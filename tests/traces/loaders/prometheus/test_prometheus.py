@@ -87,7 +87,7 @@ def test_options_refused(site: Any, options: dict[str, Any], message: str) -> No
     ],
 )
 def test_not_an_address(source: str) -> None:
-    with pytest.raises(InputError, match=r"not the address of a Prometheus server; needed is e.g. http://host:9090"):
+    with pytest.raises(InputError, match=r"not the address of a Prometheus server; give one like http://host:9090"):
         Prometheus().at(source)
 
 
