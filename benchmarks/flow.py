@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 from timing import measure
 
-from tvwrl.flow.aladdin import arrival_order, place_by_flow, warm_up
-from tvwrl.flow.generated import generate
-from tvwrl.flow.network import FlowNetwork, FlowSettings
-from tvwrl.flow.problem import Vertices
-from tvwrl.flow.referee import validate
+from tvwrl.planning.flow.aladdin import arrival_order, place_by_flow, warm_up
+from tvwrl.planning.sources.generated_cluster import generate
+from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
+from tvwrl.planning.problem import Vertices
+from tvwrl.planning.flow.referee import validate
 from tvwrl.markdown import markdown_table
-from tvwrl.provisioning.suite import forget_peak, peak_mb
+from tvwrl.planning.suite import forget_peak, peak_mb
 
 SIZES = ((1_500, 12_500), (3_000, 25_000), (6_000, 50_000), (12_000, 100_000))
 LOADS = (0.75, 0.95)

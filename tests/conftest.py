@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from tvwrl.envs.problem import Problem
 from tvwrl.forecasting import NetworkForecaster, training_windows
-from tvwrl.provisioning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.schedulers.planning import hindsight
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace

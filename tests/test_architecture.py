@@ -46,9 +46,8 @@ ROOMS = (
     "schedulers",
     "envs",
     "agents",
-    "provisioning",
+    "planning",
     "lrasched",
-    "flow",
     "interference",
     "experiments",
     "benchmark",
@@ -160,15 +159,15 @@ def test_only_the_reproduce_command_imports_papers():
 # Numbers this small beside one of these quantities are a tolerance, which only the rule for fits and referees may have.
 TINY = 1e-5
 QUANTITY = re.compile(r"capacit|residual|cores|free|room|load|used|memory")
-OWN_TOLERANCE = ("packing/fit.py", "metrics.py", "provisioning/referee.py", "flow/referee.py")
+OWN_TOLERANCE = ("packing/fit.py", "metrics.py", "planning/referee.py", "planning/flow/referee.py")
 NOT_ABOUT_FITS = {  # what is compared there is no capacity, or none is exceeded
     (
-        "flow/baselines/firmament.py",
+        "planning/flow/baselines/firmament.py",
         "LEAST * problem.fleet.capacity[:, at].max()",
     ),  # least demand
     ("papers/pism/law_fitting.py", "residual < best[0] - 1e-12"),  # of a regression
-    ("provisioning/milp.py", "LIGHT * self._capacity.max(axis=0)"),  # what a solver's tolerance could hide
-    ("provisioning/milp.py", "self._instance.peak < LIGHT * self._capacity.max(axis=0)"),
+    ("planning/milp.py", "LIGHT * self._capacity.max(axis=0)"),  # what a solver's tolerance could hide
+    ("planning/milp.py", "self._instance.peak < LIGHT * self._capacity.max(axis=0)"),
     ("schedulers/scores.py", "-(cluster.load / cluster.divisor).max(axis=1) - 1e-06 * cluster.active"),  # breaks ties
     ("traces/sequences.py", "self.machines.capacity >= self.scenario.peak_units"),  # the grid's columns
 }

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tvwrl
-from tvwrl.flow import Assignment
-from tvwrl.provisioning import Fleet, Plan
+from tvwrl.planning.flow import Assignment
+from tvwrl.planning import Fleet, Plan
 from tvwrl.schedulers.runner import Runner
 
 

@@ -96,7 +96,7 @@ def _provision(folder: Path) -> None:
 
 
 def _place(folder: Path) -> None:
-    from tvwrl.flow.place_command import PlacementSettings, place
+    from tvwrl.experiments.place_command import PlacementSettings, place
 
     place(PlacementSettings(machines=30, out=folder / "placement"))
 

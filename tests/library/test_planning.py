@@ -7,7 +7,7 @@ import pytest
 
 import tvwrl
 from tvwrl import InputError
-from tvwrl.provisioning import Fleet
+from tvwrl.planning import Fleet
 
 LIST = "application,replicas,cpu,mem\na,2,6,1\nb,2,4,1\n"  # a and b fill a machine of 10 cores together
 FOLDER = {

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tvwrl.packing.affinity import entries
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.packing_problem import PackingProblem
-from tvwrl.provisioning.referee import validate
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.referee import validate
 
 Held = list[dict[int, int]]
 

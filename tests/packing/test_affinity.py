@@ -14,8 +14,8 @@ from tvwrl.packing.affinity import (
     put,
     settle,
 )
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.packing_problem import PackingProblem
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.packing_problem import PackingProblem
 
 
 def place(problem, packing, rows):

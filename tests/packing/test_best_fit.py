@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import SIZES
-from tvwrl.provisioning.packing_problem import PackingProblem
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.measures import SIZES
+from tvwrl.planning.packing_problem import PackingProblem
 
 
 def fitted(problem, size, emptiest):

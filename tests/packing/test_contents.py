@@ -7,10 +7,10 @@ import pytest
 
 from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.contents import add, clear_limits, contents_of, drop_empty_entries, remove, set_limits, unplace
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import ByInput
-from tvwrl.provisioning.packing_problem import PackingProblem
-from tvwrl.provisioning.planners import FirstFit, Watch
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.measures import ByInput
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import FirstFit, Watch
 
 
 @pytest.fixture

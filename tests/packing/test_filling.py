@@ -7,10 +7,10 @@ import pytest
 
 from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.filling import limit_neighbours, pull
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import SCORES
-from tvwrl.provisioning.packing_problem import PackingProblem
-from tvwrl.provisioning.planners import Filling, Watch
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.measures import SCORES
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import Filling, Watch
 
 
 def test_pull_by_hand(make):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.packing.first_fit import first_fit, new_row
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import ByInput
-from tvwrl.provisioning.packing_problem import PackingProblem
-from tvwrl.provisioning.planners import FewestCandidates, FirstFit, Watch
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.measures import ByInput
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import FewestCandidates, FirstFit, Watch
 
 FLEET = Fleet(np.array([[8.0, 8.0], [4.0, 8.0]]))
 

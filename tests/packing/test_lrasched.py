@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tvwrl.packing.lrasched import Fitness, improve, place_whole, scratch_for
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.packing_problem import PackingProblem
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.packing_problem import PackingProblem
 
 
 def opened(instance, *machines):

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.packing.matching import match
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import SCORES
-from tvwrl.provisioning.packing_problem import PackingProblem
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.measures import SCORES
+from tvwrl.planning.packing_problem import PackingProblem
 
 
 def matched(problem, machines, score, steps=99):

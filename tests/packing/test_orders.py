@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.packing.orders import FULL, fall, refresh
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import SIZES
-from tvwrl.provisioning.packing_problem import PackingProblem
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.measures import SIZES
+from tvwrl.planning.packing_problem import PackingProblem
 
 
 def opened(make, machines, size="Avg"):

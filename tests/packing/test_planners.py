@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.packing.affinity import entries
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.lrasched import TwoPhase
-from tvwrl.provisioning.measures import SCORES, SIZES, ByInput
-from tvwrl.provisioning.packing_problem import PackingProblem
-from tvwrl.provisioning.planners import (
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.lrasched import TwoPhase
+from tvwrl.planning.measures import SCORES, SIZES, ByInput
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import (
     BestFit,
     BinSearch,
     FewestCandidates,

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from tvwrl.packing.contents import contents_of, set_limits
 from tvwrl.packing.repair import affinity_ejections, capacity_ejections, close_machine, search
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import ByInput
-from tvwrl.provisioning.packing_problem import PackingProblem
-from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.planners import FirstFit, Watch
-from tvwrl.provisioning.referee import validate
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.measures import ByInput
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.planners import FirstFit, Watch
+from tvwrl.planning.referee import validate
 
 
 def packed(instance, fleet, spare=8):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.packing.spreading import spread
-from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import SIZES
-from tvwrl.provisioning.packing_problem import PackingProblem
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.measures import SIZES
+from tvwrl.planning.packing_problem import PackingProblem
 
 
 def attempt(problem, machines, size="Avg", partly=False):

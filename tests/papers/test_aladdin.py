@@ -11,8 +11,8 @@ import pytest
 
 from tvwrl.experiments.engine import complete, read_rows
 from tvwrl.experiments.reproduce import RunOptions, reproduce
-from tvwrl.flow.comparison import GENERATED
-from tvwrl.flow.registry import ALADDIN, BASELINES, planner
+from tvwrl.planning.flow.comparison import GENERATED
+from tvwrl.planning.flow.registry import ALADDIN, BASELINES, planner
 from tvwrl.papers.aladdin import figures, plots
 from tvwrl.papers.aladdin.cells import PlacementCell
 from tvwrl.papers.aladdin.figures import REPACKED, Preset, RepackStudy, SizeStudy

@@ -16,8 +16,8 @@ from tvwrl.papers.provisioning.plots import plots_of
 from tvwrl.papers.provisioning.published import EVERY, FIGURES, SPREAD, STUDIES, Claim
 from tvwrl.papers.provisioning.reference import Measurement, Reference, paper_name, read_reference
 from tvwrl.papers.provisioning.tables import agreement, mean_over, means_of, tables_of
-from tvwrl.provisioning.pictures import title_of
-from tvwrl.provisioning.registry import planner
+from tvwrl.planning.pictures import title_of
+from tvwrl.planning.registry import planner
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 

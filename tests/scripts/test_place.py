@@ -52,7 +52,7 @@ def test_a_full_disk_leaves_nothing(call, folder, tmp_path, monkeypatch):
     def full(path, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("tvwrl.flow.comparison.write_json", full)
+    monkeypatch.setattr("tvwrl.planning.flow.comparison.write_json", full)
     done = call("place.py", "--instance", folder, "--planners", "Tetris.1", "--out", tmp_path / "out")
     assert (done.returncode, done.stderr) == (2, f"error: {tmp_path / 'out'}: No space left on device\n")
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]

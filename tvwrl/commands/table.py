@@ -144,8 +144,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "place",
             "place applications with affinity on machines of many kinds",
-            "tvwrl.flow.place_command:PlacementSettings",
-            "tvwrl.flow.place_command:place",
+            "tvwrl.experiments.place_command:PlacementSettings",
+            "tvwrl.experiments.place_command:place",
             fresh=True,
             alone=True,
         ),

@@ -8,9 +8,9 @@ from typing import Any
 from tvwrl.experiments.episode_tables import demand_table, episode_table
 from tvwrl.metrics import score_episode
 from tvwrl.penalties import PenaltyWeights
-from tvwrl.provisioning.handover import play
-from tvwrl.provisioning.instance import Fleet, Instance
-from tvwrl.provisioning.plan import Plan
+from tvwrl.planning.handover import play
+from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.plan import Plan
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.types import Trace
 

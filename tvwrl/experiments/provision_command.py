@@ -12,13 +12,13 @@ from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
 from tvwrl.experiments.handover import write_hand_over
 from tvwrl.markdown import markdown_table
 from tvwrl.progress import say
-from tvwrl.provisioning.advice import advise
-from tvwrl.provisioning.instance import Fleet, Instance, check_fits
-from tvwrl.provisioning.plan_file import read_plans
-from tvwrl.provisioning.referee import validate
-from tvwrl.provisioning.sources.lists import read_machines
-from tvwrl.provisioning.sources.open_instance import is_trace, open_instance
-from tvwrl.provisioning.suite import provision
+from tvwrl.planning.advice import advise
+from tvwrl.planning.instance import Fleet, Instance, check_fits
+from tvwrl.planning.plan_file import read_plans
+from tvwrl.planning.referee import validate
+from tvwrl.planning.sources.lists import read_machines
+from tvwrl.planning.sources.open_instance import is_trace, open_instance
+from tvwrl.planning.suite import provision
 from tvwrl.runs import default_folder
 from tvwrl.traces import open_trace
 from tvwrl.types import InputError, Trace

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.flow.comparison import GENERATED, KINDS, check_planners, compare, open_problem
-from tvwrl.flow.problem import PlacementProblem
-from tvwrl.provisioning.best import NAME as BEST
-from tvwrl.provisioning.instance import Fleet, Instance, check_fits
-from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.results import Results
-from tvwrl.provisioning.sources.open_instance import open_instance, windowed
-from tvwrl.provisioning.suite import provision
+from tvwrl.planning.flow.comparison import GENERATED, KINDS, check_planners, compare, open_problem
+from tvwrl.planning.problem import PlacementProblem
+from tvwrl.planning.best import NAME as BEST
+from tvwrl.planning.instance import Fleet, Instance, check_fits
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.results import Results
+from tvwrl.planning.sources.open_instance import open_instance, windowed
+from tvwrl.planning.suite import provision
 from tvwrl.runs import InFolder, folder_for
 from tvwrl.types import InputError
 
@@ -125,10 +125,10 @@ def plan(
 ) -> Plans:
     """Place all replicas of many applications on as few machines as possible.
 
-    `instance`: an `Instance`, or a file, folder or trace that holds one (`tvwrl.provisioning.open_instance`)
+    `instance`: an `Instance`, or a file, folder or trace that holds one (`tvwrl.planning.open_instance`)
     `machine`: capacity of a machine, a number > 0 per resource in the instance's units (cores, GiB), of which there are
         as many as it takes; or a `Fleet` of machines of several kinds, or of a fixed number
-    `planner`: best, which searches for `seconds` > 0; the name of another planner (`tvwrl.provisioning.ALGORITHMS`); or
+    `planner`: best, which searches for `seconds` > 0; the name of another planner (`tvwrl.planning.ALGORITHMS`); or
         several names
     `milp_seconds`: solve the integer programme too, for so many seconds; for up to 2,000 applications
     `bound_seconds`: time limit of a programme that tightens the lower bound; 0: none
@@ -177,7 +177,7 @@ def place(
 
     `problem`: a `PlacementProblem`; a folder with applications.csv, machines.csv and optionally affinity.csv and
         anti-affinity.csv; the Tianchi contest's zip or folder; or "generated"
-    `planner`: a name, or several (`tvwrl.flow.ALADDIN`, `tvwrl.flow.BASELINES`, also with other numbers)
+    `planner`: a name, or several (`tvwrl.planning.flow.ALADDIN`, `tvwrl.planning.flow.BASELINES`, also with other numbers)
     `machines`: machines of a generated problem (default 12,000) or of the contest (default 6,000), >= 1
     `replicas`, `demand`: of a generated problem: how many, and their demand as a share of the scarcer resource, 0 to 1
     `times`: windows of the contest's series, >= 1; default: 1

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl.experiments.engine import Rows, RowsCell
-from tvwrl.flow.bounds import bound_or_nan
-from tvwrl.flow.comparison import GENERATED, row_of
-from tvwrl.flow.generated import generate, usual_replicas
-from tvwrl.flow.problem import PlacementProblem
-from tvwrl.flow.registry import planner
-from tvwrl.flow.tianchi import read_tianchi, scaled
+from tvwrl.planning.bounds.mixed import bound_or_nan
+from tvwrl.planning.flow.comparison import GENERATED, row_of
+from tvwrl.planning.sources.generated_cluster import generate, usual_replicas
+from tvwrl.planning.problem import PlacementProblem
+from tvwrl.planning.flow.registry import planner
+from tvwrl.planning.sources.tianchi import read_tianchi, scaled
 
 TIANCHI = "tianchi"
 read_contest = lru_cache(maxsize=1)(read_tianchi)
@@ -50,7 +50,7 @@ class PlacementCell(RowsCell):
         return {name: value for name, value in asked.items() if name not in irrelevant}
 
     def measure(self) -> Rows:
-        """One row: `flow.comparison.row_of`, with the instance, seed, demand and planner."""
+        """One row: `planning.flow.comparison.row_of`, with the instance, seed, demand and planner."""
         problem, bound = _problem(self.instance, self.machines, self.seed, self.demand, self.tianchi)
         assignment = planner(self.planner, self.seed, self.medea_seconds)(problem)
         facts = {"instance": self.instance, "seed": self.seed, "demand": self.demand, "planner": self.planner}

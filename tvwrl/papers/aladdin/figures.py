@@ -16,9 +16,9 @@ from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments.engine import Cell, Rows, read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds, commands
 from tvwrl.experiments.rows import distinct, select
-from tvwrl.flow.comparison import GENERATED, check_planners
-from tvwrl.flow.generated import DEMAND
-from tvwrl.flow.registry import ALADDIN, BASELINES
+from tvwrl.planning.flow.comparison import GENERATED, check_planners
+from tvwrl.planning.sources.generated_cluster import DEMAND
+from tvwrl.planning.flow.registry import ALADDIN, BASELINES
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.aladdin.cells import TIANCHI, PlacementCell
 from tvwrl.papers.aladdin.plots import SHOWN, plot_largest, plot_repacking

@@ -11,7 +11,7 @@ import numpy as np
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import bootstrap_interval
-from tvwrl.flow.comparison import GENERATED
+from tvwrl.planning.flow.comparison import GENERATED
 from tvwrl.papers.aladdin.published import MACHINES, reported
 from tvwrl.plotting import Panel, Point, Row, draw_estimates, people_call, ranked
 from tvwrl.types import Float
@@ -51,7 +51,7 @@ def family_of(name: str) -> str:
 
 
 def title_of(name: str) -> str:
-    """What people call a planner of `flow.registry`.
+    """What people call a planner of `planning.flow.registry`.
 
     >>> title_of("Aladdin+H.4(LRF)-none"), title_of("Tetris.1")
     ('Aladdin+H, 4 groups, large first, nothing moves', 'Tetris, 1 rescheduling')

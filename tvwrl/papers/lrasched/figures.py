@@ -15,7 +15,7 @@ from tvwrl.papers.lrasched import learning, tables, testbed
 from tvwrl.papers.lrasched.cells import Measurement
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP, measure_placement, measure_planning_time
 from tvwrl.papers.lrasched.titles import FIGURES, GAP, LEARNING, PAPER, PLACEMENT, PLANNING_TIME, PREFIX, TESTBED
-from tvwrl.provisioning.sources.drawn import Drawn
+from tvwrl.planning.sources.drawn import Drawn
 from tvwrl.types import InputError
 
 SCALES = ((500, 100), (1_000, 300), (2_000, 500))  # applications, machines of Figures 8 to 10

@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
-from tvwrl.provisioning.admission import admit, volume_bound
-from tvwrl.provisioning.instance import Fleet, Instance, check_fits
-from tvwrl.provisioning.lrasched import TwoPhase
-from tvwrl.provisioning.milp import solve
-from tvwrl.provisioning.packing_problem import PackingProblem
-from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.planners import Watch
-from tvwrl.provisioning.referee import utilisation, validate
-from tvwrl.provisioning.sources.drawn import Drawn
-from tvwrl.provisioning.suite import warm_up
+from tvwrl.planning.admission import admit, volume_bound
+from tvwrl.planning.instance import Fleet, Instance, check_fits
+from tvwrl.planning.lrasched import TwoPhase
+from tvwrl.planning.milp import solve
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.planners import Watch
+from tvwrl.planning.referee import utilisation, validate
+from tvwrl.planning.sources.drawn import Drawn
+from tvwrl.planning.suite import warm_up
 
 HEURISTICS = {
     "LRASched": TwoPhase(),

@@ -13,10 +13,10 @@ from tvwrl.lrasched.recommender import Recommender
 from tvwrl.lrasched.testbed import CORES, MEMORY, SimulatedApplication, configurations, draw_applications, profile
 from tvwrl.packing.fit import is_used_up
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP, plan_by
-from tvwrl.provisioning.admission import admit
-from tvwrl.provisioning.instance import Affinity, Fleet, Instance
-from tvwrl.provisioning.lrasched import TwoPhase
-from tvwrl.provisioning.plan import Plan
+from tvwrl.planning.admission import admit
+from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.lrasched import TwoPhase
+from tvwrl.planning.plan import Plan
 
 MACHINES, ARRIVING, EARLIER = 10, 40, 100
 EVERY, PERIOD = 20, 100  # seconds between arrivals, and between two runs of the scheduler

@@ -9,12 +9,12 @@ from typing import Any
 
 from tvwrl.experiments.engine import Rows, RowsCell
 from tvwrl.papers.provisioning.published import DENSITY, MACHINE, STUDIES
-from tvwrl.provisioning.bounds.counting import by_volume
-from tvwrl.provisioning.instance import Fleet, Instance
-from tvwrl.provisioning.results import row_of, validated
-from tvwrl.provisioning.sources.generated import generate
-from tvwrl.provisioning.sources.open_instance import open_instance, windowed
-from tvwrl.provisioning.suite import measured
+from tvwrl.planning.bounds.counting import by_volume
+from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.results import row_of, validated
+from tvwrl.planning.sources.generated import generate
+from tvwrl.planning.sources.open_instance import open_instance, windowed
+from tvwrl.planning.suite import measured
 from tvwrl.types import InputError
 
 KNOWN = "known"  # instead of a study: an instance on which the released code was measured

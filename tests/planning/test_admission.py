@@ -1,0 +1,97 @@
+"""The programme of whole applications against everything that can be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tvwrl.planning.admission import Admission, Weights, admit, volume_bound
+from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.referee import fragments, validate
+from tvwrl.planning.registry import plan
+from tvwrl.types import InputError
+
+Make = Callable[..., Instance]
+NOTHING = Plan.of("nothing", *(np.empty(0, np.int64) for _ in range(3)))
+fixed = partial(Fleet.of_kinds, fixed=True)
+
+
+def test_by_hand(make: Make) -> None:
+    # 10 of each: either a (6), or b and c (5 each). The volume alone would let a and b in if d were as small as 0.
+    instance, fleet = make([1, 1, 1], [[6, 6], [5, 5], [5, 5]]), fixed([(10, 10)])
+    found = admit(instance, fleet, plan(instance, fleet, "LRASched"), 20)
+    assert (found.value, found.bound, found.status, found.gap) == (2.0, 2.0, "optimal", 0.0)
+    assert found.plan.application.tolist() == [1, 2]
+
+
+def test_limits_and_wholeness_bind(make: Make) -> None:
+    fleet = fixed([(10, 10), (10, 10)])
+    for limit, whole in ((1, 0), (2, 1)):
+        instance = make([4], [[2, 2]], [(0, 0, limit)])
+        assert admit(instance, fleet, NOTHING, 20).value == whole
+
+
+def test_fragments_cost_what_they_weigh(make: Make) -> None:
+    instance, fleet = make([1, 1], [[9, 9], [2, 2]]), fixed([(10, 10)])  # a leaves 1, less than b needs
+    assert admit(instance, fleet, NOTHING, 20, Weights(1, 0.5)).plan.application.tolist() == [1]
+    alone = make([1], [[9, 9]])
+    assert admit(alone, fleet, NOTHING, 20, Weights(1, 0.5)).value == 1.0  # placed; 9 is the least request
+    assert admit(alone, fleet, NOTHING, 20, Weights(1, 1.5)).value == 1.5  # not placed, no fragment
+
+
+def test_the_volume_bound_is_a_knapsack(make: Make) -> None:
+    instance = make([1, 2, 1], [[6, 1], [2, 1], [5, 1]])
+    assert volume_bound(instance, fixed([(5, 5), (4, 5)]), 5) == 2.0  # 4 + 5 of 9
+
+
+def every_plan(instance: Instance, fleet: Fleet) -> list[Plan]:
+    """Each way to place whole applications, or not."""
+    machines = len(fleet.capacity)
+    ways = [
+        [counts for counts in product(range(n + 1), repeat=machines) if sum(counts) in (0, n)]
+        for n in instance.replicas.tolist()
+    ]
+    return [Plan.of_counts("any", np.array(chosen)) for chosen in product(*ways)]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), weight=st.sampled_from([0.0, 0.75]))
+def test_it_finds_the_most(
+    instances: Callable[..., st.SearchStrategy[Instance]], data: st.DataObject, weight: float
+) -> None:
+    instance = data.draw(instances(applications=3, replicas=2))
+    affinity = instance.affinity
+    own = np.flatnonzero(affinity.own < 2**31 - 1)
+    instance = Instance(
+        "own", instance.application, instance.replicas, instance.demand, instance.resources,
+        Affinity.of(len(instance), own, own, affinity.own[own]),
+    )  # fmt: skip
+    fleet = fixed(data.draw(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=2)))
+    found: Admission = admit(instance, fleet, NOTHING, 20, Weights(1.0, weight))
+    good = [made for made in every_plan(instance, fleet) if validate(instance, fleet, made).feasible]
+    worth = [
+        validate(instance, fleet, p).whole + weight * (len(fleet.capacity) - fragments(instance, fleet, p))
+        for p in good
+    ]
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(max(worth))
+    assert validate(instance, fleet, found.plan).feasible
+
+
+def test_bad_input(make: Make) -> None:
+    instance = make([1, 1], [[1, 1], [1, 1]], [(0, 1, 0)])
+    with pytest.raises(InputError, match="only limits of an application on itself"):
+        admit(instance, fixed([(2, 2)]), NOTHING, 1)
+    with pytest.raises(InputError, match="needs a fixed fleet"):
+        admit(instance, Fleet.of([2, 2]), NOTHING, 1)
+    with pytest.raises(InputError, match="seconds is 0"):
+        admit(make([1], [[1, 1]]), fixed([(2, 2)]), NOTHING, 0)
+    with pytest.raises(InputError, match="weight of machine is -1"):
+        Weights(1, -1)

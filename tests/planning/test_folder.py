@@ -1,0 +1,118 @@
+"""A user's own tables: what they mean, and what is refused with file and row."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tvwrl.planning.sources.folder import read_folder
+from tvwrl.planning.problem import NOWHERE
+from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.flow.registry import planner
+from tvwrl.types import InputError
+
+TABLES = {
+    "applications.csv": "application,replicas,limit,cpu,mem\na,2,1,1,2\nb,2,2,2,1\nc,1,1,4,4\n",
+    "machines.csv": "cpu,mem,count\n8,16,2\n4,4,1\n",
+    "affinity.csv": "group,application,count\nfront,a,1\nfront,b,1\n",
+    "anti-affinity.csv": "app_a,app_b,limit\na,c,0\nb,b,1\n",
+}
+
+
+def write(folder: Path, **changes: str) -> Path:
+    for name, text in TABLES.items():
+        (folder / name).write_text(changes.get(name.removesuffix(".csv").replace("-", "_"), text))
+    return folder
+
+
+def test_tables_become_a_problem(tmp_path: Path) -> None:
+    problem = read_folder(write(tmp_path))
+    assert problem.instance.application.tolist() == ["a", "b", "c"]
+    assert problem.fleet.capacity.tolist() == [[8, 16], [8, 16], [4, 4]]
+    assert (problem.bundles.member.tolist(), problem.bundles.count.tolist()) == ([0, 1], [1, 1])
+    assert problem.instance.affinity.own.tolist() == [1, 1, 1]  # the lower of two limits
+    assert problem.instance.affinity.to.tolist() == [0, 2, 1, 2]
+    for name in ("affinity.csv", "anti-affinity.csv"):
+        (tmp_path / name).unlink()
+    plain = read_folder(tmp_path)
+    assert (len(plain.bundles), plain.instance.affinity.own.tolist()) == (0, [1, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"affinity": "group,application\nx,z\n"},
+            "affinity.csv: row 1, group 'x': application is 'z', which is not in",
+        ),
+        (
+            {"affinity": "group,application,count\nx,a,0\n"},
+            "affinity.csv: row 1: count is 0: must be a whole number",
+        ),
+        ({"affinity": "group,application\nx,a\nx,a\n"}, "row 2, group 'x': application 'a' is given a second time"),
+        (
+            {"affinity": "group,application\nx,a\ny,a\n"},
+            "row 2, group 'y': application 'a' is given a second time, after row 1",
+        ),
+        (
+            {"affinity": "group,application\nx,a\nx,c\n"},
+            "affinity.csv: row 2, group 'x': 1 replicas of 'c', 1 in each, make 1 groups: must be a whole number, and "
+            "as many as of 'a', 2",
+        ),
+        ({"affinity": "group,application,count\nx,a,3\n"}, "2 replicas of 'a', 3 in each, make 0.666667 groups"),
+        ({"affinity": "group,application,Count\nx,a,3\n"}, "column 'Count' is not known here: must be one of group"),
+        ({"anti_affinity": "app_a,app_b,k,limit\na,b,1,1\n"}, "column 'k' is not known here"),
+        ({"anti_affinity": "app_a,app_b,limit\na,b,1\na,c,\n"}, "row 2: limit is empty: must be a whole number"),
+        ({"anti_affinity": "app_a,app_b,limit\na,b,1\na,c,few\n"}, "row 2: limit is 'few': must be a whole number"),
+        ({"anti_affinity": "app_a,app_b,limit\na,,1\n"}, "row 1: app_b is empty"),
+        ({"machines": "cpu,mem,Count\n8,8,2\n"}, "machines.csv: column 'Count' is no resource of the applications"),
+        ({"affinity": "team,application\nx,a\n"}, "affinity.csv: no column 'group'"),
+        ({"affinity": "group,application\n,a\n"}, "affinity.csv: row 1: group is empty"),
+        ({"anti_affinity": "app_a,app_b,limit\na,z,0\n"}, "anti-affinity.csv: row 1: app_b is 'z'"),
+        ({"anti_affinity": "app_a,app_b,limit\na,b,-1\n"}, "anti-affinity.csv: row 1: limit is -1"),
+        ({"machines": "cpu,mem\n8,0\n"}, "machines.csv: no machine has any mem"),
+        ({"applications": "application,replicas,cpu,mem\na,0,1,1\n"}, "applications.csv: row 1: replicas is 0"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_folder(write(tmp_path, **changes))
+
+
+def test_tables_with_a_header_alone_constrain_nothing(tmp_path: Path) -> None:
+    problem = read_folder(write(tmp_path, affinity="group,application\n", anti_affinity="app_a,app_b,limit\n"))
+    assert (len(problem.bundles), problem.instance.affinity.own.tolist()) == (0, [1, 2, 1])
+
+
+@pytest.mark.parametrize("columns", ["cpu,mem,gpu", "gpu,cpu,mem"])
+@pytest.mark.parametrize("name", ["Aladdin+H.2", "Tetris.1", "Medea(1,1,0)"])
+def test_machines_may_lack_a_resource(tmp_path: Path, columns: str, name: str) -> None:
+    """What asks for a GPU goes to the one machine with two; the third replica of it nowhere; the rest anywhere."""
+    order = columns.split(",")
+    rows = (
+        [
+            {"cpu": 1, "mem": 1, "gpu": 1},
+            {"cpu": 3, "mem": 3, "gpu": 0},
+        ],
+        [{"cpu": 4, "mem": 4, "gpu": 0}, {"cpu": 8, "mem": 8, "gpu": 2}],
+    )
+    applications, machines = ([",".join(str(row[column]) for column in order) for row in table] for table in rows)
+    text = {
+        "applications.csv": f"application,replicas,{columns}\nlearn,3,{applications[0]}\nserve,2,{applications[1]}\n",
+        "machines.csv": f"{columns}\n{machines[0]}\n{machines[1]}\n",
+    }
+    for file, content in text.items():
+        (tmp_path / file).write_text(content)
+    problem = read_folder(tmp_path)
+    machine = planner(name)(problem).machine
+    assert sorted(machine[:3].tolist()) == [NOWHERE, 1, 1]
+    assert (machine[3:] != NOWHERE).all()
+    assert validate(problem, machine).over_capacity == 0
+
+
+def test_missing_tables_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        read_folder(tmp_path / "none")
+    (write(tmp_path) / "machines.csv").unlink()
+    with pytest.raises(InputError, match=r"no machines\.csv; it has: affinity\.csv"):
+        read_folder(tmp_path)

@@ -1,0 +1,107 @@
+"""CSV lists of applications and machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tvwrl.planning.instance import NO_LIMIT
+from tvwrl.planning.sources.lists import read_machines
+from tvwrl.planning.sources.open_instance import open_instance
+from tvwrl.types import InputError
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_applications_of_a_batch(tmp_path: Path) -> None:
+    path = written(tmp_path / "batch.csv", "application,replicas,limit,cpu,mem\nweb,6,2,2,4\ndb,1,1,0.5,16\n")
+    instance = open_instance(path)
+    assert (instance.name, instance.resources, instance.application.tolist()) == (
+        "batch",
+        ("cpu", "mem"),
+        ["web", "db"],
+    )
+    assert instance.demand.tolist() == [[[2.0, 4.0]], [[0.5, 16.0]]]
+    assert (instance.replicas.tolist(), instance.affinity.own.tolist()) == ([6, 1], [2, 1])
+
+
+def test_without_limits_any_number_shares_a_machine(tmp_path: Path) -> None:
+    instance = open_instance(written(tmp_path / "a.csv", "application,replicas,cpu\nweb,6,2\n"))
+    assert len(instance.affinity) == 0
+
+
+def test_headers_may_be_quoted_and_spaced(tmp_path: Path) -> None:
+    instance = open_instance(written(tmp_path / "a.csv", '\ufeff"application","replicas", cpu\nweb,6,2\n'))
+    assert (instance.application.tolist(), instance.resources) == (["web"], ("cpu",))
+
+
+def test_machines_are_rows_or_counted(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", "mem,cpu,count\n32,8,2\n16,4,1\n")
+    assert read_machines(path, ("cpu", "mem")) == ([[8.0, 32.0], [4.0, 16.0]], [2, 1])
+    assert read_machines(written(path, "cpu\n8\n4\n"), ("cpu",)) == ([[8.0], [4.0]], [1, 1])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("application,replicas,cpu\nweb,0,2\n", "row 1: replicas is 0: must be a whole number from 1 to 2147483646"),
+        ("application,replicas,cpu\nweb,1,2\ndb,1.5,2\n", "row 2: replicas is 1.5: must be a whole number"),
+        ("application,replicas,cpu\nweb,1,-2\n", "row 1: cpu is -2"),
+        ("application,replicas,cpu\nweb,1,NaN\n", "row 1: cpu is 'NaN'"),
+        ("application,replicas,cpu\na,1,1\nb,1,1\nn,1, two ,\n", "row 3 has 4 values: must be at most 3: application"),
+        ("application,replicas,cpu,mem\na,1,1,1\nb,1,1,1\nn,1, two ,1\n", "row 3: cpu is 'two': must be a number"),
+        ("application,replicas,cpu\na,1,1\nweb,1,\n", "row 2: cpu is empty: must be a number"),
+        ("application,replicas,cpu\na,1,1\nweb,1\n", "row 2: cpu is empty: must be a number"),
+        ("application,replicas,cpu,cpu\nweb,1,1,1\n", "column 'cpu' is given 2 times"),
+        ("application,replicas,cpu,\nweb,1,1,1\n", "column 4 has no name"),
+        ("application,replicas,Limit,cpu\nweb,1,1,1\n", "column 'Limit': did you mean 'limit'"),
+        ("application,replicas,limit,cpu\nweb,1,0,2\n", "row 1: limit is 0"),
+        ("application,replicas,cpu\nweb,1,2\nweb,1,2\n", "row 2: application 'web' is given a second time"),
+        ("application,replicas\nweb,1\n", "no column of a resource"),
+        ("application,replicas,cpu\n", "no rows"),
+        ("application,replicas,cpu,mem\nweb,1,0,0\n", "row 1: application 'web' requests 0 of everything"),
+        ("application,replicas,cpu\n  ,1,1\n", "row 1: application is empty"),
+        ("application,replicas,limit,cpu\nweb,1,2147483647,2\n", "row 1: limit is 2147483647"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        open_instance(written(tmp_path / "bad.csv", text))
+
+
+def test_blanks_are_left_out_and_no_limit_is_none(tmp_path: Path) -> None:
+    text = "application,replicas,limit,cpu\n web , 6 , , 2 \n,,,\ndb,1,1, 4\n"
+    instance = open_instance(written(tmp_path / "a.csv", text))
+    assert (instance.application.tolist(), instance.demand.ravel().tolist()) == (["web", "db"], [2.0, 4.0])
+    assert instance.affinity.own.tolist() == [NO_LIMIT, 1]
+
+
+def test_columns_that_mean_nothing_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", "cpu,Count\n4,8\n")
+    with pytest.raises(InputError, match=r"column 'Count' is no resource of the applications: .* mean 'count'"):
+        read_machines(path, ("cpu",))
+    with pytest.raises(InputError, match=r"column 'rack' is no resource of the applications: .*; leave it out"):
+        read_machines(written(path, "cpu,rack\n4,8\n"), ("cpu",))
+
+
+def test_a_table_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_bytes(b"cpu\n\xff\xfe\n")
+    with pytest.raises(InputError, match=r"m\.csv: cannot be read"):
+        read_machines(tmp_path / "m.csv", ("cpu",))
+    with pytest.raises(InputError, match="the file is empty"):
+        read_machines(written(tmp_path / "m.csv", "\n"), ("cpu",))
+
+
+def test_full_machines_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", "cpu,mem\n4,8\n4,0\n")
+    with pytest.raises(InputError, match="row 2: mem is 0: leave out machines"):
+        read_machines(path, ("cpu", "mem"))
+    assert read_machines(path, ("cpu", "mem"), some_lack=True)[0] == [[4, 8], [4, 0]]
+    with pytest.raises(InputError, match="no machine has any mem"):
+        read_machines(written(path, "cpu,mem\n4,0\n"), ("cpu", "mem"), some_lack=True)
+    with pytest.raises(InputError, match="row 2: cpu is 0: leave out machines"):
+        read_machines(written(path, "cpu,mem\n4,1\n0,0\n"), ("cpu", "mem"), some_lack=True)

@@ -1,0 +1,95 @@
+"""What a problem refuses, and what becomes of limits when applications are made one."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.planning.flow.conftest import Make, constrained_problems, make_problem
+from tvwrl.planning.problem import NOWHERE, Bundles, PlacementProblem, Vertices
+from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.instance import Fleet
+from tvwrl.types import InputError
+
+
+def test_replicas_are_numbered_by_application(make: Make) -> None:
+    problem = make([2, 1, 3], [(1, 1)] * 3, [(4, 4)], bundles=[{0: 2, 1: 1}])
+    assert problem.first.tolist() == [0, 2, 3, 6]
+    assert problem.application.tolist() == [0, 0, 1, 2, 2, 2]
+    assert problem.bundles.owner.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "bundles", "message"),
+    [
+        (
+            [2, 3],
+            [{0: 1, 1: 1}],
+            "3 replicas of 't1', 1 in each, make 3 groups: must be a whole number, and as many as of 't0', 2",
+        ),
+        ([3, 3], [{0: 2, 1: 2}], "make 1.5 groups: must be a whole number"),
+        ([2, 2], [{0: 1}, {0: 1, 1: 1}], "application 't0' is in several groups"),
+        ([2, 2], [{0: 0, 1: 1}], "application 't0': count must be >= 1"),
+        ([2, 2], [{0: 1, 7: 1}], "application 7: must be 0 to 1"),
+    ],
+)
+def test_invalid_bundles_are_refused(replicas: list[int], bundles: list[dict[int, int]], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        make_problem(replicas, [(1, 1)] * 2, [(4, 4)], bundles=bundles)
+
+
+def test_fleets_must_be_fixed_and_have_the_same_resources(make: Make) -> None:
+    problem = make([1], [(1, 1)], [(4, 4)])
+    with pytest.raises(InputError, match="the fleet is unlimited"):
+        PlacementProblem(problem.instance, Fleet.of((4, 4)), Bundles.of([]))
+    with pytest.raises(InputError, match="machines have 1 resources, applications 2"):
+        PlacementProblem(problem.instance, Fleet(np.array([[4.0]]), fixed=True), Bundles.of([]))
+
+
+def test_a_bundle_becomes_one_vertex_with_the_tightest_limits(make: Make) -> None:
+    """6 replicas of t0 and 3 of t1 in 3 copies of (2, 1); t2 alone allows 5 of t0, 1 of t1; t0 allows 4 of itself."""
+    limits = [(2, 0, 5), (2, 1, 1), (0, 0, 4), (1, 2, 3), (0, 2, 2)]
+    vertices = Vertices.of(make([6, 3, 4], [(1, 2), (2, 1), (1, 1)], [(9, 9)], limits, [{0: 2, 1: 1}]))
+    assert vertices.instance.application.tolist() == ["t0 + t1", "t2"]
+    assert vertices.instance.replicas.tolist() == [3, 4]
+    assert vertices.instance.peak.tolist() == [[4, 5], [1, 1]]
+    assert vertices.refused == {}
+    a = vertices.instance.affinity
+    arcs = {(i, int(a.to[e])): int(a.limit[e]) for i in range(2) for e in range(int(a.start[i]), int(a.start[i + 1]))}
+    assert arcs == {(1, 0): 1, (0, 0): 2, (0, 1): 2}  # min(5 // 2, 1 // 1), 4 // 2, min(3, 2)
+
+
+def test_contradictory_and_oversized_vertices_are_refused(make: Make) -> None:
+    limits = [(0, 1, 0)]
+    vertices = Vertices.of(make([2, 2, 1], [(1, 1), (1, 1), (10, 1)], [(9, 9)], limits, [{0: 1, 1: 1}]))
+    assert set(vertices.refused) == {0, 1}
+    assert (
+        "contradict each other: 't0' and 't1' have to share a machine, with 1 of the latter, where 0 are"
+        in vertices.refused[0]
+    )
+    assert "larger than every machine (9, 9 at most)" in vertices.refused[1]
+
+
+def test_copies_are_expanded_to_replicas(make: Make) -> None:
+    problem = make([4, 2, 1], [(1, 1)] * 3, [(9, 9)] * 3, bundles=[{0: 2, 1: 1}])
+    vertices = Vertices.of(problem)
+    machine = vertices.expand(problem, np.array([0, 2, 3]), np.array([2, NOWHERE, 1]))
+    assert machine.tolist() == [2, 2, NOWHERE, NOWHERE, 2, NOWHERE, 1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(constrained_problems(), st.data())
+def test_merged_limits_allow_what_the_originals_do(problem: PlacementProblem, data: st.DataObject) -> None:
+    """Of placements that keep bundles together, without those that are refused."""
+    vertices = Vertices.of(problem)
+    merged = PlacementProblem(vertices.instance, problem.fleet, Bundles.of([]))
+    machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
+    of_copy = np.array([data.draw(machines) for _ in merged.application])
+    of_copy[np.isin(merged.application, list(vertices.refused))] = NOWHERE
+    verdict = validate(problem, vertices.expand(problem, merged.first, of_copy))
+    of_vertices = validate(merged, of_copy)
+    assert verdict.replicas_apart == 0
+    assert (verdict.replicas_above_limits == 0) == (of_vertices.replicas_above_limits == 0)
+    assert (verdict.over_capacity, verdict.machines) == (of_vertices.over_capacity, of_vertices.machines)

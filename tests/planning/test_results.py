@@ -1,0 +1,114 @@
+"""What is kept of plans: rows, files, and the machines of a fleet."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.results import Results, without_gaps
+from tvwrl.planning.suite import provision
+from tvwrl.types import InputError
+
+Make = Callable[..., Instance]
+MACHINE = Fleet.of([2.0, 2.0])
+
+
+@pytest.fixture
+def instance(make: Make) -> Instance:
+    """Three replicas of a, one of b; two of any fit on a machine, so two machines do."""
+    instance: Instance = make([3, 1], np.ones((2, 2)))
+    return instance
+
+
+def spread_out(name: str = "X") -> Plan:
+    """a on machines 0, 2, 3, b on 2: three machines, and one that stays empty between them."""
+    return Plan(name, np.array([0, 0, 0, 1]), np.array([0, 2, 3, 2]), np.ones(4, np.int64), 4, 0.5)
+
+
+def test_a_row_by_hand(instance: Instance, tmp_path: Path) -> None:
+    results = Results(instance, MACHINE, 2, tmp_path)
+    results.add(spread_out(), 12.34)
+    assert results.rows() == [
+        {
+            "instance": "hand",
+            "algorithm": "X",
+            "machines": 3,
+            "lower_bound": 2,
+            "deviation_pct": 50.0,
+            "seconds": 0.5,
+            "peak_mb": 12.3,
+        }
+    ]
+    assert pl.read_csv(tmp_path / "rows.csv").rows() == [("hand", "X", 3, 2, 50.0, 0.5, 12.3)]
+    assert pl.read_parquet(tmp_path / "plan.parquet")["machine"].to_list() == [0, 1, 2, 1]
+
+
+def test_empty_machines_are_numbered_away_only_where_all_are_alike() -> None:
+    assert without_gaps(spread_out(), MACHINE).machines == 3
+    mixed = Fleet(np.array([[2.0, 2.0], [1.0, 1.0], [2.0, 2.0]]))
+    assert without_gaps(spread_out(), mixed).machines == 4
+
+
+def test_only_the_newest_plan_of_an_algorithm_counts_and_all_is_on_disk_at_the_end(
+    instance: Instance, tmp_path: Path
+) -> None:
+    results = Results(instance, MACHINE, 2, tmp_path)
+    results.add(spread_out(), 1.0)
+    better = Plan("X", np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([2, 1, 1]), 2)
+    results.add(better, 1.0)  # too soon after the first to be written at once
+    assert pl.read_csv(tmp_path / "rows.csv")["machines"].to_list() == [3]
+    results.write()
+    assert pl.read_csv(tmp_path / "rows.csv")["machines"].to_list() == [2]
+    assert pl.read_parquet(tmp_path / "plan.parquet").height == 3
+
+
+def test_a_plan_that_breaks_a_rule_is_not_written(instance: Instance, tmp_path: Path) -> None:
+    results = Results(instance, MACHINE, 2, tmp_path)
+    crowded = Plan("X", np.array([0, 1]), np.array([0, 0]), np.array([3, 1]), 1)
+    with pytest.raises(RuntimeError, match="X breaks a rule: machine 0"):
+        results.add(crowded, 1.0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_fixed_fleet_tells_what_is_left_over(instance: Instance, tmp_path: Path) -> None:
+    fleet = Fleet.of_kinds([[2.0, 2.0]], [1], fixed=True)
+    rows = provision(instance, fleet, tmp_path / "out", ["FF"]).rows()
+    assert (rows[0]["machines"], rows[0]["left_over"], rows[0]["deviation_pct"]) == (1, 2, "")
+
+
+def test_kinds_of_machines() -> None:
+    fleet = Fleet.of_kinds([[4.0, 8.0], [2.0, 2.0]], [2, 1], slack=0.25)
+    assert fleet.capacity.tolist() == [[3.0, 6.0], [3.0, 6.0], [1.5, 1.5]]
+    for arguments, message in [
+        (([],), "machine"),
+        (([[1.0], [1.0, 2.0]],), "same resources"),
+        (([[1.0]], [1, 2]), "count has 2"),
+        (([[1.0]], [0]), "count is 0"),
+        (([[1.0]], [1], False, 1.0), "slack is 1"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            Fleet.of_kinds(*arguments)
+
+
+def test_the_peak_of_memory_is_that_of_the_last_step() -> None:
+    # In a process of its own: one that ran other tests may give memory back in between.
+    program = """
+import numpy as np
+from tvwrl.planning.suite import forget_peak, peak_mb
+forget_peak()
+before = peak_mb()
+held = np.ones(50 * 2**17)  # 50 MiB
+assert peak_mb() > before + 40, (before, peak_mb())
+del held
+forget_peak()
+assert peak_mb() < before + 40, (before, peak_mb())
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

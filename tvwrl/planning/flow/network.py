@@ -1,0 +1,290 @@
+"""The flow network of a fleet, kept up to date while replicas arrive and leave, machines fail, and residuals change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tvwrl.checks import at_least, one_of, within
+from tvwrl.planning.flow.groups import characteristics, flow_costs, group_machines
+from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.types import Float, InputError, Int
+
+MOST_GROUPS = 8  # with more, costs of 100^8 and above are no longer exact
+TREES = 4  # dimensions in the trees of residuals
+MOST_KINDS = 512  # different applications on one machine
+ONLINE_EXAMINED = 2_000  # machines examined for each ejection while an arrival or a failure waits for it
+
+
+@dataclass(frozen=True)
+class FlowSettings:
+    """Parameters of Aladdin+H. Raises InputError for values out of range."""
+
+    groups: int = 4
+    """Groups of similar machines, K in Section 3.2; the paper uses 2, 4 and 8."""
+    order: Literal["LRF", "SRF"] = "LRF"
+    """Order of arrival: large demands first (LRF) or small ones (SRF), Section 4.3."""
+    repack: Literal["none", "blocked", "cheapest"] = "blocked"
+    """When placed replicas may move: never; to let in a replica without a direct path; or also where that is cheaper,
+    which is the min-cost flow if capacities can be divided."""
+    consolidate: bool = True
+    """At the end, empty machines whose replicas find room on others in use."""
+    regroup_every: int = 10_000
+    """Replicas placed between two regroupings of machines by their residuals (Section 3.3); 0: never."""
+    chain_length: int = 50
+    """Replicas that may eject others in one chain of moves, before the chain is rolled back."""
+    examined: int = 20_000
+    """Machines that are examined for each ejection."""
+
+    def __post_init__(self) -> None:
+        within(1, MOST_GROUPS, groups=self.groups)
+        at_least(0, regroup_every=self.regroup_every)
+        at_least(1, chain_length=self.chain_length, examined=self.examined)
+        one_of(("LRF", "SRF"), order=self.order)
+        one_of(("none", "blocked", "cheapest"), repack=self.repack)
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Consequences of a machine's failure."""
+
+    displaced: int  # replicas on the failed machine
+    replaced: int  # of these, replicas that have another machine now
+    migrations: int  # replicas of other machines that moved to make room
+    seconds: float
+
+
+class FlowNetwork:
+    """Machines in groups and the replicas on them, for online use: replicas arrive and leave one by one.
+
+    Vertices are the applications of `instance`. If some replicas have to share a machine, pass the instance of
+    `Vertices.of(problem)`, in which each bundle is one application, and its `refused`, which are never placed.
+    Replicas of a vertex are interchangeable: they are counted by machine, not numbered. `left` (V,) counts replicas
+    without a machine, which wait for `place`.
+
+        vertices = Vertices.of(problem)
+        network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)
+        network.place(arrival_order(vertices, problem.fleet, "LRF"))
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        fleet: Fleet,
+        settings: FlowSettings,
+        seed: int = 0,
+        refused: Mapping[int, str] | None = None,
+    ) -> None:
+        from tvwrl.planning.flow.network_kernels import empty_network
+
+        self.settings, self._seed, self._refused = settings, seed, dict(refused or {})
+        work = PackingProblem(instance, fleet)
+        self._applications = work.applications
+        self._capacity = work.kinds
+        self._resource = np.tile(np.arange(len(instance.resources)), instance.demand.shape[1])[work.busy]
+        with np.errstate(divide="ignore"):
+            most = (work.kinds.max(axis=0) / work.demand[work.demand.any(axis=1)].min(axis=0, initial=np.inf)).min()
+        width = int(min(len(instance), MOST_KINDS, max(most, 1))) + 1
+        self._n: Any = empty_network(work.kinds, len(instance), width, min(TREES, work.demand.shape[1]))
+        capacity = self._by_resource(work.kinds)
+        self._typical: Float = (capacity[:, 1:] / capacity[:, :1]).mean(axis=0)
+        self._task_ratio = characteristics(self._by_resource(work.demand), self._typical)
+        self._centres: Float | None = None
+        self._group = np.zeros(len(capacity), dtype=np.int64)
+        self._smallest = work.demand.min(axis=0)
+        self.left = instance.replicas.copy()
+        self._moved = np.zeros(1, dtype=np.int64)
+        self.regroup_seconds = 0.0
+        self._since = 0
+        self.regroup()
+
+    def _by_resource(self, amount: Float) -> Float:
+        """(n, D) means over times of `amount` (n, K)."""
+        columns = [amount[:, self._resource == d].mean(axis=1) for d in range(self._resource.max() + 1)]
+        return np.stack(columns, axis=1)
+
+    @property
+    def migrations(self) -> int:
+        """Moves of replicas from one machine to another so far."""
+        return int(self._moved[0])
+
+    @property
+    def groups(self) -> Int:
+        """(M,) group of each machine."""
+        group: Int = self._n.group.astype(np.int64)
+        return group
+
+    @property
+    def centres(self) -> Float:
+        """(G, D - 1) centres of the groups: ratios of resources to the first."""
+        assert self._centres is not None
+        return self._centres * self._typical
+
+    @property
+    def cost(self) -> float:
+        """Cost of the flow: c_ij of Eq. 8 summed over all placed replicas."""
+        return float((self._n.present * self._n.cost.T).sum())
+
+    def regroup(self) -> None:
+        """Regroup machines by their residuals (Section 3.3). Machines without room for any vertex keep their group."""
+        from tvwrl.packing.fit import fits
+
+        begun = time.process_time()
+        roomy = fits(self._smallest, self._n.residual, self._capacity) & self._n.up
+        if self._centres is None:
+            roomy[:] = True
+        if roomy.any():
+            left = characteristics(self._by_resource(self._n.residual[roomy]), self._typical)
+            self._group[roomy], self._centres = group_machines(left, self.settings.groups, self._seed, self._centres)
+            assert self._centres is not None
+            group = np.minimum(self._group, len(self._centres) - 1)
+            self.set_groups(group, flow_costs(self._task_ratio, self._centres))
+        self._since = 0
+        self.regroup_seconds += time.process_time() - begun
+
+    def set_groups(self, group: Int, cost: Float) -> None:
+        """Set the group (M,) of each machine, the largest of a group first, and the costs (V, G) of vertices there."""
+        from tvwrl.planning.flow.network_kernels import build_trees
+
+        n, groups = self._n, cost.shape[1]
+        large = (self._capacity / self._capacity.max(axis=0)).sum(axis=1)
+        order = np.lexsort((-large, group)).astype(np.int32)
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order), dtype=np.int32)
+        rows, kind = np.unique(cost, axis=0, return_inverse=True)
+        smallest = np.full((len(rows), n.used.shape[1]), np.inf)
+        np.minimum.at(smallest, kind.ravel(), self._applications.demand[:, : n.used.shape[1]])
+        self._n = n._replace(
+            group=group.astype(np.int32),
+            order=order,
+            position=position,
+            begin=np.searchsorted(group[order], np.arange(groups + 1)).astype(np.int64),
+            kind=kind.ravel().astype(np.int32),
+            cost=rows,
+            preference=np.argsort(rows, axis=1, kind="stable").astype(np.int32),
+            smallest=smallest,
+            present=np.zeros((groups, len(rows)), dtype=np.int64),
+        )
+        vertex, machine, count = self.placed()
+        np.add.at(self._n.present, (self._n.group[machine], self._n.kind[vertex]), count)
+        build_trees(self._n)
+
+    def placed(self) -> tuple[Int, Int, Int]:
+        """Columns vertex, machine and replicas (>= 1) of everything that is placed, sorted by machine."""
+        n = self._n
+        machine = np.repeat(np.arange(len(n.kinds)), n.kinds)
+        entry = np.arange(len(machine)) - np.repeat(np.cumsum(n.kinds) - n.kinds, n.kinds)
+        return n.application[machine, entry].astype(np.int64), machine, n.count[machine, entry].astype(np.int64)
+
+    def place(self, queue: Int) -> int:
+        """Place waiting replicas of the vertices in `queue` (n,), in that order. Returns how many were placed.
+
+        Raises InputError for vertices that do not exist.
+        """
+        within(0, len(self.left) - 1, vertex=queue[(queue < 0) | (queue >= len(self.left))][:1])
+        return self._place(queue[~np.isin(queue, list(self._refused))], self.settings.examined)
+
+    def _place(self, queue: Int, examined: int) -> int:
+        every, cheapest = self.settings.regroup_every, self.settings.repack == "cheapest"
+        before = int(self.left.sum())
+        size = np.cumsum(self.left[queue])
+        begin = 0
+        while begin < len(queue):
+            had = size[begin - 1] if begin else 0
+            end = len(queue) if not every else int(np.searchsorted(size, had + every - self._since)) + 1
+            part = queue[begin:end]
+            waiting = int(self.left[part].sum())
+            self._place_now(part, examined, cheapest)
+            self._since += waiting - int(self.left[part].sum())
+            if every and self._since >= every:
+                self.regroup()
+            begin = min(end, len(queue))
+        return before - int(self.left.sum())
+
+    def _place_now(self, queue: Int, examined: int, cheapest: bool) -> None:
+        """Place waiting replicas without regrouping in between."""
+        from tvwrl.planning.flow.rerouting_kernels import place_all
+
+        chain = 0 if self.settings.repack == "none" else self.settings.chain_length
+        place_all(self._applications, self._n, queue, self.left, cheapest, chain, examined, self._moved)
+
+    def arrive(self, vertex: int, replicas: int = 1) -> int:
+        """Add replicas of a vertex. Returns how many waiting ones found a machine; the others stay in `left`."""
+        within(0, len(self.left) - 1, vertex=vertex)
+        if replicas < 1 or replicas != int(replicas):
+            raise InputError(f"replicas is {replicas}: must be a whole number, at least 1")
+        if vertex in self._refused:
+            raise InputError(f"vertex {vertex} fits nowhere: {self._refused[vertex]}")
+        self.left[vertex] += replicas
+        return self._place(np.array([vertex]), min(self.settings.examined, ONLINE_EXAMINED))
+
+    def depart(self, vertex: int, machine: int) -> None:
+        """Remove a replica of a vertex from a machine. Raises InputError if there is none."""
+        from tvwrl.planning.flow.network_kernels import remove_replica
+
+        within(0, len(self.left) - 1, vertex=vertex)
+        within(0, len(self._n.kinds) - 1, machine=machine)
+        if vertex not in self._n.application[machine, : self._n.kinds[machine]]:
+            raise InputError(f"machine {machine} has no replica of vertex {vertex}")
+        self._n.log[0] = 0
+        remove_replica(self._applications, self._n, vertex, machine)
+
+    def fail(self, machine: int) -> Repair:
+        """Take a machine out of service and place its replicas elsewhere, moving others where that is necessary."""
+        from tvwrl.planning.flow.network_kernels import remove_replica, update_trees
+        from tvwrl.packing.contents import INITIAL_WEIGHT
+
+        within(0, len(self._n.kinds) - 1, machine=machine)
+        n, moved = self._n, self.migrations
+        if not n.up[machine]:
+            raise InputError(f"machine {machine} has already failed")
+        begun = time.perf_counter()
+        vertices = n.application[machine, : n.kinds[machine]].astype(np.int64)
+        counts = n.count[machine, : n.kinds[machine]].astype(np.int64)
+        n.up[machine] = False
+        for vertex, count in zip(vertices.tolist(), counts.tolist(), strict=True):
+            for _ in range(count):
+                n.log[0] = 0
+                remove_replica(self._applications, n, vertex, machine)
+        update_trees(n, machine)
+        waiting = self.left.copy()
+        self.left[:] = 0
+        self.left[vertices] = counts
+        size = self._applications.demand[vertices] / self._capacity.max(axis=0)
+        n.weight[:] = INITIAL_WEIGHT  # earlier ejections say nothing about this failure
+        largest_first = vertices[np.argsort(-size.max(axis=1))]
+        self._place_now(largest_first, min(self.settings.examined, ONLINE_EXAMINED), cheapest=False)
+        lost = int(self.left.sum())
+        self.left += waiting
+        displaced = int(counts.sum())
+        return Repair(displaced, displaced - lost, self.migrations - moved, time.perf_counter() - begun)
+
+    def recover(self, machine: int) -> None:
+        """Put a failed machine, now empty, back into service. Raises InputError if it has not failed."""
+        from tvwrl.planning.flow.network_kernels import update_trees
+
+        within(0, len(self._n.kinds) - 1, machine=machine)
+        if self._n.up[machine]:
+            raise InputError(f"machine {machine} has not failed")
+        self._n.up[machine] = True
+        update_trees(self._n, machine)
+
+    def improve(self) -> None:
+        """Move placed replicas: to cheaper groups if `repack` is "cheapest"; then off machines that can be emptied.
+
+        The emptiest machines are tried first, until none can be emptied. With `repack` "none" nothing moves.
+        """
+        from tvwrl.planning.flow.improvement_kernels import cancel_cycles, consolidate
+
+        repack = self.settings.repack
+        while repack == "cheapest" and cancel_cycles(self._applications, self._n, self._moved):
+            pass
+        closed = int(self.settings.consolidate and repack != "none")
+        while closed:
+            share = 1.0 - (self._n.residual / self._capacity).min(axis=1)
+            closed = consolidate(self._applications, self._n, np.argsort(share, kind="stable"), self._moved)

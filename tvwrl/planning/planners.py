@@ -1,0 +1,243 @@
+"""The provisioning paper's families of planners: orders, machine rules and scores. `registry` gives them names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tvwrl.planning.measures import ByInput, BySize, Pull, Size
+from tvwrl.planning.packing_problem import PackingProblem
+
+Progress = Callable[[float], None]  # share done, 0 to 1
+
+PARTS, LEAST = 64, 500  # parts in which a pass is done, to look at the clock in between, and how long they are at least
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Reports progress, and stops a planner at its deadline."""
+
+    progress: Progress | None = None
+    deadline: float | None = None  # as time.monotonic() tells it
+
+    def parts(self, count: int) -> Iterator[slice]:
+        """Slices of `count` things to do. Raises TimeoutError between two of them after the deadline."""
+        step = max(LEAST, -(-count // PARTS))
+        for begin in range(0, count, step):
+            self.check(begin / count)
+            yield slice(begin, min(begin + step, count))
+
+    def check(self, share: float) -> None:
+        """Report, and raise TimeoutError if the deadline has passed."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise TimeoutError("no plan was found by the deadline")
+        self.report(share)
+
+    def report(self, share: float) -> None:
+        """Say how much is done, 0 to 1."""
+        if self.progress is not None:
+            self.progress(share)
+
+    def within(self, begin: float, end: float) -> Watch:
+        """For a part of the task, from share `begin` to `end`."""
+        return Watch(lambda share: self.report(begin + share * (end - begin)), self.deadline)
+
+
+class Planner(Protocol):
+    """Places all replicas, or, if the fleet is fixed, as many as it can."""
+
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
+        """A `packing.affinity.Packing`. Raises TimeoutError if there is none by the deadline."""
+
+
+@dataclass(frozen=True)
+class FirstFit:
+    """Application-centric: the first machine with room, machines as they were opened."""
+
+    order: ByInput | BySize
+
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
+        from tvwrl.packing.first_fit import first_fit, new_row
+
+        packing, order = problem.packing(problem.most_machines), self.order.order(problem)
+        row = new_row(problem.applications, packing)
+        for part in watch.parts(len(order)):
+            first_fit(problem.applications, packing, row, order[part])
+        return packing
+
+
+@dataclass(frozen=True)
+class BestFit:
+    """Application-centric: the fullest (best fit) or emptiest (worst fit) machine with room, by a measure."""
+
+    order: ByInput | BySize
+    size: Size
+    emptiest_first: bool
+
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
+        from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
+
+        packing, order = problem.packing(problem.most_machines), self.order.order(problem)
+        constant = self.size.constant  # then full machines take part in swaps
+        machines = problem.ordering(packing, self.size, self.emptiest_first, full_last=not constant)
+        for part in watch.parts(len(order)):
+            (fit_by_passes if constant else fit_by_sorting)(problem.applications, packing, machines, order[part])
+        return packing
+
+
+@dataclass(frozen=True)
+class FewestCandidates:
+    """Medea-NC: the application that the fewest open machines can take next, on the first of them (Eq. 5)."""
+
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
+        from tvwrl.packing.first_fit import fewest_candidates, new_row
+
+        packing, count = problem.packing(problem.most_machines), len(problem.replicas)
+        row, queue = new_row(problem.applications, packing), np.argsort(-problem.degree, kind="stable")
+        lost, through = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        gone = np.zeros((problem.most_machines, count // 8 + 1), np.uint8)  # rows of closed machines cost no memory
+        for part in watch.parts(count):
+            fewest_candidates(problem.applications, packing, row, queue, part.start, part.stop, lost, gone, through)
+        return packing
+
+
+@dataclass(frozen=True)
+class Filling:
+    """Node-centric: one machine after another, the best-scored application that fits next."""
+
+    pull: Pull
+
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
+        from tvwrl.packing.affinity import UNLIMITED
+        from tvwrl.packing.filling import fill
+
+        packing, sizes, count = problem.packing(problem.most_machines), problem.sizes, len(problem.replicas)
+        score, total = self.pull.score(problem), np.zeros(len(problem.capacity))
+        head, cap, touched = sizes.start[:-1].copy(), np.full(count, UNLIMITED, np.int32), np.empty(count, np.int32)
+        more = True
+        while more:
+            watch.check(1.0 - packing.left.sum() / problem.replicas.sum())
+            more = fill(problem.applications, packing, sizes, score, total, head, cap, touched, LEAST)
+        return packing
+
+
+class Trial(Protocol):
+    """Packs into a given number of machines, all open from the start, or fails."""
+
+    def attempt(self, problem: PackingProblem, machines: int, partly: bool, watch: Watch) -> Any | None:
+        """A packing, or None if replicas are left over, unless `partly`."""
+
+
+@dataclass(frozen=True)
+class Spreading:
+    """Replicas of an application one by one over all machines, emptiest first (Algorithm 3)."""
+
+    order: ByInput | BySize
+    size: Size
+
+    def attempt(self, problem: PackingProblem, machines: int, partly: bool, watch: Watch) -> Any | None:
+        from tvwrl.packing.spreading import spread
+
+        packing, order = problem.packing(machines, opened=True), self.order.order(problem)
+        ordering, taken = problem.ordering(packing, self.size, True), np.empty(machines, np.int32)
+        for part in watch.parts(len(order)):
+            if not spread(problem.applications, packing, ordering, order[part], taken, partly):
+                return None
+        return packing
+
+
+@dataclass(frozen=True)
+class Matching:
+    """The best-scored pair of application and machine next, one replica at a time (Algorithm 4)."""
+
+    pull: Pull
+
+    def attempt(self, problem: PackingProblem, machines: int, partly: bool, watch: Watch) -> Any | None:
+        from tvwrl.packing.matching import match
+
+        packing, score = problem.packing(machines, opened=True), self.pull.score(problem)
+        pairs = problem.pairs(packing)
+        for part in watch.parts(int(problem.replicas.sum())):
+            if not match(problem.applications, packing, pairs, problem.sizes, score, part.stop - part.start):
+                break
+        return None if packing.left.any() and not partly else packing
+
+
+class Strategy(Protocol):
+    """Which numbers of machines a search tries."""
+
+    def tries(self, bound: int, best: int) -> int:
+        """How many there may be."""
+
+    def search(self, attempt: Callable[[int], bool], bound: int, best: int) -> None:
+        """Try to do with fewer machines than `best`, but not fewer than `bound`."""
+
+
+@dataclass(frozen=True)
+class BinSearch:
+    """Halve the gap between the bound of Eq. 4 and the best so far."""
+
+    def tries(self, bound: int, best: int) -> int:
+        return max(best - bound, 1).bit_length()
+
+    def search(self, attempt: Callable[[int], bool], bound: int, best: int) -> None:
+        while bound < best:
+            middle = (bound + best) // 2
+            if attempt(middle):
+                best = middle
+            else:
+                bound = middle + 1
+
+
+@dataclass(frozen=True)
+class Decrements:
+    """Fewer by a percentage of the bound of Eq. 4, until a try fails."""
+
+    percent: int  # >= 1
+
+    def step(self, bound: int) -> int:
+        """Machines fewer per try."""
+        return max(1, -(-bound * self.percent // 100))
+
+    def tries(self, bound: int, best: int) -> int:
+        return max(0, best - bound) // self.step(bound) + 1
+
+    def search(self, attempt: Callable[[int], bool], bound: int, best: int) -> None:
+        while best - self.step(bound) >= bound and attempt(best - self.step(bound)):
+            best -= self.step(bound)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Multi-node: trials with ever fewer machines, from as many as first fit takes; if those fail, first fit's plan.
+
+    At the deadline the best plan so far counts.
+    """
+
+    trial: Trial
+    strategy: Strategy
+
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
+        best = FirstFit(ByInput()).pack(problem, watch.within(0.0, 0.02))
+        machines, bound, tried = int(best.open[0]), problem.fewest_machines, 0
+        tries = 1 + self.strategy.tries(bound, machines)
+
+        def attempt(target: int, partly: bool = False) -> bool:
+            nonlocal best, tried
+            span = [0.02 + 0.98 * min(1.0, done / tries) for done in (tried, tried + 1)]
+            packing = self.trial.attempt(problem, target, partly, watch.within(*span))
+            tried += 1
+            if packing is not None and packing.left.sum() <= best.left.sum():
+                best = packing
+            return packing is not None and not packing.left.any()
+
+        try:
+            if attempt(machines, partly=bool(best.left.any())):
+                self.strategy.search(attempt, bound, machines)
+        except TimeoutError:
+            pass
+        return best
