@@ -12,8 +12,8 @@ from timing import measure
 from tvwrl.planning.flow.aladdin import arrival_order, place_by_flow, warm_up
 from tvwrl.planning.sources.generated_cluster import generate
 from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
-from tvwrl.planning.problem import Vertices
-from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.problem import Merged
+from tvwrl.planning.referee import validate
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.suite import forget_peak, peak_mb
 
@@ -47,7 +47,7 @@ def _placed(machines: int, replicas: int, load: float) -> list[str]:
 def _one_by_one(load: float) -> None:
     """Replicas leave the loaded cluster and others that left before come back, ROUNDS times; then machines fail."""
     problem, rng = generate(*SIZES[-1], seed=0, demand=load), np.random.default_rng(0)
-    vertices = Vertices.of(problem)
+    vertices = Merged.of(problem)
     network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)
     network.place(arrival_order(vertices, problem.fleet, "LRF"))
     network.left[:] = 0

@@ -68,7 +68,7 @@ def test_replicas_are_placed_and_the_others_explained(tmp_path):
     assert "Tetris.1: without a machine: 1 of 'huge'" in str(found)
     with pytest.raises(InputError, match=r"no planner 'Tetriss.1': did you mean Tetris.1"):
         tvwrl.place(tmp_path, "Tetriss.1")
-    with pytest.raises(InputError, match="problem is 5: must be a PlacementProblem, generated, a folder"):
+    with pytest.raises(InputError, match="problem is 5: must be a PlanningProblem, generated, a folder"):
         tvwrl.place(5)
     with pytest.raises(InputError, match="there is no file or folder 'nowhere': must be generated, a folder with"):
         tvwrl.place("nowhere")

@@ -27,7 +27,7 @@ def _held(packing: Any) -> Held:
 def _check(problem: PackingProblem, packing: Any) -> None:
     """Every replica is placed or left, no rule is broken, and residuals are what placements leave."""
     plan, machines = problem.plan("hand", packing, 0.0), int(packing.open[0])
-    verdict = validate(problem.instance, Fleet(problem.fleet.rows(machines), fixed=True), plan)
+    verdict = validate(PlanningProblem(problem.instance, Fleet(problem.fleet.rows(machines), fixed=True)), plan)
     assert verdict.feasible, verdict.examples
     assert verdict.missing == packing.left.sum()
     residual = packing.capacity[np.minimum(np.arange(machines), len(packing.capacity) - 1)]

@@ -69,7 +69,7 @@ def test_the_search_places_what_a_planner_left(make):
     assert s.unplaced[0] > 0
     search(problem.applications, s, 5000, 3, 3, 0, True, np.random.default_rng(0))
     assert s.unplaced[0] == 0
-    verdict = validate(instance, problem.fleet, plan_of(s))
+    verdict = validate(PlanningProblem(instance, problem.fleet), plan_of(s))
     assert (verdict.feasible, verdict.missing) == (True, 0)
 
 
@@ -89,6 +89,6 @@ def test_no_rule_is_broken_and_no_replica_lost(instances, data, seed, in_turn):
     problem, s = packed(instance, fleet)
     search(problem.applications, s, 50, 4, 2, 0, in_turn, np.random.default_rng(seed))
     plan = plan_of(s)
-    verdict = validate(instance, fleet, plan)
+    verdict = validate(PlanningProblem(instance, fleet), plan)
     assert verdict.feasible, verdict.examples
     assert plan.replicas.sum() + s.unplaced[0] == instance.replicas.sum()

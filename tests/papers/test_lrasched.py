@@ -130,7 +130,7 @@ def test_bad_options_are_refused_before_anything_is_written(
 @pytest.mark.parametrize("scheme", ["LRASched", "FFD-AntiAffinity", MILP])
 def test_the_testbed_places_what_fits(scheme: str) -> None:
     bed, plan = testbed.draw_testbed(0, 0.02), testbed.place_on_testbed(0, scheme, 0.02, 2.0)
-    verdict = validate(bed.instance, bed.fleet, plan)
+    verdict = validate(PlanningProblem(bed.instance, bed.fleet), plan)
     assert verdict.feasible, verdict.examples
     assert 5 < verdict.whole < testbed.ARRIVING  # the machines are too few for all
     apart = [row["p99_ms"] == row["apart_ms"] for row in testbed.response_times(0, scheme, 0.02, 2.0)]

@@ -75,14 +75,14 @@ def test_it_finds_the_most(
     )  # fmt: skip
     fleet = fixed(data.draw(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=2)))
     found: Admission = admit(instance, fleet, NOTHING, 20, Weights(1.0, weight))
-    good = [made for made in every_plan(instance, fleet) if validate(instance, fleet, made).feasible]
+    good = [made for made in every_plan(instance, fleet) if validate(PlanningProblem(instance, fleet), made).feasible]
     worth = [
-        validate(instance, fleet, p).whole + weight * (len(fleet.capacity) - fragments(instance, fleet, p))
+        validate(PlanningProblem(instance, fleet), p).whole + weight * (len(fleet.capacity) - fragments(instance, fleet, p))
         for p in good
     ]
     assert found.status == "optimal"
     assert found.value == pytest.approx(max(worth))
-    assert validate(instance, fleet, found.plan).feasible
+    assert validate(PlanningProblem(instance, fleet), found.plan).feasible
 
 
 def test_bad_input(make: Make) -> None:

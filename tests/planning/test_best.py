@@ -39,7 +39,7 @@ def test_it_finds_what_no_rule_finds(six: tuple[Instance, Fleet]) -> None:
     found = plan_best(*six, 20.0, save=lambda made: better.append(made.machines))
     assert found.plan.machines == found.bound == 3  # 30 of 30: it ends there, not after 20 seconds
     assert better == [4, 3]
-    assert validate(*six, found.plan).feasible
+    assert validate(PlanningProblem(*six), found.plan).feasible
 
 
 def test_a_bound_that_is_reached_ends_the_search(make: Make) -> None:
@@ -55,7 +55,7 @@ def test_a_fixed_fleet_takes_as_many_as_possible(make: Make) -> None:
     assert plan(instance, fleet, "FF").replicas.sum() == 2
     found = plan_best(instance, fleet, SECONDS)
     assert found.plan.replicas.sum() == 6
-    assert validate(instance, fleet, found.plan).feasible
+    assert validate(PlanningProblem(instance, fleet), found.plan).feasible
 
 
 def test_bad_input_is_refused(make: Make) -> None:
@@ -71,8 +71,8 @@ def test_it_is_never_worse_than_its_portfolio_and_breaks_no_rule(instances: Call
     def check(instance: Instance, seed: int) -> None:
         fleet, kept = Fleet.of([8.0, 6.0]), list[Plan]()
         found = plan_best(instance, fleet, 0.05, seed, save=kept.append)
-        assert all(validate(instance, fleet, made).feasible for made in [*kept, found.plan])
-        assert all(validate(instance, fleet, made).missing == 0 for made in kept)
+        assert all(validate(PlanningProblem(instance, fleet), made).feasible for made in [*kept, found.plan])
+        assert all(validate(PlanningProblem(instance, fleet), made).missing == 0 for made in kept)
         assert found.plan.machines <= min(plan(instance, fleet, name).machines for name in PORTFOLIO)
         assert found.plan.machines >= found.bound
 

@@ -92,6 +92,6 @@ def test_the_unit_makes_no_difference(make: Make, unit: float) -> None:
     instance, fleet = make([30], [[unit / 3, unit / 3]]), Fleet.of([unit, unit])
     assert lower_bound(instance, fleet).machines == 10
     made = plan(instance, fleet, "FF")
-    assert (made.machines, validate(instance, fleet, made).feasible) == (10, True)
+    assert (made.machines, validate(PlanningProblem(instance, fleet), made).feasible) == (10, True)
     crowded = Plan("hand", np.zeros(8, np.int64), np.arange(8), np.array([4, 4, 4, 4, 4, 4, 3, 3]), 8)
-    assert validate(instance, fleet, crowded).over_capacity == 12
+    assert validate(PlanningProblem(instance, fleet), crowded).over_capacity == 12

@@ -7,7 +7,7 @@ import pytest
 
 from tvwrl.planning.sources.folder import read_folder
 from tvwrl.planning.problem import NOWHERE
-from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.referee import validate
 from tvwrl.planning.flow.registry import planner
 from tvwrl.types import InputError
 

@@ -5,12 +5,12 @@ import pytest
 
 from tvwrl.planning.flow import generated as production
 from tvwrl.planning.sources.generated_cluster import generate, largest_remainder, machines_of
-from tvwrl.planning.problem import PlacementProblem, Vertices
+from tvwrl.planning.problem import PlanningProblem, Merged
 from tvwrl.types import InputError
 
 
 @pytest.fixture(scope="module")
-def problem() -> PlacementProblem:
+def problem() -> PlanningProblem:
     return generate(600, 5_000, seed=1)
 
 
@@ -40,7 +40,7 @@ def test_as_printed_the_tasks_do_not_fit_the_machines() -> None:
     assert share == pytest.approx([1.58, 1.34], abs=0.005)
 
 
-def test_replicas_demand_and_constraints_add_up(problem: PlacementProblem) -> None:
+def test_replicas_demand_and_constraints_add_up(problem: PlanningProblem) -> None:
     instance = problem.instance
     assert (len(problem.fleet.capacity), instance.replicas.sum()) == (600, 5_000)
     share = instance.total[0] / problem.fleet.capacity.sum(axis=0)
@@ -54,10 +54,10 @@ def test_replicas_demand_and_constraints_add_up(problem: PlacementProblem) -> No
     assert 0.5 <= limited / 5_000 < 0.53
     excluded = np.bincount(i, np.where(instance.affinity.limit == 0, instance.replicas[instance.affinity.to], 0))
     assert (excluded >= 5_000 / 50).sum() >= 8
-    assert Vertices.of(problem).refused == {}
+    assert Merged.of(problem).refused == {}
 
 
-def test_the_same_seed_is_the_same_problem(problem: PlacementProblem) -> None:
+def test_the_same_seed_is_the_same_problem(problem: PlanningProblem) -> None:
     again, other = generate(600, 5_000, seed=1), generate(600, 5_000, seed=2)
     for one, same in ((problem.instance.demand, again.instance.demand), (problem.bundles.member, again.bundles.member)):
         assert np.array_equal(one, same)

@@ -66,9 +66,9 @@ def test_no_rule_is_broken_and_no_application_split(
     machines = data.draw(st.lists(st.tuples(st.integers(5, 8), st.integers(5, 8)), min_size=1, max_size=4))
     fleet = fixed(machines)
     made = plan(instance, fleet, name)
-    verdict = validate(instance, fleet, made)
+    verdict = validate(PlanningProblem(instance, fleet), made)
     assert verdict.feasible, verdict.examples
     placed = np.bincount(made.application, weights=made.replicas, minlength=len(instance))
     assert all(count in (0, replicas) for count, replicas in zip(placed, instance.replicas, strict=True))
     if name == "LRASched-Search":
-        assert verdict.whole >= validate(instance, fleet, plan(instance, fleet, "LRASched")).whole
+        assert verdict.whole >= validate(PlanningProblem(instance, fleet), plan(instance, fleet, "LRASched")).whole

@@ -39,7 +39,7 @@ def test_by_hand(make: Make) -> None:
         instance = make([3, 3], [[4, 1], [4, 1]], arcs)
         solved = solve(instance, Fleet.of([8, 8]), singly(instance), 20)
         assert (solved.plan.machines, solved.bound, solved.status) == (machines, machines, "optimal")
-        assert validate(instance, Fleet.of([8, 8]), solved.plan).feasible
+        assert validate(PlanningProblem(instance, Fleet.of([8, 8])), solved.plan).feasible
         assert solved.plan.algorithm == "MILP"
 
 
@@ -60,7 +60,7 @@ def test_it_finds_the_fewest(
     instance, fleet = data.draw(instances()), Fleet.of([5, 5])
     solved = solve(instance, fleet, singly(instance), 20)
     assert solved.plan.machines == solved.bound == fewest_machines(instance, fleet)
-    assert validate(instance, fleet, solved.plan).feasible
+    assert validate(PlanningProblem(instance, fleet), solved.plan).feasible
 
 
 def test_a_programme_without_room_for_its_limits_says_so(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

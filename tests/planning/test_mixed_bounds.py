@@ -5,8 +5,8 @@ from hypothesis import given, settings
 
 from tests.planning.flow.conftest import Make, constrained_problems
 from tvwrl.planning.bounds.mixed import lower_bound
-from tvwrl.planning.problem import NOWHERE, PlacementProblem
-from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.problem import NOWHERE, PlanningProblem
+from tvwrl.planning.referee import validate
 from tvwrl.planning.flow.registry import planner
 from tvwrl.types import InputError
 
@@ -40,7 +40,7 @@ def test_unplaceable_problems_have_no_bound(make: Make) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(constrained_problems(contradictions=False))
-def test_no_placement_without_violations_uses_fewer(problem: PlacementProblem) -> None:
+def test_no_placement_without_violations_uses_fewer(problem: PlanningProblem) -> None:
     assignment = planner("Aladdin+H.2")(problem)
     if (assignment.machine != NOWHERE).all():
         assert lower_bound(problem).machines <= validate(problem, assignment.machine).machines

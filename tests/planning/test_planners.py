@@ -126,7 +126,7 @@ def problems(instances):
 def test_every_replica_is_placed_nothing_is_broken_and_the_next_call_does_the_same(problems, data, name):
     instance, kinds = data.draw(problems)
     made = plan(instance, Fleet(np.array(kinds)), name)
-    verdict = validate(instance, Fleet(np.array(kinds)), made)
+    verdict = validate(PlanningProblem(instance, Fleet(np.array(kinds))), made)
     assert verdict.feasible, verdict.examples
     assert verdict.missing == 0
     again = plan(instance, Fleet(np.array(kinds)), name)
@@ -140,7 +140,7 @@ def test_a_fixed_fleet_takes_replicas_until_none_fits(fits, problems, data, name
     instance, kinds = data.draw(problems)
     fleet = Fleet(np.array(kinds), fixed=True)
     made = plan(instance, fleet, name)
-    verdict = validate(instance, fleet, made)
+    verdict = validate(PlanningProblem(instance, fleet), made)
     assert verdict.feasible, verdict.examples
     counts = np.zeros((len(kinds), len(instance)), np.int64)
     counts[made.machine, made.application] = made.replicas

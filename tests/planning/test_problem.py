@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.flow.conftest import Make, constrained_problems, make_problem
-from tvwrl.planning.problem import NOWHERE, Bundles, PlacementProblem, Vertices
-from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.problem import NOWHERE, Bundles, PlanningProblem, Merged
+from tvwrl.planning.referee import validate
 from tvwrl.planning.instance import Fleet
 from tvwrl.types import InputError
 
@@ -43,15 +43,15 @@ def test_invalid_bundles_are_refused(replicas: list[int], bundles: list[dict[int
 def test_fleets_must_be_fixed_and_have_the_same_resources(make: Make) -> None:
     problem = make([1], [(1, 1)], [(4, 4)])
     with pytest.raises(InputError, match="the fleet is unlimited"):
-        PlacementProblem(problem.instance, Fleet.of((4, 4)), Bundles.of([]))
+        PlanningProblem(problem.instance, Fleet.of((4, 4)), Bundles.of([]))
     with pytest.raises(InputError, match="machines have 1 resources, applications 2"):
-        PlacementProblem(problem.instance, Fleet(np.array([[4.0]]), fixed=True), Bundles.of([]))
+        PlanningProblem(problem.instance, Fleet(np.array([[4.0]]), fixed=True), Bundles.of([]))
 
 
 def test_a_bundle_becomes_one_vertex_with_the_tightest_limits(make: Make) -> None:
     """6 replicas of t0 and 3 of t1 in 3 copies of (2, 1); t2 alone allows 5 of t0, 1 of t1; t0 allows 4 of itself."""
     limits = [(2, 0, 5), (2, 1, 1), (0, 0, 4), (1, 2, 3), (0, 2, 2)]
-    vertices = Vertices.of(make([6, 3, 4], [(1, 2), (2, 1), (1, 1)], [(9, 9)], limits, [{0: 2, 1: 1}]))
+    vertices = Merged.of(make([6, 3, 4], [(1, 2), (2, 1), (1, 1)], [(9, 9)], limits, [{0: 2, 1: 1}]))
     assert vertices.instance.application.tolist() == ["t0 + t1", "t2"]
     assert vertices.instance.replicas.tolist() == [3, 4]
     assert vertices.instance.peak.tolist() == [[4, 5], [1, 1]]
@@ -63,7 +63,7 @@ def test_a_bundle_becomes_one_vertex_with_the_tightest_limits(make: Make) -> Non
 
 def test_contradictory_and_oversized_vertices_are_refused(make: Make) -> None:
     limits = [(0, 1, 0)]
-    vertices = Vertices.of(make([2, 2, 1], [(1, 1), (1, 1), (10, 1)], [(9, 9)], limits, [{0: 1, 1: 1}]))
+    vertices = Merged.of(make([2, 2, 1], [(1, 1), (1, 1), (10, 1)], [(9, 9)], limits, [{0: 1, 1: 1}]))
     assert set(vertices.refused) == {0, 1}
     assert (
         "contradict each other: 't0' and 't1' have to share a machine, with 1 of the latter, where 0 are"
@@ -74,17 +74,17 @@ def test_contradictory_and_oversized_vertices_are_refused(make: Make) -> None:
 
 def test_copies_are_expanded_to_replicas(make: Make) -> None:
     problem = make([4, 2, 1], [(1, 1)] * 3, [(9, 9)] * 3, bundles=[{0: 2, 1: 1}])
-    vertices = Vertices.of(problem)
+    vertices = Merged.of(problem)
     machine = vertices.expand(problem, np.array([0, 2, 3]), np.array([2, NOWHERE, 1]))
     assert machine.tolist() == [2, 2, NOWHERE, NOWHERE, 2, NOWHERE, 1]
 
 
 @settings(max_examples=200, deadline=None)
 @given(constrained_problems(), st.data())
-def test_merged_limits_allow_what_the_originals_do(problem: PlacementProblem, data: st.DataObject) -> None:
+def test_merged_limits_allow_what_the_originals_do(problem: PlanningProblem, data: st.DataObject) -> None:
     """Of placements that keep bundles together, without those that are refused."""
-    vertices = Vertices.of(problem)
-    merged = PlacementProblem(vertices.instance, problem.fleet, Bundles.of([]))
+    vertices = Merged.of(problem)
+    merged = PlanningProblem(vertices.instance, problem.fleet, Bundles.of([]))
     machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
     of_copy = np.array([data.draw(machines) for _ in merged.application])
     of_copy[np.isin(merged.application, list(vertices.refused))] = NOWHERE

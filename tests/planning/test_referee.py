@@ -28,7 +28,7 @@ def plan_of(*rows: tuple[int, int, int]) -> Plan:
 def test_good_plan(make: Make) -> None:
     # Two times: 2 a + 2 b load machine 0 with (6, 8) and (8, 4). Two b may be beside a.
     instance = make([3, 2], [[[2, 1], [1, 1]], [[1, 3], [3, 1]]], [(0, 1, 2), (1, 0, 2)])
-    verdict = validate(instance, FLEET, plan_of((0, 0, 2), (1, 0, 2), (0, 1, 1)))
+    verdict = validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 2), (1, 0, 2), (0, 1, 1)))
     assert verdict.feasible
     assert verdict.examples == ()
     assert (verdict.machines, verdict.replicas, verdict.placed, verdict.missing) == (2, 5, 5, 0)
@@ -36,10 +36,10 @@ def test_good_plan(make: Make) -> None:
 
 def test_capacity_at_one_time_only(make: Make) -> None:
     instance = make([2], [[[1, 1], [4, 5]]])
-    verdict = validate(instance, FLEET, plan_of((0, 0, 2)))
+    verdict = validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 2)))
     assert (verdict.feasible, verdict.over_capacity) == (False, 1)
     assert verdict.examples == ("machine 0, time 1: mem 10 of 8",)
-    assert validate(instance, Fleet(np.array([[8.0, 8.0], [8.0, 10.0]])), plan_of((0, 1, 2))).feasible
+    assert validate(PlanningProblem(instance, Fleet(np.array([[8.0, 8.0], [8.0, 10.0]]))), plan_of((0, 1, 2))).feasible
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_capacity_at_one_time_only(make: Make) -> None:
 )
 def test_affinity_in_each_direction(make: Make, arcs: list[tuple[int, int, int]], faults: tuple[str, ...]) -> None:
     instance = make([1, 2, 1], np.ones((3, 2)), arcs)
-    verdict = validate(instance, FLEET, plan_of((0, 0, 1), (1, 0, 2), (2, 1, 1)))
+    verdict = validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 1), (1, 0, 2), (2, 1, 1)))
     assert verdict.examples == faults
     assert verdict.broken_limits == len(faults)
 
@@ -61,15 +61,15 @@ def test_affinity_in_each_direction(make: Make, arcs: list[tuple[int, int, int]]
 def test_replicas(make: Make) -> None:
     instance = make([2, 1], np.ones((2, 2)))
     few = plan_of((0, 0, 1), (1, 0, 1))
-    assert validate(instance, FLEET, few).examples == ("application 'a': 1 replicas placed, it has 2",)
-    fixed = validate(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True), few)
+    assert validate(PlanningProblem(instance, FLEET), few).examples == ("application 'a': 1 replicas placed, it has 2",)
+    fixed = validate(PlanningProblem(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True)), few)
     assert fixed.feasible
     assert fixed.missing == 1
-    assert not validate(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True), plan_of((0, 1, 2), (1, 0, 1))).feasible
-    assert not validate(instance, FLEET, plan_of((0, 0, 3), (1, 0, 1))).feasible
-    assert "again" in validate(instance, FLEET, plan_of((0, 0, 1), (0, 0, 1), (1, 0, 1))).examples[0]
-    assert "no application 2" in validate(instance, FLEET, plan_of((2, 0, 1))).examples[0]
-    assert "0 replicas" in validate(instance, FLEET, plan_of((0, 0, 2), (1, 0, 1), (1, 1, 0))).examples[0]
+    assert not validate(PlanningProblem(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True)), plan_of((0, 1, 2), (1, 0, 1))).feasible
+    assert not validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 3), (1, 0, 1))).feasible
+    assert "again" in validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 1), (0, 0, 1), (1, 0, 1))).examples[0]
+    assert "no application 2" in validate(PlanningProblem(instance, FLEET), plan_of((2, 0, 1))).examples[0]
+    assert "0 replicas" in validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 2), (1, 0, 1), (1, 1, 0))).examples[0]
 
 
 def test_fragments_and_utilisation_by_hand(make: Make) -> None:
@@ -87,7 +87,7 @@ def test_it_agrees_with_the_definition(
     instance = data.draw(instances())
     first = np.array(data.draw(st.tuples(*(st.integers(0, n) for n in instance.replicas.tolist()))))
     counts = np.stack([first, instance.replicas - first], axis=1)
-    verdict = validate(instance, FLEET, Plan.of_counts("hand", counts))
+    verdict = validate(PlanningProblem(instance, FLEET), Plan.of_counts("hand", counts))
     assert verdict.feasible == all(fits(instance, on_one, FLEET.capacity[0]) for on_one in counts.T)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.planning.problem import Bundles, PlacementProblem, Vertices
+from tvwrl.planning.problem import Bundles, PlanningProblem, Merged
 from tvwrl.planning.sources.tianchi import RESOURCES, read_tianchi, scaled
 from tvwrl.types import InputError
 
@@ -56,7 +56,7 @@ def test_scaling(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="machines is 3: must be 1 to 2"):
         scaled(problem, 3)
     with pytest.raises(InputError, match="cannot be scaled"):
-        scaled(PlacementProblem(problem.instance, problem.fleet, Bundles.of([{0: 1}])), 1)
+        scaled(PlanningProblem(problem.instance, problem.fleet, Bundles.of([{0: 1}])), 1)
 
 
 @pytest.mark.real_data
@@ -67,7 +67,7 @@ def test_the_real_set() -> None:
     assert len(problem.instance.affinity) == 33_416
     kinds, count = np.unique(problem.fleet.capacity[:, :2], axis=0, return_counts=True)
     assert (kinds.tolist(), count.tolist()) == ([[32, 64], [92, 288]], [3_000, 3_000])
-    assert Vertices.of(problem).refused == {}
+    assert Merged.of(problem).refused == {}
     tenth = scaled(problem, 600, seed=3)
     assert len(tenth.instance) == 934
     assert np.unique(tenth.fleet.capacity, axis=0, return_counts=True)[1].tolist() == [300, 300]

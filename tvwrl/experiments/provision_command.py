@@ -155,7 +155,7 @@ def _plan(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
 
 def _verify(file: Path, instance: Instance, fleet: Fleet) -> int:
     """Check a plan file, and print what is wrong with each plan in it."""
-    verdicts = [validate(instance, fleet, plan) for plan in read_plans(file, instance, whole=not fleet.fixed)]
+    verdicts = [validate(PlanningProblem(instance, fleet), plan) for plan in read_plans(file, instance, whole=not fleet.fixed)]
     head = ("algorithm", "machines in use", "missing", "wrong replicas", "above capacity", "above affinity")
     rows = [(v.algorithm, v.machines, v.missing, v.misplaced, v.over_capacity, v.broken_limits) for v in verdicts]
     print(markdown_table(head, [[str(value) for value in row] for row in rows]))

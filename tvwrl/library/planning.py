@@ -12,7 +12,7 @@ import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.planning.flow.comparison import GENERATED, KINDS, check_planners, compare, open_problem
-from tvwrl.planning.problem import PlacementProblem
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.best import NAME as BEST
 from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.plan import Plan
@@ -79,7 +79,7 @@ class Placements(InFolder):
     Its files are rows.csv, placement.parquet, unplaced.csv and run.json; `write(folder)` copies them to a folder.
     """
 
-    problem: PlacementProblem
+    problem: PlanningProblem
     _table: str
 
     @property
@@ -162,7 +162,7 @@ def plan(
 
 
 def place(
-    problem: PlacementProblem | str | Path = GENERATED,
+    problem: PlanningProblem | str | Path = GENERATED,
     planner: str | Sequence[str] = "Aladdin+H.4",
     *,
     machines: int | None = None,
@@ -175,7 +175,7 @@ def place(
 ) -> Placements:
     """Place the replicas of applications on given machines of many kinds; what finds no machine is listed with why.
 
-    `problem`: a `PlacementProblem`; a folder with applications.csv, machines.csv and optionally affinity.csv and
+    `problem`: a `PlanningProblem`; a folder with applications.csv, machines.csv and optionally affinity.csv and
         anti-affinity.csv; the Tianchi contest's zip or folder; or "generated"
     `planner`: a name, or several (`tvwrl.planning.flow.ALADDIN`, `tvwrl.planning.flow.BASELINES`, also with other numbers)
     `machines`: machines of a generated problem (default 12,000) or of the contest (default 6,000), >= 1
@@ -194,13 +194,13 @@ def place(
     names = [planner] if isinstance(planner, str) else list(planner)
     check_planners(names)
     at_least(0, seed=seed)
-    if isinstance(problem, PlacementProblem):
+    if isinstance(problem, PlanningProblem):
         if (machines, replicas, demand, times) != (None, None, None, None):
-            raise InputError("machines, replicas, demand and times cannot be combined with a PlacementProblem")
+            raise InputError("machines, replicas, demand and times cannot be combined with a PlanningProblem")
         found = problem
     else:
         if not isinstance(problem, str | Path):
-            raise InputError(f"problem is {problem!r}: must be a PlacementProblem, {KINDS}")
+            raise InputError(f"problem is {problem!r}: must be a PlanningProblem, {KINDS}")
         found = open_problem(str(problem), machines, replicas, demand, times, seed)
     folder, kept = folder_for(out, "placement")
     facts = {"instance": found.instance.name, "demand": demand, "times": times}

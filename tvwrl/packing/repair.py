@@ -221,6 +221,28 @@ def _at_home(s, i, m):  # type: ignore[no-untyped-def]
 
 
 @njit
+def put_back(a, s, application, machine, replicas):  # type: ignore[no-untyped-def]
+    """Place what runs, as far as capacities and limits allow; returns (A,) how many replicas of each they do not."""
+    left, refused = a.replicas.copy(), np.zeros(len(a.replicas), np.int64)
+    for r in range(len(application)):
+        i, m = application[r], s.place[machine[r]]
+        set_limits(a, s, i)
+        for _ in range(replicas[r]):
+            if left[i] > 0 and _takes(a, s, i, m):
+                add(a, s, i, m, 1)
+                left[i] -= 1
+            else:
+                refused[i] += 1
+        clear_limits(a, s, i)
+    s.unplaced[0] = 0
+    for i in range(len(left)):
+        for _ in range(left[i]):
+            s.pool[s.unplaced[0]] = i
+            s.unplaced[0] += 1
+    return refused
+
+
+@njit
 def return_home(a, s):  # type: ignore[no-untyped-def]
     """Move replicas that are not at home back to where there is room for them; returns how many moved."""
     moved = 0
@@ -283,6 +305,8 @@ def _random_moves(a, s, times, rng):  # type: ignore[no-untyped-def]
             continue
         w = int(rng.random() * s.kinds[m])
         i = s.application[m, w]
+        if s.weight[i] == np.inf:  # it may not move
+            continue
         set_limits(a, s, i)
         for _ in range(ATTEMPTS):
             to = int(rng.random() * machines)

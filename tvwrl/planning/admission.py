@@ -15,6 +15,7 @@ import numpy as np
 from tvwrl.checks import at_least, positive
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import fragments, validate
 from tvwrl.planning.solver import minimise
 from tvwrl.types import Float, InputError, Int
@@ -60,7 +61,7 @@ def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights
         raise InputError("the programme that places whole applications needs a fixed fleet")
     positive(seconds=seconds)
     check_limits(instance)
-    if not (verdict := validate(instance, fleet, start)).feasible:
+    if not (verdict := validate(PlanningProblem(instance, fleet), start)).feasible:
         raise InputError(f"the initial plan is infeasible: {verdict.examples[0]}")
     begun, deadline = time.process_time(), time.monotonic() + seconds
     best = _without_parts(instance, start)
@@ -74,7 +75,7 @@ def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights
         programme = _Programme(instance, fleet, weights)
         found, proved = programme.solve(left)
         bound = min(bound, proved)
-        if found is not None and validate(instance, fleet, found).feasible:
+        if found is not None and validate(PlanningProblem(instance, fleet), found).feasible:
             worth = _value(instance, fleet, found, weights)
             best, value = (found, worth) if worth > value else (best, value)
         status = "optimal" if bound <= value + 1e-6 else "time limit"
@@ -103,7 +104,7 @@ def volume_bound(instance: Instance, fleet: Fleet, seconds: float, weights: Weig
 
 
 def _value(instance: Instance, fleet: Fleet, plan: Plan, weights: Weights) -> float:
-    whole = validate(instance, fleet, plan).whole
+    whole = validate(PlanningProblem(instance, fleet), plan).whole
     unbroken = len(fleet.capacity) - fragments(instance, fleet, plan) if weights.machine else 0
     return weights.application * whole + weights.machine * unbroken
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import positive
-from tvwrl.planning.best import NAME as BEST
-from tvwrl.planning.best import PORTFOLIO, PORTFOLIO_SHARE
+from tvwrl.planning.search import PORTFOLIO, PORTFOLIO_SHARE, SEARCH
 from tvwrl.planning.bounds.counting import by_volume
 from tvwrl.planning.instance import Fleet, Instance, check_fits
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import plan
 from tvwrl.planning.suite import warm_up
 from tvwrl.types import Float
@@ -126,7 +126,7 @@ def names_for(features: Features) -> dict[str, str]:
 
 
 def _tried(name: str, why: str, samples: list[Instance], fleet: Fleet, applications: int) -> Candidate:
-    warm_up(samples[0], name)
+    warm_up(PlanningProblem(samples[0], fleet), name)
     plans = [plan(part, fleet, name) for part in samples]
     seconds = np.array([max(made.seconds, LEAST_SECONDS) for made in plans])
     sizes = np.array([len(part) for part in samples], np.float64)
@@ -158,7 +158,7 @@ def _choice(candidates: list[Candidate], features: Features, seconds: float) -> 
     portfolio = [one.seconds for one in candidates if one.algorithm in PORTFOLIO]
     needed = sum(portfolio) / PORTFOLIO_SHARE
     if needed <= seconds:
-        return BEST, (
+        return SEARCH, (
             f"{seconds:g} s are more than {1 / PORTFOLIO_SHARE:g} times what its portfolio takes, "
             "so there is time to search on from the best of it"
         )

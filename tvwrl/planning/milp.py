@@ -21,6 +21,7 @@ from tvwrl.planning.bounds.counting import most_per_machine
 from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.solver import minimise
 from tvwrl.types import Float, InputError, Int
@@ -53,11 +54,11 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solv
     if fleet.fixed:
         raise InputError("the integer programme minimises machines: it needs a fleet that is not fixed")
     positive(seconds=seconds)
-    if not (verdict := validate(instance, fleet, start)).feasible:
+    if not (verdict := validate(PlanningProblem(instance, fleet), start)).feasible:
         raise InputError(f"the initial plan is infeasible: {verdict.examples[0]}")
     begun, deadline = time.process_time(), time.monotonic() + seconds
     best = replace(start, algorithm=NAME)
-    bound = lower_bound(instance, fleet).machines
+    bound = lower_bound(PlanningProblem(instance, fleet)).machines
     programme = _Programme(instance, fleet, best.machines - 1) if bound < best.machines else None
     status = "optimal"
     while programme is not None:
@@ -66,7 +67,7 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solv
             break
         found, proved = programme.solve(deadline - time.monotonic(), bound)
         bound = max(bound, min(proved, best.machines))
-        if found is not None and validate(instance, fleet, found).feasible:
+        if found is not None and validate(PlanningProblem(instance, fleet), found).feasible:
             best = found
         if bound == best.machines:
             status = "optimal"

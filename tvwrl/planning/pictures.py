@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl.plotting import Panel, Point, Row, draw_estimates, ranked
-from tvwrl.planning.best import NAME as BEST
+from tvwrl.planning.search import SEARCH
 from tvwrl.runs import whole_file
 
 FAMILIES = {
@@ -18,6 +18,8 @@ FAMILIES = {
     "all machines, replicas spread": ("SpreadWF",),
     "all machines, pairs matched": ("Matching",),
     "within a time budget": ("best", "MILP"),
+    "by flow through groups of machines": ("Aladdin",),
+    "without regard to constraints": ("Tetris", "Graphene", "TRIVIAL", "OCTOPUS"),
 }
 ABOVE, SECONDS = "Machines above bound, %", "Processor time, s"
 BETTER = "lower is better"
@@ -44,7 +46,7 @@ _TITLES = {
     "LRASched-Fitness": "LRASched, fitness",
     "LRASched-Search": "LRASched with local search",
     "FFD-AntiAffinity": "First-Fit, anti-affinity first",
-    BEST: "Search within the time given",
+    SEARCH: "Search within the time given",
     "MILP": "Integer programme",
 }
 
@@ -84,14 +86,14 @@ def rows_of(cost: Mapping[str, float], ours: Iterable[str]) -> list[Row]:
 
 def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
     """Deviation from the lower bound, and seconds, of every algorithm that placed all replicas of one instance."""
-    rows = [row for row in rows if row["deviation_pct"] != ""]
+    rows = [row for row in rows if row["above_bound_pct"] != ""]
     if not rows:
         return
-    names = {row["algorithm"]: title_of(row["algorithm"]) for row in rows}
-    above = {names[row["algorithm"]]: [Point(row["deviation_pct"])] for row in rows}
-    seconds = {names[row["algorithm"]]: [Point(max(row["seconds"], SHORTEST))] for row in rows}
-    shown = rows_of({row["algorithm"]: row["deviation_pct"] for row in rows}, [BEST])
-    caption = f"{rows[0]['instance']}: lower bound {rows[0]['lower_bound']:,} machines; {BETTER}"
+    names = {row["planner"]: title_of(row["planner"]) for row in rows}
+    above = {names[row["planner"]]: [Point(row["above_bound_pct"])] for row in rows}
+    seconds = {names[row["planner"]]: [Point(max(row["seconds"], SHORTEST))] for row in rows}
+    shown = rows_of({row["planner"]: row["above_bound_pct"] for row in rows}, [SEARCH])
+    caption = f"{rows[0]['instance']}: lower bound {rows[0]['bound']:,} machines; {BETTER}"
     with whole_file(path) as partial:
         draw_estimates(
             partial, shown, [Panel(ABOVE, above), Panel(SECONDS, seconds, logarithmic=True)], caption=caption

@@ -1,18 +1,22 @@
-"""A placement problem of Aladdin+H, with affinity, anti-affinity and machines of many kinds, and its answer."""
+"""A planning problem: applications and machines, groups kept whole, machines that are barred, and what runs already."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.planning.instance import Affinity, Fleet, Instance
-from tvwrl.types import InputError, Int, summary
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.plan import Plan
+from tvwrl.types import Float, InputError, Int, summary
 
 NOWHERE = -1  # instead of a machine: the replica is not placed
+BLACKLIST = "blacklist"  # begins the names of the resources that stand for one
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,29 +80,46 @@ def check_bundles(instance: Instance, bundles: Bundles, place: Callable[[int], s
         )
 
 
-@dataclass(frozen=True, eq=False)
-class PlacementProblem:
-    """Applications and the machines to place them on. Anti-affinity is a limit of 0 (`planning.instance.Affinity`).
+NO_BUNDLES = Bundles.of([])
 
-    Replicas are numbered by application: those of i are `first[i] .. first[i + 1] - 1`. Raises InputError for a fleet
-    without end or with other resources, and for invalid bundles (see `check_bundles`).
+
+@dataclass(frozen=True, eq=False)
+class PlanningProblem:
+    """Applications with replicas, and the machines to place them on.
+
+    `barred` is a blacklist: pairs (application, machine of the fleet) that must not come together; of an open fleet,
+    a pair with the last machine counts for all that follow it. `running` says where replicas are now, of which those of
+    `pinned` applications have to stay. Raises InputError for a fleet with other resources, invalid bundles (see
+    `check_bundles`), unknown applications and machines, and pins without a running plan.
     """
 
     instance: Instance
-    fleet: Fleet  # fixed: no further machines can be opened
-    bundles: Bundles
+    fleet: Fleet
+    bundles: Bundles = NO_BUNDLES
+    barred: Int = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (B, 2)
+    running: Plan | None = None
+    pinned: npt.NDArray[np.bool_] | None = None  # (A,); None: all replicas may move
 
     def __post_init__(self) -> None:
-        if not self.fleet.fixed:
-            raise InputError("the fleet is unlimited: placement by flow needs a fixed number of machines")
-        resources = len(self.instance.resources)
-        if self.fleet.capacity.shape[1] != resources:
-            raise InputError(f"machines have {self.fleet.capacity.shape[1]} resources, applications {resources}")
+        resources, machines = self.instance.resources, len(self.fleet.capacity)
+        if self.fleet.capacity.shape[1] != len(resources):
+            given = self.fleet.capacity.shape[1]
+            raise InputError(
+                f"machine has {given} number{'s' * (given != 1)}: must be {len(resources)} ({', '.join(resources)})"
+            )
         check_bundles(self.instance, self.bundles)
+        for what, found, most in (
+            ("application", self.barred[:, 0], len(self.instance)),
+            ("machine", self.barred[:, 1], machines),
+        ):
+            if (wrong := (found < 0) | (found >= most)).any():
+                raise InputError(f"blacklist: {what} {found[wrong][0]}: must be 0 to {most - 1}")
+        if self.pinned is not None and self.pinned.any() and self.running is None:
+            raise InputError("replicas are pinned where they run, but no running replicas are given")
 
     @cached_property
     def first(self) -> Int:
-        """(A + 1,) first replica of each application."""
+        """(A + 1,) first replica of each application, which are numbered by application."""
         return np.concatenate([[0], np.cumsum(self.instance.replicas, dtype=np.int64)])
 
     @cached_property
@@ -107,40 +128,28 @@ class PlacementProblem:
         application: Int = np.repeat(np.arange(len(self.instance)), self.instance.replicas)
         return application
 
-
-@dataclass(frozen=True, eq=False)
-class Assignment:
-    """Machines of all replicas, and what it took to find them; `planning.flow.referee.validate` checks and measures it."""
-
-    planner: str
-    machine: Int  # (R,) machine of each replica, or NOWHERE
-    migrations: int = 0  # moves of replicas that already had a machine
-    seconds: float = 0.0  # processor time without compilation
-    reasons: dict[int, str] = field(default_factory=dict)  # application -> why some of its replicas have no machine
-    details: dict[str, Any] = field(default_factory=dict)  # planner-specific facts, for the rows
-
-    def __repr__(self) -> str:
-        placed = int((self.machine != NOWHERE).sum())
-        return summary(self, planner=self.planner, replicas=len(self.machine), placed=placed, seconds=self.seconds)
-
-
-Planner = Callable[[PlacementProblem], Assignment]  # Aladdin+H or a baseline
+    @cached_property
+    def merged(self) -> Merged:
+        """What planners place: see `Merged`."""
+        return Merged.of(self)
 
 
 @dataclass(frozen=True, eq=False)
-class Vertices:
-    """Applications with each bundle merged into one: the task vertices and virtual vertices V_j of Figure 9 (a).
+class Merged:
+    """A problem without bundles and blacklists: each bundle is one application, a *vertex*, whose replicas are copies.
 
-    For a bundle with n replicas of an application, a limit of k of these is one of k // n copies.
+    These are the task vertices and virtual vertices V_j of Figure 9 (a). For a bundle with n replicas of an
+    application, a limit of k of these is one of k // n copies. A blacklist is a resource that only other machines have.
     """
 
     instance: Instance  # V vertices; their replicas are copies
     vertex: Int  # (A,) vertex of each application
     count: Int  # (A,) replicas of each application in a copy of its vertex
     refused: dict[int, str]  # vertices that no machine can hold -> the reason
+    fleet: Fleet
 
     @classmethod
-    def of(cls, problem: PlacementProblem) -> Vertices:
+    def of(cls, problem: PlanningProblem) -> Merged:
         """Merge bundles; those that contradict themselves or exceed every machine are refused."""
         instance, bundles = problem.instance, problem.bundles
         vertex, count = np.full(len(instance), -1), np.ones(len(instance), dtype=np.int64)
@@ -158,15 +167,87 @@ class Vertices:
             names[v] = f"{names[v]} + {instance.application[i]}" if names[v] else str(instance.application[i])
         affinity, refused = _merged_limits(instance, vertex, count, vertices)
         merged = Instance(instance.name, names, replicas, demand, instance.resources, affinity)
-        refused |= _too_large(merged, problem.fleet, len(bundles))
-        return cls(merged, vertex, count, refused)
+        merged, fleet = _barred_by_resources(merged, problem.fleet, vertex, problem.barred)
+        refused |= _too_large(merged, fleet, problem.fleet, len(bundles))
+        return cls(merged, vertex, count, refused, fleet)
 
-    def expand(self, problem: PlacementProblem, first: Int, machine: Int) -> Int:
-        """(R,) machine of each replica, from `machine` of each copy; those of vertex v begin at `first[v]`."""
-        application = problem.application
-        copy = (np.arange(len(application)) - problem.first[application]) // self.count[application]
-        placed: Int = machine[first[self.vertex[application]] + copy]
-        return placed
+    def expand(self, vertex: Int, machine: Int, copies: Int) -> tuple[Int, Int, Int]:
+        """Applications, machines and replicas there, from those of vertices: each (R,) to (S,)."""
+        order = np.argsort(self.vertex, kind="stable")
+        start = np.searchsorted(self.vertex[order], np.arange(len(self.instance) + 1))
+        members = (start[1:] - start[:-1])[vertex]
+        row = np.repeat(np.arange(len(vertex)), members)
+        turn = np.arange(len(row)) - np.repeat(np.cumsum(members) - members, members)
+        application: Int = order[start[vertex[row]] + turn]
+        return application, machine[row], copies[row] * self.count[application]
+
+    def check_all_fit(self) -> None:
+        """Raise InputError, with the reason, if a vertex is refused."""
+        for v, why in self.refused.items():
+            raise InputError(f"not all replicas can be placed: '{self.instance.application[v]}': {why}")
+
+    @cached_property
+    def kept(self) -> Int:
+        """(n,) vertices that are not refused."""
+        return np.setdiff1d(np.arange(len(self.instance)), np.fromiter(self.refused, dtype=np.int64))
+
+    @cached_property
+    def packing_problem(self) -> PackingProblem:
+        """The vertices that are not refused, by their place in `kept`, and the fleet, for the packing core."""
+        return PackingProblem(self.instance.only(self.kept) if self.refused else self.instance, self.fleet)
+
+    def plan(self, algorithm: str, rows: tuple[Int, Int, Int], seconds: float, tried: str, **more: Any) -> Plan:
+        """The plan of a `packing_problem` with these rows; see `reasons` for `tried`."""
+        vertex, machine, copies = self.kept[rows[0]], rows[1], rows[2]
+        left = self.instance.replicas - np.bincount(vertex, weights=copies, minlength=len(self.instance))
+        reasons = self.reasons(left, tried) if self.fleet.fixed else {}
+        return Plan.of(algorithm, *self.expand(vertex, machine, copies), seconds, reasons=reasons, **more)
+
+    def plan_of(self, plan: Plan) -> Plan:
+        """A plan of the applications as one of the vertices."""
+        return Plan.of(plan.algorithm, *self.merge(plan), plan.seconds)
+
+    def expanded(self, plan: Plan) -> Plan:
+        """A plan of the vertices as one of the applications."""
+        return Plan.of(plan.algorithm, *self.expand(plan.application, plan.machine, plan.replicas), plan.seconds)
+
+    def reasons(self, left: Int, tried: str) -> dict[int, str]:
+        """Application -> why it has replicas without a machine, where `left` (V,) copies of vertices have none.
+
+        `tried` ends the sentence on those that room was sought for.
+        """
+        found = {v: self.refused.get(v) or self._reason(v, tried) for v in np.flatnonzero(left).tolist()}
+        return {i: found[v] for i, v in enumerate(self.vertex.tolist()) if v in found}
+
+    def _reason(self, v: int, tried: str) -> str:
+        from tvwrl.packing.fit import fits
+
+        instance, fleet = self.instance, self.fleet
+        own = int(instance.affinity.own[v])
+        large = int(fits(instance.peak[v], fleet.capacity, fleet.capacity).sum())
+        if instance.replicas[v] > own * large:
+            return (
+                f"anti-affinity with itself: {instance.replicas[v]} replicas, {own} at most on a machine, and {large} "
+                f"machines are large enough"
+            )
+        counted = instance.replicas.astype(np.float64)
+        counted[list(self.refused)] = 0.0
+        asked, there = np.einsum("v,vhd->hd", counted, instance.demand).max(axis=0), fleet.capacity.sum(axis=0)
+        if (asked > there).any():
+            d = int(np.argmax(asked / there))
+            return f"the machines are full: {asked[d]:g} {instance.resources[d]} are asked for, they have {there[d]:g}"
+        return f"no machine with room allows it, {tried}"
+
+    def merge(self, plan: Plan) -> tuple[Int, Int, Int]:
+        """Merged, machines and copies there, of a plan of the applications; what is no whole copy is left out."""
+        copies = plan.replicas // self.count[plan.application]
+        vertex = self.vertex[plan.application]
+        size = np.bincount(self.vertex, minlength=len(self.instance))
+        key, of = np.unique(np.column_stack([vertex, plan.machine]), axis=0, return_inverse=True)
+        least = np.full(len(key), np.iinfo(np.int64).max)
+        np.minimum.at(least, of.ravel(), copies)
+        whole = (np.bincount(of.ravel(), minlength=len(key)) == size[key[:, 0]]) & (least > 0)
+        return key[whole, 0], key[whole, 1], least[whole]
 
 
 def _merged_limits(instance: Instance, vertex: Int, count: Int, vertices: int) -> tuple[Affinity, dict[int, str]]:
@@ -193,15 +274,43 @@ def least_limits(applications: int, i: Int, j: Int, limit: Int) -> Affinity:
     return Affinity.of(applications, pairs // applications, pairs % applications, limit[order][first])
 
 
-def _too_large(merged: Instance, fleet: Fleet, bundles: int) -> dict[int, str]:
-    """Vertices that do not fit any empty machine -> the reason."""
+def _barred_by_resources(merged: Instance, fleet: Fleet, vertex: Int, barred: Int) -> tuple[Instance, Fleet]:
+    """A resource for each different blacklist: of it a replica needs 1, and barred machines have half of one."""
+    if not len(barred):
+        return merged, fleet
+    lists: dict[int, set[int]] = {}
+    for application, machine in barred.tolist():
+        lists.setdefault(int(vertex[application]), set()).add(machine)
+    kinds = sorted({tuple(sorted(one)) for one in lists.values()})
+    need = np.zeros((len(merged), merged.demand.shape[1], len(kinds)))
+    have = np.full((len(fleet.capacity), len(kinds)), 1.0 + merged.replicas.sum())
+    for number, machines in enumerate(kinds):
+        have[list(machines), number] = 0.5
+        need[[v for v, one in lists.items() if tuple(sorted(one)) == machines], :, number] = 1.0
+    names = (*merged.resources, *(f"{BLACKLIST} {number + 1}" for number in range(len(kinds))))
+    return (
+        replace(merged, demand=np.concatenate([merged.demand, need], axis=2), resources=names),
+        replace(fleet, capacity=np.concatenate([fleet.capacity, have], axis=1)),
+    )
+
+
+def _too_large(merged: Instance, fleet: Fleet, given: Fleet, bundles: int) -> dict[int, str]:
+    """Merged that do not fit any empty machine -> the reason."""
     from tvwrl.packing.fit import fits
 
+    resources = given.capacity.shape[1]
     kinds = np.unique(fleet.capacity, axis=0)
-    large_enough = fits(merged.peak[:, None], kinds, kinds).any(axis=1)
-    largest = ", ".join(f"{value:g}" for value in kinds.max(axis=0))
-    return {
-        v: f"{'the affinity group' if v < bundles else 'it'} needs {', '.join(f'{x:g}' for x in merged.peak[v])} "
-        f"({', '.join(merged.resources)}): larger than every machine ({largest} at most)"
-        for v in np.flatnonzero(~large_enough).tolist()
-    }
+    free = fits(merged.peak[:, None], kinds, kinds).any(axis=1)
+    large = fits(merged.peak[:, None, :resources], kinds[:, :resources], kinds[:, :resources]).any(axis=1)
+    largest = ", ".join(f"{value:g}" for value in given.capacity.max(axis=0))
+    found = {}
+    for v in np.flatnonzero(~free).tolist():
+        who = "the affinity group" if v < bundles else "it"
+        needs = ", ".join(f"{x:g}" for x in merged.peak[v, :resources])
+        found[v] = (
+            f"{who} is on the blacklist of every machine that is large enough"
+            if large[v]
+            else f"{who} needs {needs} ({', '.join(merged.resources[:resources])}): larger than every machine "
+            f"({largest} at most)"
+        )
+    return found

@@ -1,25 +1,27 @@
-"""The independent referee of plans: every replica, every capacity at every time, every affinity limit, from scratch.
+"""The independent referee of plans: every replica, capacity, limit, group, blacklist and pin, from scratch.
 
-It shares no code with planners or kernels and reads of an instance only what was given: replicas, demand, capacities
-and the arcs i -> j (rows `start`, `to`, `limit`; the same arcs by j are the planners' own index).
+It shares no code with planners or kernels and reads of a problem only what was given: replicas, demand, capacities,
+the arcs i -> j (rows `start`, `to`, `limit`; the same arcs by j are the planners' own index), groups and blacklists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
-from tvwrl.types import Int
+from tvwrl.planning.problem import PlanningProblem
+from tvwrl.types import Float, Int
 
 TOLERANCE = 2e-9  # share of the capacity: twice what planners allow, as sums in another order differ
 EXAMPLES = 5  # faults of each kind that are described
 
+Faults = list[tuple[int, str]]  # how many replicas are wrong, or 1, and what is wrong, in words
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Verdict:
     """Counts of a plan and of its faults, and the first faults of each kind in words."""
 
@@ -28,9 +30,16 @@ class Verdict:
     placed: int
     whole: int  # applications all of whose replicas are on machines
     machines: int  # machines with at least one replica
+    cost: float  # of these machines
+    moved: int  # running replicas that are elsewhere now
     misplaced: int  # applications with too many or too few replicas, and rows that name no application or machine
     over_capacity: int  # combinations of machine, time and resource with demand above capacity
     broken_limits: int  # combinations of a machine and two applications with more replicas than their limit allows
+    above_limits: int  # replicas of j beyond a_ij beside i, each counted once
+    apart: int  # placed replicas that make up no whole copy of their group on their machine
+    barred: int  # replicas on machines that their application's blacklist names
+    unpinned: int  # running replicas of pinned applications that are elsewhere now
+    efficiency: Float  # (machines, D) demand as a share of capacity, a mean over times, by rising number of machine
     examples: tuple[str, ...]
 
     @property
@@ -39,56 +48,73 @@ class Verdict:
         return self.replicas - self.placed
 
     @property
+    def violations(self) -> int:
+        """Replicas that break a constraint other than a capacity."""
+        return self.above_limits + self.apart + self.barred + self.unpinned
+
+    @property
     def feasible(self) -> bool:
         """Whether no capacity is exceeded and no rule broken."""
-        return self.misplaced == self.over_capacity == self.broken_limits == 0
+        return self.misplaced == self.over_capacity == self.violations == 0
 
 
-class _Faults:
-    def __init__(self) -> None:
-        self.counts = {"misplaced": 0, "over_capacity": 0, "broken_limits": 0}
-        self.examples: list[str] = []
-
-    def add(self, kind: str, example: str) -> None:
-        self.counts[kind] += 1
-        if self.counts[kind] <= EXAMPLES:
-            self.examples.append(example)
-
-
-def validate(instance: Instance, fleet: Fleet, plan: Plan) -> Verdict:
-    """Check a plan against its instance and fleet; faults are counted and described in the verdict, never raised.
+def validate(problem: PlanningProblem, plan: Plan) -> Verdict:
+    """Check a plan against its problem; faults are counted and described in the verdict, never raised.
 
     On a fixed fleet replicas may be left over. Loads may exceed capacities by the share `TOLERANCE`. Raises ValueError
     only if the plan's arrays differ in length; any numbers in them are allowed, and checked.
 
-    >>> validate(instance, fleet, plan(instance, fleet, "FF")).feasible  # doctest: +SKIP
+    >>> validate(problem, make_plan(problem, "FF")).feasible  # doctest: +SKIP
     True
     """
-    faults = _Faults()
-    placed, whole = _check_replicas(instance, fleet, plan, faults)
-    if not faults.counts["misplaced"]:
-        _check_capacity(instance, fleet, plan, faults)
-        _check_affinity(instance, plan, faults)
-    replicas, machines = int(instance.replicas.sum()), len(np.unique(plan.machine))
-    return Verdict(plan.algorithm, replicas, placed, whole, machines, examples=tuple(faults.examples), **faults.counts)
+    instance, fleet = problem.instance, problem.fleet
+    misplaced, placed, whole = _misplaced(instance, fleet, plan)
+    faults: dict[str, Faults] = dict.fromkeys(("over_capacity", "above_limits", "apart", "barred", "unpinned"), [])
+    used, efficiency, moved, broken = np.unique(plan.machine), np.zeros((0, fleet.capacity.shape[1])), 0, 0
+    if not misplaced:
+        load = _load(instance, plan, used)
+        efficiency = load.mean(axis=1) / _capacity(fleet, used)
+        faults["over_capacity"] = _over_capacity(instance, fleet, used, load)
+        faults["above_limits"], broken = _above_limits(instance, plan)
+        faults["apart"] = _apart(problem, plan)
+        faults["barred"] = _barred(problem, plan)
+        moved, faults["unpinned"] = _moved(problem, plan)
+    counts = {kind: sum(count for count, _ in found) for kind, found in faults.items()}
+    examples = tuple(text for found in (misplaced, *faults.values()) for _, text in found[:EXAMPLES])
+    known = used[(used >= 0) & (used < _numbered(instance, fleet))]
+    return Verdict(
+        algorithm=plan.algorithm,
+        replicas=int(instance.replicas.sum()),
+        placed=placed,
+        whole=whole,
+        machines=len(used),
+        cost=float(_costs(fleet, known).sum()),
+        moved=moved,
+        misplaced=len(misplaced),
+        broken_limits=broken,
+        efficiency=efficiency,
+        examples=examples,
+        **counts,
+    )
 
 
-def _check_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> tuple[int, int]:
-    """Check rows and numbers of replicas. Returns how many replicas, and how many whole applications, are placed."""
+def _misplaced(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults, int, int]:
+    """Faults of rows and numbers of replicas; how many replicas, and how many whole applications, are placed."""
     rows = zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)
+    faults: Faults = []
     counts, seen = [0] * len(instance), set()
-    numbered = len(fleet.capacity) + int(instance.replicas.sum())  # no plan needs more
+    numbered = _numbered(instance, fleet)
     last = len(fleet.capacity) if fleet.fixed else min(plan.machines, numbered)
     for row, (i, machine, replicas) in enumerate(rows):
         if not 0 <= i < len(instance):
-            faults.add("misplaced", f"row {row}: there is no application {i}")
+            faults.append((1, f"row {row}: there is no application {i}"))
             continue
         if not 0 <= machine < last:
-            faults.add("misplaced", f"row {row}: machine {machine} is not open: there are {last}")
+            faults.append((1, f"row {row}: machine {machine} is not open: there are {last}"))
         if replicas < 1:
-            faults.add("misplaced", f"row {row}: {replicas} replicas")
+            faults.append((1, f"row {row}: {replicas} replicas"))
         if (i, machine) in seen:
-            faults.add("misplaced", f"row {row}: application '{instance.application[i]}' on machine {machine} again")
+            faults.append((1, f"row {row}: application '{instance.application[i]}' on machine {machine} again"))
         seen.add((i, machine))
         counts[i] += replicas
     placed = whole = 0
@@ -96,9 +122,127 @@ def _check_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Fault
         placed += min(has, found)
         whole += found == has
         if found > has or (found < has and not fleet.fixed):
-            name = instance.application[i]
-            faults.add("misplaced", f"application '{name}': {found} replicas placed, it has {has}")
-    return placed, whole
+            faults.append((1, f"application '{instance.application[i]}': {found} replicas placed, it has {has}"))
+    return faults, placed, whole
+
+
+def _numbered(instance: Instance, fleet: Fleet) -> int:
+    """Machines that a plan can name: no plan needs more."""
+    return len(fleet.capacity) + (0 if fleet.fixed else int(instance.replicas.sum()))
+
+
+def _capacity(fleet: Fleet, machines: Int) -> Float:
+    """(n, D) of machines, those beyond the last listed like it."""
+    capacity: Float = fleet.capacity[np.minimum(machines, len(fleet.capacity) - 1)]
+    return capacity
+
+
+def _costs(fleet: Fleet, machines: Int) -> Float:
+    """(n,) of machines: 1 each unless the fleet says otherwise."""
+    if fleet.cost is None:
+        return np.ones(len(machines))
+    cost: Float = fleet.cost[np.minimum(machines, len(fleet.capacity) - 1)]
+    return cost
+
+
+def _load(instance: Instance, plan: Plan, used: Int) -> Float:
+    """(n, H, D) demand on the machines `used`."""
+    load = np.zeros((len(used), *instance.demand.shape[1:]))
+    at = np.searchsorted(used, plan.machine)
+    for h, d in np.ndindex(load.shape[1:]):
+        demand = plan.replicas * instance.demand[plan.application, h, d]
+        load[:, h, d] = np.bincount(at, weights=demand, minlength=len(used))
+    return load
+
+
+def _over_capacity(instance: Instance, fleet: Fleet, used: Int, load: Float) -> Faults:
+    """Combinations of machine, time and resource with demand above capacity."""
+    capacity = _capacity(fleet, used)
+    return [
+        (1, f"machine {used[m]}, time {h}: {instance.resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}")
+        for m, h, d in np.argwhere(load > capacity[:, None] * (1 + TOLERANCE)).tolist()
+    ]
+
+
+def _above_limits(instance: Instance, plan: Plan) -> tuple[Faults, int]:
+    """Replicas of j beyond a_ij on machines that hold i, each counted once; and how many triples (machine, i, j)."""
+    import polars as pl
+
+    arcs, names = instance.affinity, instance.application
+    held = pl.DataFrame({"i": plan.application, "machine": plan.machine, "count": plan.replicas})
+    origin = np.repeat(np.arange(len(names)), np.diff(arcs.start))
+    limits = pl.DataFrame({"i": origin, "j": arcs.to.astype(np.int64), "limit": arcs.limit}).filter(
+        pl.col("limit") < int(plan.replicas.max(initial=0))
+    )
+    every = (
+        held.drop("count")
+        .join(limits, on="i")
+        .join(held, left_on=["j", "machine"], right_on=["i", "machine"])
+        .filter(pl.col("count") > pl.col("limit"))
+        .sort("limit", "i")
+    )
+    tightest = every.unique(["j", "machine"], keep="first", maintain_order=True).sort("machine", "j")
+    faults = [
+        (n - limit, f"machine {m}: {n} replicas of '{names[j]}' beside '{names[i]}', which allows {limit}")
+        for i, m, j, limit, n in tightest.iter_rows()
+    ]
+    return faults, len(every)
+
+
+def _apart(problem: PlanningProblem, plan: Plan) -> Faults:
+    """Replicas of a group on a machine that has fewer of another member than their copies need."""
+    bundles, names, faults = problem.bundles, problem.instance.application, []
+    rows: dict[int, list[int]] = {}
+    member = set(bundles.member.tolist())
+    for row, i in enumerate(plan.application.tolist()):
+        if i in member:
+            rows.setdefault(i, []).append(row)
+    for b in range(len(bundles)):
+        members = range(int(bundles.start[b]), int(bundles.start[b + 1]))
+        held: dict[int, dict[int, int]] = {}  # machine -> application -> replicas
+        for e in members:
+            i = int(bundles.member[e])
+            for row in rows.get(i, ()):
+                held.setdefault(int(plan.machine[row]), {})[i] = int(plan.replicas[row])
+        for machine, found in sorted(held.items()):
+            counts = {int(bundles.member[e]): int(bundles.count[e]) for e in members}
+            copies = min(found.get(i, 0) // n for i, n in counts.items())
+            if over := sum(found.values()) - copies * sum(counts.values()):
+                group = " + ".join(str(names[i]) for i in counts)
+                has = ", ".join(f"{found.get(i, 0)} of '{names[i]}'" for i in counts)
+                faults.append((over, f"machine {machine}: the affinity group {group} is not whole there: {has}"))
+    return faults
+
+
+def _barred(problem: PlanningProblem, plan: Plan) -> Faults:
+    """Replicas on machines of their blacklist."""
+    pairs = set(map(tuple, problem.barred.tolist()))
+    last = len(problem.fleet.capacity) - 1
+    return [
+        (n, f"machine {m}: {n} replicas of '{problem.instance.application[i]}', whose blacklist names it")
+        for i, m, n in zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)
+        if pairs and (i, min(m, last)) in pairs
+    ]
+
+
+def _moved(problem: PlanningProblem, plan: Plan) -> tuple[int, Faults]:
+    """Running replicas that are elsewhere now, and faults of those that are pinned."""
+    if problem.running is None:
+        return 0, []
+    now = _counts(plan)
+    moved, faults = 0, []
+    for (i, machine), n in _counts(problem.running).items():
+        gone = max(0, n - now.get((i, machine), 0))
+        moved += gone
+        if gone and problem.pinned is not None and problem.pinned[i]:
+            name = problem.instance.application[i]
+            faults.append((gone, f"machine {machine}: {gone} replicas of '{name}' are gone, which must not move"))
+    return moved, faults
+
+
+def _counts(plan: Plan) -> dict[tuple[int, int], int]:
+    rows = zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)
+    return {(i, machine): n for i, machine, n in rows}
 
 
 def fragments(instance: Instance, fleet: Fleet, plan: Plan) -> int:
@@ -119,48 +263,3 @@ def utilisation(instance: Instance, fleet: Fleet, plan: Plan) -> float:
     """
     reserved = plan.replicas @ instance.demand[plan.application].sum(axis=2)  # (H,)
     return float(reserved.mean() / fleet.capacity.sum())
-
-
-def _check_capacity(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> None:
-    """Load of every machine, one time and resource after the other."""
-    capacity = fleet.rows(plan.machines)
-    for h in range(instance.demand.shape[1]):
-        for d, resource in enumerate(instance.resources):
-            demand = plan.replicas * instance.demand[plan.application, h, d]
-            load = np.bincount(plan.machine, weights=demand, minlength=plan.machines)
-            for machine in np.flatnonzero(load > capacity[:, d] * (1 + TOLERANCE)).tolist():
-                faults.add(
-                    "over_capacity",
-                    f"machine {machine}, time {h}: {resource} {load[machine]:g} of {capacity[machine, d]:g}",
-                )
-
-
-def _check_affinity(instance: Instance, plan: Plan, faults: _Faults) -> None:
-    """Check the limits of each application against everything on the machines that hold it."""
-    arcs, by_machine = instance.affinity, np.argsort(plan.machine, kind="stable")
-    begin = np.searchsorted(plan.machine[by_machine], np.arange(plan.machines + 1))
-    limit_of = np.full(len(instance), np.iinfo(np.int64).max)
-    for i, machines in _machines_of(plan):
-        row = slice(arcs.start[i], arcs.start[i + 1])
-        if row.stop == row.start:
-            continue
-        limit_of[arcs.to[row]] = arcs.limit[row]
-        beside = np.concatenate([by_machine[begin[machine] : begin[machine + 1]] for machine in machines])
-        limits = limit_of[plan.application[beside]]
-        for at in beside[plan.replicas[beside] > limits].tolist():
-            j, machine = int(plan.application[at]), int(plan.machine[at])
-            faults.add(
-                "broken_limits",
-                f"machine {machine}: {plan.replicas[at]} replicas of '{instance.application[j]}' beside "
-                f"'{instance.application[i]}', which allows {limit_of[j]}",
-            )
-        limit_of[arcs.to[row]] = np.iinfo(np.int64).max
-
-
-def _machines_of(plan: Plan) -> Iterator[tuple[int, Int]]:
-    """Each application that is placed, with its machines."""
-    if not len(plan.application):
-        return
-    order = np.argsort(plan.application, kind="stable")
-    applications, first = np.unique(plan.application[order], return_index=True)
-    yield from zip(applications.tolist(), np.split(plan.machine[order], first[1:]), strict=True)

@@ -1,128 +1,140 @@
-"""Planners by name, and `plan`, which runs one."""
+"""All planners by name: what each can do, and `make_plan`, which runs one."""
 
 from __future__ import annotations
 
-import re
 import time
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 from tvwrl.checks import hint
-from tvwrl.planning.instance import Fleet, Instance, check_fits
-from tvwrl.planning.lrasched import TwoPhase
-from tvwrl.planning.measures import SCORES, SIZES, ByInput, BySize
-from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.flow.registry import ALADDIN, BASELINES, FlowPlanner, flow_planner
+from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.planners import (
-    BestFit,
-    BinSearch,
-    Decrements,
-    FewestCandidates,
-    Filling,
-    FirstFit,
-    Matching,
-    Planner,
-    Progress,
-    Search,
-    Spreading,
-    Strategy,
-    Watch,
-)
+from tvwrl.planning.planners import Planner, Progress, Watch
+from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.rules import RULES, rule
+from tvwrl.planning.search import SEARCH, search
 from tvwrl.types import InputError
 
-SEARCHES = ("BinSearch", "Decr2", "Decr3", "Decr5")
-
-ALGORITHMS = (
-    *("FF", "BF", "WF"),
-    *(f"{rule}-{size}" for rule in ("FFD", "BFD", "WFD") for size in SIZES),
-    *("Medea-TP", "Medea-NC"),
-    *("LRASched-Fitness" if score == "Fitness" else f"NCD-{score}" for score in SCORES),
-    *(f"{rule}-{size}-{search}" for rule in ("SpreadWF", "SpreadWFD") for size in SIZES for search in SEARCHES),
-    *(f"Matching-{score}-{search}" for score in SCORES for search in SEARCHES),
-    *("LRASched", "LRASched-Search", "FFD-AntiAffinity"),
-)
-
-_SIZE = "|".join(SIZES)
-_SCORE = "|".join(SCORES)
-_SEARCH = r"(?P<search>BinSearch|Decr(?P<percent>[1-9]\d?))"
-_HYBRID = r"(-Hybrid(?P<alpha>0(\.\d+)?|1(\.0+)?))?"
-_FAMILIES = (
-    r"(?P<rule>FF)",
-    rf"(?P<rule>BF|WF)(-(?P<size>{_SIZE}))?",
-    rf"(?P<rule>FFD|BFD|WFD)-(?P<size>{_SIZE}){_HYBRID}",
-    r"(?P<rule>Medea-TP|Medea-NC)",
-    rf"(?P<rule>NCD)-(?P<score>{_SCORE})",
-    r"(?P<rule>LRASched)-(?P<score>Fitness)",
-    rf"(?P<rule>SpreadWF)-(?P<size>{_SIZE})-{_SEARCH}",
-    rf"(?P<rule>SpreadWFD)-(?P<size>{_SIZE}){_HYBRID}-{_SEARCH}",
-    rf"(?P<rule>Matching)-(?P<score>{_SCORE})-{_SEARCH}",
-    r"(?P<rule>LRASched)(-Fragment(?P<fragment>0(\.\d+)?|1(\.0+)?))?(-Batch(?P<batch>[1-9]\d*))?(-(?P<searched>Search))?",
-    r"(?P<rule>FFD-AntiAffinity)(-Batch(?P<batch>[1-9]\d*))?",
-)
-_WORDS = ("size", "score", "search", "percent", "alpha", "fragment", "batch", "searched")
+PLANNERS = (*RULES, *ALADDIN, *BASELINES, SEARCH)
+IMPROVED = f"+{SEARCH}"  # at the end of a name: the search goes on from that planner's plan
+TRIED = "and this planner moves nothing that it has placed"
 
 
-def planner(name: str) -> Planner:
-    """The planner of a name: one of `ALGORITHMS`, or with another percentage (`SpreadWFD-Avg-Decr4`) or part of the
-    order by affinity (Eq. 3 with alpha 0.5: `FFD-Avg-Hybrid0.5`). BF and WF measure machines by Avg unless they say
-    otherwise (`WF-Max`). `LRASched-Fragment0.5-Batch50-Search`: machines that would be left a fragment lose half of
-    their fitness, 50 applications are placed at a time, then a local search follows. Raises InputError for others.
-    """
-    found = next((match for family in _FAMILIES if (match := re.fullmatch(family, name))), None)
-    if found is None:
-        raise InputError(f"there is no algorithm '{name}': {hint(name, ALGORITHMS, list_all=True)}")
-    words: dict[str, Any] = dict.fromkeys(_WORDS) | found.groupdict()
-    rule, size = words["rule"], SIZES[words["size"] or "Avg"]
-    by_largest = rule == "SpreadWFD" and size.power != 0.0  # as the published code does
-    order = BySize(SIZES["Max"] if by_largest else size, float(words["alpha"] or 1)) if rule[-1] == "D" else ByInput()
-    strategy: Strategy = Decrements(int(words["percent"])) if words["percent"] else BinSearch()
-    if rule in ("FF", "FFD"):
-        return FirstFit(order)
-    if rule in ("BF", "BFD", "WF", "WFD"):
-        return BestFit(order, size, emptiest_first=rule.startswith("W"))
-    if rule == "Medea-TP":
-        return FirstFit(BySize(size, alpha=0.0))
-    if rule == "Medea-NC":
-        return FewestCandidates()
-    if words["score"] is None and rule in ("LRASched", "FFD-AntiAffinity"):
-        batch, fragment = words["batch"] and int(words["batch"]), float(words["fragment"] or 0)
-        return TwoPhase(batch, None, fragment, rule == "FFD-AntiAffinity", words["searched"] is not None)
-    if rule in ("NCD", "LRASched"):
-        return Filling(SCORES[words["score"]])
-    if rule == "Matching":
-        return Search(Matching(SCORES[words["score"]]), strategy)
-    return Search(Spreading(order, size), strategy)
+@dataclass(frozen=True)
+class Abilities:
+    """What a planner can do. All plan demand over time, machines of several kinds, and any affinity limits."""
+
+    open_fleet: bool  # whether it can open as many machines as it takes
+    keeps_constraints: bool  # whether affinity limits, groups and blacklists hold in its plans
+    moves_running: bool  # whether it starts from what runs; others place all replicas anew
+    unlimited: bool  # whether it goes on until its time is over
 
 
-def plan(
-    instance: Instance,
-    fleet: Fleet,
+RULE = Abilities(True, True, False, False)
+FLOW = Abilities(False, True, False, False)
+BASELINE = Abilities(False, False, False, False)
+
+
+def abilities(name: str) -> Abilities:
+    """What the planner `name` can do. Raises InputError if there is none of that name."""
+    if name == SEARCH:
+        return Abilities(True, True, True, True)
+    if name.endswith(IMPROVED):
+        start = abilities(name.removesuffix(IMPROVED))
+        if not start.keeps_constraints or start.unlimited:
+            raise InputError(f"planner '{name}': {SEARCH} can only go on from a plan that breaks no constraint")
+        return Abilities(start.open_fleet, True, False, True)
+    return BASELINE if _found(name) is BASELINE else FLOW if callable(_found(name)) else RULE
+
+
+def _found(name: str) -> Planner | FlowPlanner | Abilities:
+    if (flow := flow_planner(name)) is not None:
+        return flow if name.startswith("Aladdin") else BASELINE
+    try:
+        return rule(name)
+    except InputError:
+        raise InputError(
+            f"there is no planner '{name}': {hint(name, PLANNERS, list_all=True)}; other numbers are possible, as are "
+            f"other resources after TRIVIAL- and OCTOPUS-, -none, -blocked, -cheapest and -still at the end of an "
+            f"Aladdin+H name, and {IMPROVED} at the end of any"
+        ) from None
+
+
+def check_planner(name: str, problem: PlanningProblem) -> None:
+    """Raise InputError, saying why, if there is no planner `name` or it cannot plan for this problem."""
+    can = abilities(name)
+    if not can.open_fleet and not problem.fleet.fixed:
+        raise InputError(f"planner '{name}' needs a fixed number of machines: give how many there are of each kind")
+    if not can.keeps_constraints and len(problem.barred):
+        raise InputError(f"planner '{name}' knows no blacklists")
+    if not can.moves_running and problem.pinned is not None and problem.pinned.any():
+        raise InputError(f"planner '{name}' places all replicas anew, but some must not move: use {SEARCH}")
+
+
+def make_plan(
+    problem: PlanningProblem,
     name: str,
+    *,
+    seed: int = 0,
+    seconds: float = 30.0,
+    moves_cost: float = 0.0,
+    most_moves: int | None = None,
+    medea_seconds: float = 2.0,
     progress: Progress | None = None,
     deadline: float | None = None,
 ) -> Plan:
-    """Place all replicas of an instance by the algorithm `name`, on as few machines as it can.
+    """Place the replicas of a problem by the planner `name`.
 
-    On a fixed fleet that does not hold all replicas, it places as many as it can.
+    On an open fleet it places all, on as few machines as it can; on a fixed one as many as it can, and the plan says
+    why the others have no machine.
 
     Args:
-        instance: what is to be placed; demand in the units of the fleet's capacity.
-        fleet: machines, of as many resources as the instance has.
-        name: one of `ALGORITHMS`, or a variant that `planner` describes.
+        problem: applications and machines.
+        name: one of `PLANNERS`, or a variant that `rules.rule` and `flow.registry.flow_planner` describe.
+        seed: >= 0, of planners that draw.
+        seconds: >= 0, of the search.
+        moves_cost, most_moves: for the search, see `search.search`.
+        medea_seconds: > 0, of each of Medea's integer programmes.
         progress: called now and then with the share of the work that is done, 0 to 1.
         deadline: reading of time.monotonic() at which to stop: searches then return their best plan so far.
 
-    Raises InputError if there is no such algorithm, if an application is larger than every machine, or if replicas are
-    left over although the fleet is not fixed, since the machines without end are too small for them. Raises
-    TimeoutError if the deadline passes before there is any plan.
+    Raises InputError if there is no such planner or it cannot plan for the problem, or, on an open fleet, if not all
+    replicas can be placed. Raises TimeoutError if the deadline passes before there is any plan.
 
-    >>> instance = open_instance("small_500_threshold_d10_s103.csv.gz")  # doctest: +SKIP
-    >>> plan(instance, Fleet.of([64, 128]), "FFD-Avg").machines  # of 64 cores and 128 GiB  # doctest: +SKIP
+    >>> problem = PlanningProblem(open_instance("small_500_threshold_d10_s103.csv.gz"), Fleet.of([64, 128]))
+    ... # doctest: +SKIP
+    >>> make_plan(problem, "FFD-Avg").machines  # doctest: +SKIP
     """
-    made, began = planner(name), time.process_time()
-    check_fits(instance, fleet)
-    problem = PackingProblem(instance, fleet)
-    watch = Watch(progress, deadline)
-    packing = made.pack(problem, watch)
+    check_planner(name, problem)
+    searched = partial(
+        search, problem, seconds, seed=seed, progress=progress, moves_cost=moves_cost, most_moves=most_moves
+    )
+    if name == SEARCH:
+        return searched().plan
+    if name.endswith(IMPROVED):
+        start = make_plan(problem, name.removesuffix(IMPROVED), seed=seed, medea_seconds=medea_seconds)
+        found = searched(start=start).plan
+        return Plan.of(name, found.application, found.machine, found.replicas, start.seconds + found.seconds)
+    if (flow := flow_planner(name, seed, medea_seconds)) is not None:
+        return flow(problem)
+    return by_rule(problem, rule(name), name, Watch(progress, deadline))
+
+
+def by_rule(problem: PlanningProblem, planner: Planner, name: str, watch: Watch | None = None) -> Plan:
+    """The plan of a rule, named or not; see `make_plan`."""
+    from tvwrl.packing.affinity import entries
+
+    begun, watch = time.process_time(), watch or Watch()
+    if not problem.fleet.fixed:
+        problem.merged.check_all_fit()
+    work = problem.merged.packing_problem
+    packing = planner.pack(work, watch)
     watch.report(1.0)
-    problem.check_all_placed(packing)
-    return problem.plan(name, packing, time.process_time() - began)
+    work.check_all_placed(packing)
+    return problem.merged.plan(name, entries(packing), time.process_time() - begun, TRIED)
+
+
+def plan(instance: Instance, fleet: Fleet, name: str, progress: Progress | None = None, deadline: float | None = None) -> Plan:
+    """`make_plan` of an instance and a fleet alone."""
+    return make_plan(PlanningProblem(instance, fleet), name, progress=progress, deadline=deadline)

@@ -1,9 +1,11 @@
-"""The results folder of provisioning: plans that the referee passed, as `rows.csv` and `plan.parquet`."""
+"""The results folder of planning: plans that the referee passed, as `rows.csv`, `plan.parquet` and `unplaced.csv`."""
 
 from __future__ import annotations
 
 import csv
+import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +14,32 @@ import numpy as np
 
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.admission import Admission
-from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.bounds.lower_bound import PlanBound
+from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import write_plans
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import Verdict, fragments, validate
+from tvwrl.planning.registry import abilities
 from tvwrl.runs import whole_file
 
-COLUMNS = ("instance", "algorithm", "machines", "lower_bound", "deviation_pct", "seconds", "peak_mb")
-# More columns for fixed fleets: replicas on no machine, applications all of whose replicas are on machines, and
-# machines left with less of some resource than the least that any application needs of it.
-FIXED_COLUMNS = ("left_over", "placed_whole", "fragments")
 PAUSE = 5.0  # least seconds between two writings
 PAUSE_RATIO = 10.0  # least time between two writings, in multiples of what the last one took
+REASONS, NAMED = 20, 3  # reasons that are shown, and applications named with each
+UNPLACED = ("planner", "application", "replicas", "reason")
+
+HEADINGS = {
+    "planner": "planner",
+    "left_over": "left over",
+    "placed_whole": "placed whole",
+    "violations": "violations",
+    "machines": "machines",
+    "above_bound_pct": "above bound, %",
+    "cost": "cost",
+    "moved": "moved",
+    "seconds": "s",
+    "peak_mb": "MiB",
+}
 
 MILP_ENDS = {
     "optimal": "MILP: solved; no plan is better",
@@ -42,21 +58,32 @@ class Result:
 
 
 class Results:
-    """Plans of one instance and fleet: the latest of each algorithm, in the order in which algorithms first came."""
+    """Plans of one problem: the latest of each planner, in the order in which planners first came."""
 
-    def __init__(self, instance: Instance, fleet: Fleet, lower_bound: int, folder: Path) -> None:
-        self.instance, self.fleet, self.lower_bound, self.folder = instance, fleet, lower_bound, folder
+    def __init__(self, problem: PlanningProblem, bound: PlanBound | None, about_bound: str, folder: Path) -> None:
+        self.problem, self.bound, self.about_bound, self.folder = problem, bound, about_bound, folder
         self.made: dict[str, Result] = {}
         self.milp = ""  # how the integer programme ended, if it was asked for
         self.admitted: Admission | None = None  # what it found and proved for a fixed fleet
         self._waiting: dict[str, tuple[Plan, float]] = {}
         self._next = 0.0
 
+    @property
+    def least_machines(self) -> int:
+        """The lower bound, or 0 where no plan places all replicas."""
+        return 0 if self.bound is None else self.bound.machines
+
+    def raise_bound(self, machines: int) -> None:
+        """No plan uses fewer than so many machines, as has been proved meanwhile."""
+        if self.bound is not None and machines > self.bound.machines:
+            cost = self.bound.cost if self.problem.fleet.cost is not None else machines
+            self.bound = replace(self.bound, machines=machines, cost=cost)
+
     def add(self, plan: Plan, peak_mb: float) -> None:
         """Keep a plan, and write all plans if the last writing was long enough ago; else they wait for the next one.
 
         Args:
-            plan: of this instance and fleet; it replaces an earlier one of the same algorithm.
+            plan: of this problem; it replaces an earlier one of the same planner.
             peak_mb: largest memory of the process while the plan was made, MiB.
 
         Raises RuntimeError if the referee finds that a plan to be written breaks a rule, which is a fault of its
@@ -67,7 +94,7 @@ class Results:
             self.write()
 
     def write(self) -> None:
-        """Write `rows.csv` and `plan.parquet`, each whole or not at all, if there is anything new.
+        """Write `rows.csv`, `plan.parquet` and `unplaced.csv`, each whole or not at all, if there is anything new.
 
         Raises RuntimeError as `add` does.
         """
@@ -75,9 +102,12 @@ class Results:
             return
         begun = time.monotonic()
         for name in list(self._waiting):
-            self.made[name] = validated(self.instance, self.fleet, *self._waiting[name])
+            self.made[name] = validated(self.problem, *self._waiting[name])
             del self._waiting[name]
-        write_plans([result.plan for result in self.made.values()], self.instance, self.folder / "plan.parquet")
+        plans = [result.plan for result in self.made.values()]
+        write_plans(plans, self.problem.instance, self.folder / "plan.parquet")
+        if self.problem.fleet.fixed:
+            _write_csv(self.folder / "unplaced.csv", UNPLACED, list(self.unplaced()))
         self.write_rows()
         now = time.monotonic()
         self._next = now + max(PAUSE, PAUSE_RATIO * (now - begun))
@@ -85,76 +115,117 @@ class Results:
     def write_rows(self) -> None:
         """Write `rows.csv` alone, as when the lower bound has risen."""
         rows = self.rows()
-        with whole_file(self.folder / "rows.csv") as partial, partial.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [*COLUMNS, *(FIXED_COLUMNS if self.fleet.fixed else ())], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        _write_csv(self.folder / "rows.csv", tuple(rows[0]), rows)
 
     def rows(self) -> list[dict[str, Any]]:
         """One per plan, by column; see `row_of`."""
-        return [self._row(result) for result in self.made.values()]
+        return [row_of(self.problem, self.bound, result) for result in self.made.values()]
+
+    def unplaced(self) -> Iterator[dict[str, Any]]:
+        """A row for each planner and application with replicas on no machine: how many, and why."""
+        instance = self.problem.instance
+        for name, result in self.made.items():
+            plan = result.plan
+            left = instance.replicas - np.bincount(plan.application, plan.replicas, len(instance)).astype(np.int64)
+            for i in np.flatnonzero(left > 0).tolist():
+                row = name, str(instance.application[i]), int(left[i]), plan.reasons.get(i, "")
+                yield dict(zip(UNPLACED, row, strict=True))
 
     def summary(self) -> str:
-        """The rows as a Markdown table, how the integer programme ended, and the applications that lack a replica."""
+        """The rows as a Markdown table, how the integer programme ended, and why replicas have no machine."""
         rows = self.rows()
-        lines = [markdown_table(list(rows[0])[1:], [[str(value) for value in list(row.values())[1:]] for row in rows])]
+        shown = {name: title for name, title in HEADINGS.items() if name in rows[0]}
+        if not any(row.get("violations") for row in rows):
+            shown.pop("violations", None)
+        lines = [markdown_table(list(shown.values()), [[_text(row[name]) for name in shown] for row in rows])]
         if (found := self.admitted) is not None:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap})")
-        if self.milp:
-            lines.append(MILP_ENDS[self.milp])
-        for result in self.made.values():
-            placed = np.bincount(result.plan.application, weights=result.plan.replicas, minlength=len(self.instance))
-            names = [str(name) for name in self.instance.application[placed < self.instance.replicas]]
-            if names:
-                named = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
-                lines.append(f"{result.plan.algorithm}: not placed completely: {named}")
-        return "\n".join(lines)
+        lines += [MILP_ENDS[self.milp]] if self.milp else []
+        return "\n".join([*lines, *self._reasons(), *([self.about_bound] if self.about_bound else [])])
+
+    def _reasons(self) -> list[str]:
+        """Lines on unplaced replicas by planner and reason, the most frequent first."""
+        left: dict[tuple[str, str], dict[str, int]] = {}
+        for row in self.unplaced():
+            left.setdefault((row["planner"], row["reason"]), {})[row["application"]] = row["replicas"]
+        lines = []
+        for (name, reason), applications in sorted(left.items(), key=lambda item: -sum(item[1].values()))[:REASONS]:
+            first = ", ".join(f"'{application}'" for application in list(applications)[:NAMED])
+            others = f" and {len(applications) - NAMED:,} other applications" if len(applications) > NAMED else ""
+            because = f": {reason}" if reason else ""
+            lines.append(f"{name}: without a machine: {sum(applications.values()):,} of {first}{others}{because}")
+        return lines + ([f"{len(left) - REASONS:,} other reasons are in unplaced.csv"] if len(left) > REASONS else [])
 
     def best(self) -> Result:
-        """The one that leaves the fewest replicas over, on the fewest machines."""
-        return min(self.made.values(), key=lambda result: (result.verdict.missing, result.plan.machines))
-
-    def _row(self, result: Result) -> dict[str, Any]:
-        row = row_of(self.instance, self.lower_bound, result)
-        if not self.fleet.fixed:
-            return row
-        broken = fragments(self.instance, self.fleet, result.plan)
-        return row | dict(zip(FIXED_COLUMNS, (result.verdict.missing, result.verdict.whole, broken), strict=True))
+        """The one that breaks the fewest rules, leaves the fewest replicas over, and costs the least."""
+        return min(self.made.values(), key=lambda one: (one.verdict.violations, one.verdict.missing, one.verdict.cost))
 
 
-def validated(instance: Instance, fleet: Fleet, plan: Plan, peak_mb: float) -> Result:
+def validated(problem: PlanningProblem, plan: Plan, peak_mb: float) -> Result:
     """The plan, renumbered by `without_gaps`, with the referee's verdict.
 
-    `peak_mb`: as in `Result`. Raises RuntimeError, with the first fault, if the plan breaks a rule.
+    `peak_mb`: as in `Result`. Raises RuntimeError, with the first fault, if the plan breaks a rule; limits and groups
+    may be broken by planners that ignore them.
     """
-    plan = without_gaps(plan, fleet)
-    verdict = validate(instance, fleet, plan)
-    if not verdict.feasible:
+    plan = without_gaps(plan, problem)
+    verdict = validate(problem, plan)
+    ignores = plan.algorithm != "MILP" and not abilities(plan.algorithm).keeps_constraints
+    if verdict.over_capacity or verdict.misplaced or (verdict.violations and not ignores):
         raise RuntimeError(f"a plan of {plan.algorithm} breaks a rule: {verdict.examples[0]}")
     return Result(plan, verdict, peak_mb)
 
 
-def row_of(instance: Instance, lower_bound: int, result: Result) -> dict[str, Any]:
-    """`COLUMNS` of a result; `deviation_pct` is empty where replicas are on no machine."""
-    machines = result.plan.machines
-    return {
-        "instance": instance.name,
-        "algorithm": result.plan.algorithm,
-        "machines": machines,
-        "lower_bound": lower_bound,
-        "deviation_pct": "" if result.verdict.missing else round(100.0 * (machines - lower_bound) / lower_bound, 4),
-        "seconds": round(result.plan.seconds, 4),
-        "peak_mb": round(result.peak_mb, 1),
-    }
+def row_of(problem: PlanningProblem, bound: PlanBound | None, result: Result) -> dict[str, Any]:
+    """What a table and `rows.csv` say of a result; `above_bound_pct` is empty where replicas are on no machine."""
+    plan, verdict, fleet = result.plan, result.verdict, problem.fleet
+    row: dict[str, Any] = {"instance": problem.instance.name, "planner": plan.algorithm, "machines": verdict.machines}
+    least = float("nan") if bound is None else bound.cost
+    row |= {"bound": "" if bound is None else bound.machines}
+    known = bound is not None and not verdict.missing
+    row |= {"above_bound_pct": round(100.0 * (verdict.cost - least) / least, 4) if known else ""}
+    if fleet.cost is not None:
+        row |= {"cost": verdict.cost, "cost_bound": least}
+    if fleet.fixed:
+        broken = fragments(problem.instance, fleet, plan)
+        row |= {"left_over": verdict.missing, "placed_whole": verdict.whole, "fragments": broken}
+        row |= {"violations": verdict.violations, "above_limits": verdict.above_limits, "apart": verdict.apart}
+    if problem.running is not None:
+        row |= {"moved": verdict.moved}
+    for d, resource in enumerate(problem.instance.resources[:2]):
+        share = 100.0 * verdict.efficiency[:, d] if verdict.machines else np.zeros(1)
+        low, high = np.percentile(share, (5, 95))
+        row |= {f"{resource}_pct": round(float(share.mean()), 2), f"{resource}_low": round(float(low), 2)}
+        row |= {f"{resource}_high": round(float(high), 2)}
+    row |= {"migrations": plan.migrations, "seconds": round(plan.seconds, 4), "peak_mb": round(result.peak_mb, 1)}
+    return row | {"details": json.dumps(plan.details, default=float)}
 
 
-def without_gaps(plan: Plan, fleet: Fleet) -> Plan:
-    """The same plan on machines numbered without gaps, where the fleet's are alike; else unchanged.
-
-    Where machines differ, one that stays empty is still counted if a later one is used: they are opened in order.
-    """
-    if not (fleet.capacity == fleet.capacity[0]).all():
+def without_gaps(plan: Plan, problem: PlanningProblem) -> Plan:
+    """The same plan on machines numbered without gaps, where all machines are alike and none is told from another."""
+    fleet: Fleet = problem.fleet
+    alike = bool((fleet.capacity == fleet.capacity[0]).all() and (fleet.costs == fleet.costs[0]).all())
+    if not alike or problem.running is not None or len(problem.barred):
         return plan
     used, machine = np.unique(plan.machine, return_inverse=True)
     return replace(plan, machine=machine.astype(np.int64), machines=len(used))
+
+
+def _write_csv(path: Path, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _text(value: object) -> str:
+    """Whole numbers with thousands separators, others with four digits, a dash for nothing."""
+    if value == "":
+        return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+

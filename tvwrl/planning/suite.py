@@ -1,4 +1,4 @@
-"""Runs planners on an instance, one after the other, with a progress bar, and measures what they take."""
+"""Runs planners on a problem, one after the other, with a progress bar, and measures what they take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,72 +17,91 @@ from tqdm import tqdm
 
 from tvwrl.checks import at_least, different, positive
 from tvwrl.planning.admission import Weights, admit, check_limits
-from tvwrl.planning.best import NAME as BEST
-from tvwrl.planning.best import PORTFOLIO, plan_best
-from tvwrl.planning.bounds.lower_bound import lower_bound
-from tvwrl.planning.instance import Affinity, Fleet, Instance, check_fits
+from tvwrl.planning.bounds.lower_bound import bound_or_reason
+from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.milp import MOST_APPLICATIONS, solve
+from tvwrl.planning.milp import NAME as MILP
 from tvwrl.planning.pictures import plot_trade_off
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.referee import validate
-from tvwrl.planning.registry import plan, planner
+from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.registry import IMPROVED, check_planner, make_plan
 from tvwrl.planning.results import Results
+from tvwrl.planning.search import PORTFOLIO, SEARCH, search
 from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
 
 
-def provision(
-    instance: Instance,
-    fleet: Fleet,
-    out: Path,
-    algorithms: Sequence[str] = (),
-    best_seconds: float | None = None,
-    milp_seconds: float | None = None,
-    bound_seconds: float = 0.0,
-    seed: int = 0,
-    facts: dict[str, Any] | None = None,
-    fragment_weight: float = 0.0,
-) -> Results:
-    """Plan by every one of `algorithms`, then by `best`, then by the integer programme, where seconds (> 0) are given.
+@dataclass(frozen=True)
+class Budget:
+    """What planners may take. Raises InputError for values out of range."""
 
-    Writes `run.json` (with `facts`), `rows.csv`, `plan.parquet` and `trade-off.png` to the folder `out`, new or empty.
-    Plans found before an interruption are kept there, with every improvement of `best`. Raises InputError for unknown
-    or repeated names, bad seconds, and an application that no machine holds, before anything is written.
+    seconds: float = 30.0  # >= 0, of each search; 0: first fit
+    milp_seconds: float | None = None  # > 0: solve the integer programme too
+    bound_seconds: float | None = 0.0  # >= 0, of the linear programme that raises the bound; None: no bound at all
+    moves_cost: float = 0.0  # >= 0, of a running replica that moves, in machines or in the unit of costs
+    most_moves: int | None = None  # >= 0
+    fragment_weight: float = 0.0  # >= 0, of the integer programme on a fixed fleet
+
+    def __post_init__(self) -> None:
+        at_least(0, seconds=self.seconds, bound_seconds=self.bound_seconds, moves_cost=self.moves_cost)
+        at_least(0, most_moves=self.most_moves)
+        positive(milp_seconds=self.milp_seconds)
+        Weights(1.0, self.fragment_weight)
+
+
+def run_planners(
+    problem: PlanningProblem,
+    names: Sequence[str],
+    out: Path,
+    budget: Budget | None = None,
+    seed: int = 0,
+    start: Plan | None = None,
+    facts: dict[str, Any] | None = None,
+) -> Results:
+    """Plan by every one of `names`, then by the integer programme if there is time for it.
+
+    Writes `run.json` (with `facts`), `rows.csv`, `plan.parquet`, `trade-off.png` and, of a fixed fleet, `unplaced.csv`
+    to the folder `out`, new or empty. Plans found before an interruption are kept there, with every improvement of the
+    search. `start`: a plan for the search to go on from. Raises InputError for unknown or repeated names, planners that
+    cannot plan for this problem, and an application that no machine holds, before anything is written.
     """
-    _check(instance, fleet, algorithms, best_seconds, milp_seconds, seed)
-    weights = Weights(1.0, fragment_weight)
+    budget = budget or Budget()
+    _check(problem, names, budget, seed)
     check_new_folder(out)
-    bound = lower_bound(instance, fleet, bound_seconds)
-    results = Results(instance, fleet, bound.machines, out)
-    asked = {"algorithms": list(algorithms), "best_seconds": best_seconds, "milp_seconds": milp_seconds, "seed": seed}
-    write_json(
-        out / "run.json", provenance() | describe(instance, fleet) | asked | {"bounds": bound.each} | (facts or {})
-    )
-    names = [*algorithms, *[BEST] * (best_seconds is not None), *["MILP"] * (milp_seconds is not None)]
-    bar_format = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}{postfix}"
+    bound, about = bound_or_reason(problem, budget.bound_seconds) if budget.bound_seconds is not None else (None, "")
+    results = Results(problem, bound, about, out)
+    asked = {"planners": list(names), "seed": seed, "budget": vars(budget), "bounds": bound.each if bound else {}}
+    write_json(out / "run.json", provenance() | describe(problem) | asked | (facts or {}))
     try:
-        with tqdm(total=float(len(names)), bar_format=bar_format, disable=None, leave=False) as bar:
-            for done, name in enumerate(names):
-                if name != "MILP":
-                    bar.set_description(f"{name}, compiling or loading")
-                    warm_up(instance, name)
-                bar.set_description(name)
-                show = _shown(bar, done)
-                if name == BEST and best_seconds is not None:
-                    _add_best(results, best_seconds, seed, show)
-                elif milp_seconds is not None and name == "MILP":
-                    _add_milp(results, milp_seconds, weights)
-                else:
-                    results.add(*measured(instance, fleet, name, show))
+        _run(results, [*names, *[MILP] * (budget.milp_seconds is not None)], budget, seed, start)
         results.write()
     except BaseException as error:
         _keep_whole(results, error)
         raise
     if results.admitted is not None:
         proved = {"status": results.milp, "value": results.admitted.value, "bound": results.admitted.bound}
-        write_json(out / "admission.json", proved | {"gap": results.admitted.gap, "fragment_weight": fragment_weight})
+        weight = budget.fragment_weight
+        write_json(out / "admission.json", proved | {"gap": results.admitted.gap, "fragment_weight": weight})
     plot_trade_off(results.rows(), out / "trade-off.png")
     return results
+
+
+def _run(results: Results, names: Sequence[str], budget: Budget, seed: int, start: Plan | None) -> None:
+    bar_format = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}{postfix}"
+    problem = results.problem
+    with tqdm(total=float(len(names)), bar_format=bar_format, disable=None, leave=False) as bar:
+        for done, name in enumerate(names):
+            if name != MILP:
+                bar.set_description(f"{name}, compiling or loading")
+                warm_up(problem, name)
+            bar.set_description(name)
+            show = _shown(bar, done)
+            if name == SEARCH:
+                _add_searched(results, budget, seed, start, show)
+            elif name == MILP:
+                _add_milp(results, budget)
+            else:
+                results.add(*measured(problem, name, budget, seed, show))
 
 
 def _keep_whole(results: Results, error: BaseException) -> None:
@@ -94,8 +113,9 @@ def _keep_whole(results: Results, error: BaseException) -> None:
         results.write()
 
 
-def describe(instance: Instance, fleet: Fleet) -> dict[str, Any]:
-    """What run.json records about the instance and the fleet."""
+def describe(problem: PlanningProblem) -> dict[str, Any]:
+    """What run.json records about a problem."""
+    instance, fleet = problem.instance, problem.fleet
     kinds, first, count = np.unique(fleet.capacity, axis=0, return_index=True, return_counts=True)
     order = np.argsort(first)
     return {
@@ -106,32 +126,28 @@ def describe(instance: Instance, fleet: Fleet) -> dict[str, Any]:
         "resources": list(instance.resources),
         "limits": len(instance.affinity),
         "density": instance.density,
+        "groups": len(problem.bundles),
         "machines": [{"capacity": kinds[i].tolist(), "count": int(count[i])} for i in order],
         "fixed": fleet.fixed,
     }
 
 
-def _check(
-    instance: Instance,
-    fleet: Fleet,
-    algorithms: Sequence[str],
-    best_seconds: float | None,
-    milp_seconds: float | None,
-    seed: int,
-) -> None:
-    if algorithms:
-        different(planners=algorithms)
-    for name in algorithms:
-        planner(name)
-    positive(seconds=best_seconds, milp_seconds=milp_seconds)
-    if milp_seconds is not None and len(instance) > MOST_APPLICATIONS:
-        raise InputError(f"milp: the instance has {len(instance)} applications: must be {MOST_APPLICATIONS} at most")
-    if milp_seconds is not None and fleet.fixed:
-        check_limits(instance)
+def _check(problem: PlanningProblem, names: Sequence[str], budget: Budget, seed: int) -> None:
+    if names:
+        different(planners=names)
+    for name in names:
+        check_planner(name, problem)
+    if budget.milp_seconds is not None and len(problem.instance) > MOST_APPLICATIONS:
+        raise InputError(
+            f"milp: the instance has {len(problem.instance)} applications: must be {MOST_APPLICATIONS} at most"
+        )
+    if budget.milp_seconds is not None and problem.fleet.fixed:
+        check_limits(problem.merged.instance)
     at_least(0, seed=seed)
-    if not algorithms and best_seconds is None and milp_seconds is None:
-        raise InputError("the list of algorithms is empty")
-    check_fits(instance, fleet)
+    if not names and budget.milp_seconds is None:
+        raise InputError("the list of planners is empty")
+    if not problem.fleet.fixed:
+        problem.merged.check_all_fit()
 
 
 def _shown(bar: Any, done: int) -> Callable[..., None]:
@@ -146,66 +162,91 @@ def _shown(bar: Any, done: int) -> Callable[..., None]:
 
 
 def measured(
-    instance: Instance, fleet: Fleet, name: str, show: Callable[..., None] | None = None
+    problem: PlanningProblem,
+    name: str,
+    budget: Budget | None = None,
+    seed: int = 0,
+    show: Callable[..., None] | None = None,
+    medea_seconds: float = 2.0,
 ) -> tuple[Plan, float]:
-    """The plan of one algorithm, compiled before it is timed, and the most memory the process held meanwhile, MiB."""
-    warm_up(instance, name)
+    """The plan of a planner, compiled before it is timed, and the most memory the process held meanwhile, MiB."""
+    budget = budget or Budget()
+    warm_up(problem, name)
     forget_peak()
-    return plan(instance, fleet, name, show), peak_mb()
+    options = {"seconds": budget.seconds, "moves_cost": budget.moves_cost, "most_moves": budget.most_moves}
+    return make_plan(problem, name, seed=seed, medea_seconds=medea_seconds, progress=show, **options), peak_mb()
 
 
-def _add_best(results: Results, seconds: float, seed: int, show: Callable[..., None]) -> None:
+def _add_searched(
+    results: Results, budget: Budget, seed: int, start: Plan | None, show: Callable[..., None]
+) -> None:
     forget_peak()
     begun = time.process_time()
 
     def save(better: Plan) -> None:
         results.add(replace(better, seconds=time.process_time() - begun), peak_mb())
 
-    found = plan_best(results.instance, results.fleet, seconds, seed, show, save, results.lower_bound)
+    found = search(
+        results.problem,
+        budget.seconds,
+        seed=seed,
+        progress=show,
+        save=save,
+        bound=results.bound.cost if results.bound else 0.0,
+        start=start,
+        moves_cost=budget.moves_cost,
+        most_moves=budget.most_moves,
+    )
     results.add(found.plan, peak_mb())
 
 
-def _add_milp(results: Results, seconds: float, weights: Weights) -> None:
-    """Solve the integer programme from the best plan so far, or first fit's; its bound then holds for all rows."""
+def _add_milp(results: Results, budget: Budget) -> None:
+    """Solve the integer programme from the best plan so far, or a rule's; its bound then holds for all rows."""
     results.write()
     forget_peak()
-    if results.fleet.fixed:
-        made = [result.plan for result in results.made.values()]
-        start = max(made, key=lambda one: validate(results.instance, results.fleet, one).whole) if made else None
-        start = start or plan(results.instance, results.fleet, "LRASched-Search")
-        results.admitted = admit(results.instance, results.fleet, start, seconds, weights)
+    problem, merged, seconds = results.problem, results.problem.merged, budget.milp_seconds
+    assert seconds is not None
+    if problem.fleet.fixed:
+        best = max(results.made.values(), key=lambda one: one.verdict.whole).plan if results.made else None
+        start = merged.plan_of(best or make_plan(problem, "LRASched-Search"))
+        weights = Weights(1.0, budget.fragment_weight)
+        results.admitted = admit(merged.instance, merged.fleet, start, seconds, weights)
         results.milp = results.admitted.status
-        results.add(results.admitted.plan, peak_mb())
+        results.add(merged.expanded(results.admitted.plan), peak_mb())
         return
-    start = results.best().plan if results.made else plan(results.instance, results.fleet, "FF")
-    solved = solve(results.instance, results.fleet, start, seconds)
-    results.lower_bound = max(results.lower_bound, solved.bound)
+    start = merged.plan_of(results.best().plan if results.made else make_plan(problem, "FF"))
+    solved = solve(merged.instance, merged.fleet, start, seconds)
+    results.raise_bound(solved.bound)
     results.milp = solved.status
-    results.add(solved.plan, peak_mb())
+    results.add(merged.expanded(solved.plan), peak_mb())
     if results.made:
         results.write_rows()
 
 
-def warm_up(instance: Instance, name: str) -> None:
-    """Compile (or load) what an algorithm needs, so that its seconds are those of planning.
+def warm_up(problem: PlanningProblem, name: str) -> None:
+    """Compile (or load) what a planner needs, so that its seconds are those of planning.
 
-    First fit needs four machines for these five applications, the optimum is three, and Eq. 4 gives two: `best` finds
-    three and then searches in vain for two, so that all of its code runs.
+    First fit needs four machines for these five applications, the optimum is three, and Eq. 4 gives two: the search
+    finds three and then looks in vain for two, so that all of its code runs.
     """
-    times, resources = instance.demand.shape[1:]
+    times, resources = problem.merged.instance.demand.shape[1:]
     i = np.repeat(4, 4), np.arange(4)
     affinity = Affinity.of(5, *i, np.zeros(4, np.int64))
     demand = np.tile(np.array([0.3, 0.3, 0.6, 0.6, 0.05])[:, None, None], (1, times, resources))
     names = np.array(list("abcde"), dtype=object)
-    tiny = Instance("tiny", names, np.ones(5, np.int64), demand, instance.resources, affinity)
-    fleet = Fleet.of([1.0] * resources)
-    if name != BEST:
-        plan(tiny, fleet, name)
+    tiny = Instance("tiny", names, np.ones(5, np.int64), demand, problem.merged.instance.resources, affinity)
+    one = [1.0] * resources
+    fleet = Fleet.of_kinds([one], [5], fixed=True) if problem.fleet.fixed else Fleet.of(one)
+    small = PlanningProblem(tiny, fleet)
+    if (rule := name.removesuffix(IMPROVED)) != SEARCH:
+        make_plan(small, rule)
+    if rule == name != SEARCH:
         return
-    for rule in PORTFOLIO:
-        plan(tiny, fleet, rule)
+    for one_of_them in PORTFOLIO:
+        make_plan(small, one_of_them)
+    running = replace(small, running=make_plan(small, "FF"))
     for _ in range(3):  # compiling alone can use up the time
-        if plan_best(tiny, fleet, 0.05).steps:
+        if search(running, 0.05, moves_cost=0.01).steps and search(small, 0.05).steps:
             return
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from tvwrl.planning.problem import Bundles, PlacementProblem
+from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 
-Make = Callable[..., PlacementProblem]
+Make = Callable[..., PlanningProblem]
 
 
 def make_problem(
@@ -18,14 +18,14 @@ def make_problem(
     machines: Sequence[Sequence[float]],
     limits: Sequence[tuple[int, int, int]] = (),
     bundles: Sequence[Mapping[int, int]] = (),
-) -> PlacementProblem:
+) -> PlanningProblem:
     """Applications t0, t1, ... with `limits` (i, j, a_ij), on these machines."""
     arcs = np.array(limits, dtype=np.int64).reshape(-1, 3).T
     names = np.array([f"t{i}" for i in range(len(replicas))], dtype=object)
     sizes = np.array(demand, dtype=np.float64)[:, None]
     resources = ("cpu", "mem")[: sizes.shape[2]]
     instance = Instance("hand", names, np.array(replicas), sizes, resources, Affinity.of(len(names), *arcs))
-    return PlacementProblem(instance, Fleet(np.array(machines, dtype=np.float64), fixed=True), Bundles.of(bundles))
+    return PlanningProblem(instance, Fleet(np.array(machines, dtype=np.float64), fixed=True), Bundles.of(bundles))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def make() -> Make:
 
 
 @st.composite
-def constrained_problems(draw: st.DrawFn, contradictions: bool = True) -> PlacementProblem:
+def constrained_problems(draw: st.DrawFn, contradictions: bool = True) -> PlanningProblem:
     """A few applications on a few machines, limits from 0 on, and perhaps an affinity group of two with 1 or 2 of each.
 
     Without `contradictions` every copy fits the largest machine and no group excludes itself.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.planning.flow.conftest import Make, constrained_problems, make_problem
 from tvwrl.planning.flow.aladdin import place_by_flow
 from tvwrl.planning.flow.network import FlowSettings
-from tvwrl.planning.problem import NOWHERE, PlacementProblem
-from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.problem import NOWHERE, PlanningProblem
+from tvwrl.planning.referee import validate
 
 
 @pytest.mark.parametrize("order", ["LRF", "SRF"])
@@ -69,7 +69,7 @@ def test_machines_are_emptied_at_the_end(make: Make) -> None:
     order=st.sampled_from(["LRF", "SRF"]),
     every=st.sampled_from([0, 1, 3]),
 )
-def test_no_constraint_is_ever_broken(problem: PlacementProblem, repack: str, order: str, every: int) -> None:
+def test_no_constraint_is_ever_broken(problem: PlanningProblem, repack: str, order: str, every: int) -> None:
     how = FlowSettings(groups=3, repack=repack, order=order, regroup_every=every)  # type: ignore[arg-type]
     assignment = place_by_flow(problem, how)
     assert validate(problem, assignment.machine).feasible
@@ -77,7 +77,7 @@ def test_no_constraint_is_ever_broken(problem: PlacementProblem, repack: str, or
     assert (assignment.machine == place_by_flow(problem, how).machine).all()  # the same seed, the same placement
 
 
-def tight_problem(seed: int) -> PlacementProblem:
+def tight_problem(seed: int) -> PlanningProblem:
     """Three machines that six replicas nearly fill, with two limits."""
     rng = np.random.default_rng(seed)
     machines = rng.integers(5, 9, (3, 2))
@@ -86,7 +86,7 @@ def tight_problem(seed: int) -> PlacementProblem:
     return make_problem([1] * 6, sizes.tolist(), machines.tolist(), [(int(i), int(j), 0) for i, j in pairs])
 
 
-def can_all_be_placed(problem: PlacementProblem) -> bool:
+def can_all_be_placed(problem: PlanningProblem) -> bool:
     """Whether any of the 3^6 assignments is feasible."""
     machine = np.array(list(itertools.product(range(3), repeat=6)))
     load = (machine[:, None] == np.arange(3)[:, None]) @ problem.instance.demand[:, 0]

@@ -8,8 +8,8 @@ from tests.planning.flow.conftest import Make, constrained_problems
 from tvwrl.planning.flow.baselines.firmament import Firmament
 from tvwrl.planning.flow.baselines.medea import Medea
 from tvwrl.planning.flow.baselines.tetris_graphene import Graphene, Tetris, copy_of
-from tvwrl.planning.problem import NOWHERE, PlacementProblem
-from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.problem import NOWHERE, PlanningProblem
+from tvwrl.planning.referee import validate
 from tvwrl.planning.flow.registry import ALADDIN, BASELINES, planner
 from tvwrl.types import InputError
 
@@ -93,7 +93,7 @@ def test_medea_leaves_machines_whole(make: Make) -> None:
 @pytest.mark.parametrize("name", ["Tetris.1", "Graphene.4", "Medea(1,1,1)", "TRIVIAL-cpu", "OCTOPUS-mem"])
 @settings(max_examples=25, deadline=None)
 @given(problem=constrained_problems())
-def test_every_baseline_respects_capacity_and_gives_reasons(name: str, problem: PlacementProblem) -> None:
+def test_every_baseline_respects_capacity_and_gives_reasons(name: str, problem: PlanningProblem) -> None:
     place = planner(name)
     assignment = place(problem)
     assert assignment.machine.shape == problem.application.shape

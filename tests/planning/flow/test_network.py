@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from tests.planning.flow.conftest import Make, make_problem
 from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
-from tvwrl.planning.problem import PlacementProblem, Vertices
+from tvwrl.planning.problem import PlanningProblem, Merged
 from tvwrl.types import InputError
 
 
-def network_of(problem: PlacementProblem, **changes: object) -> FlowNetwork:
+def network_of(problem: PlanningProblem, **changes: object) -> FlowNetwork:
     return FlowNetwork(problem.instance, problem.fleet, FlowSettings(**{"groups": 2, **changes}))  # type: ignore[arg-type]
 
 
@@ -190,7 +190,7 @@ def test_an_arrival_is_placed_if_and_only_if_a_machine_has_room(make: Make, seed
 
 def test_contradictory_vertices_are_never_placed(make: Make) -> None:
     problem = make([1, 1, 1], [[1, 1], [1, 1], [2, 2]], [[8, 8]], [(0, 1, 0)], [{0: 1, 1: 1}])
-    vertices = Vertices.of(problem)
+    vertices = Merged.of(problem)
     network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)
     assert network.place(vertices.vertex) == 1
     assert where(network) == {(int(vertices.vertex[2]), 0): 1}

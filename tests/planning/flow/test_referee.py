@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.flow.conftest import Make, constrained_problems
-from tvwrl.planning.problem import NOWHERE, PlacementProblem
-from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.problem import NOWHERE, PlanningProblem
+from tvwrl.planning.referee import validate
 from tvwrl.types import InputError
 
 
@@ -51,7 +51,7 @@ def test_invalid_assignments_are_refused(make: Make, machine: list[int], message
 
 @settings(max_examples=200, deadline=None)
 @given(constrained_problems(), st.data())
-def test_against_a_recount(problem: PlacementProblem, data: st.DataObject) -> None:
+def test_against_a_recount(problem: PlanningProblem, data: st.DataObject) -> None:
     machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
     machine = np.array([data.draw(machines) for _ in problem.application])
     verdict = validate(problem, machine)
@@ -66,7 +66,7 @@ def test_against_a_recount(problem: PlacementProblem, data: st.DataObject) -> No
     assert verdict.over_capacity == over
 
 
-def above_limits(problem: PlacementProblem, machine: np.ndarray) -> int:
+def above_limits(problem: PlanningProblem, machine: np.ndarray) -> int:
     """On each machine, of each application: how many more than the least limit of those that are there."""
     a, total = problem.instance.affinity, 0
     for m in range(len(problem.fleet.capacity)):
@@ -79,7 +79,7 @@ def above_limits(problem: PlacementProblem, machine: np.ndarray) -> int:
     return total
 
 
-def apart(problem: PlacementProblem, machine: np.ndarray) -> int:
+def apart(problem: PlanningProblem, machine: np.ndarray) -> int:
     """Placed replicas whose copy is not whole on one machine."""
     copies: dict[tuple[int, int], list[int]] = {}
     for b in range(len(problem.bundles)):

@@ -11,7 +11,7 @@ from tvwrl.experiments.engine import Rows, RowsCell
 from tvwrl.planning.bounds.mixed import bound_or_nan
 from tvwrl.planning.flow.comparison import GENERATED, row_of
 from tvwrl.planning.sources.generated_cluster import generate, usual_replicas
-from tvwrl.planning.problem import PlacementProblem
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.flow.registry import planner
 from tvwrl.planning.sources.tianchi import read_tianchi, scaled
 
@@ -58,7 +58,7 @@ class PlacementCell(RowsCell):
 
 
 @lru_cache(maxsize=1)
-def _problem(instance: str, machines: int, seed: int, demand: float, tianchi: str) -> tuple[PlacementProblem, float]:
+def _problem(instance: str, machines: int, seed: int, demand: float, tianchi: str) -> tuple[PlanningProblem, float]:
     """A problem with as many replicas per machine as the paper's, or the contest's scaled, and its lower bound."""
     if instance == TIANCHI:
         problem = scaled(read_contest(tianchi), machines, seed)

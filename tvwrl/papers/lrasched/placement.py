@@ -97,7 +97,7 @@ def measure_placement(drawn: Drawn, seed: int, scheme: str, milp_seconds: float)
     by_programme = scheme == MILP
     found = place_by_programme(drawn, seed, milp_seconds) if by_programme else place_by_heuristic(drawn, seed, scheme)
     batch = draw_batch(drawn, seed)
-    verdict = validate(batch.instance, batch.existing, found.plan)
+    verdict = validate(PlanningProblem(batch.instance, batch.existing), found.plan)
     if not verdict.feasible:
         raise RuntimeError(f"a plan of {scheme} breaks a rule: {verdict.examples[0]}")
     return [

@@ -1,9 +1,10 @@
-"""Lower bounds on the number of machines that an instance needs.
+"""Lower bounds on the number of machines that a plan of all replicas needs, and on their cost.
 
-Each bound holds by itself; the largest counts. A fleet of different machines is replaced by one with the largest
-capacity of every resource, except for the volume, which takes the machines in the order of the fleet.
+Each bound holds by itself; the largest counts. Those of number replace different machines by one with the largest
+capacity of every resource.
 
-- `volume`: total demand in each resource at each time, Eq. 4 of the provisioning paper;
+- `volume`: total demand in each resource at each time, Eq. 4 of the provisioning paper; where machines are of several
+  kinds, the linear programme of `mixed.by_volume`;
 - `sizes`: dual feasible functions of the sizes, in each resource at each time: large replicas leave room that nothing
   fills (Martello and Toth 1990; Fekete and Schepers 2001);
 - `self_limits`: an application alone, with no more replicas on a machine than fit and its self limit allows;
@@ -15,13 +16,19 @@ capacity of every resource, except for the volume, which takes the machines in t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tvwrl.checks import at_least
+from tvwrl.packing.bounds import up
+from tvwrl.planning.bounds import mixed
 from tvwrl.planning.bounds.counting import by_self_limits, by_sizes, by_volume
 from tvwrl.planning.bounds.exclusion import by_exclusion
 from tvwrl.planning.bounds.patterns import by_patterns
-from tvwrl.planning.instance import Fleet, Instance, check_fits
+from tvwrl.planning.kinds import Kinds
+from tvwrl.planning.problem import PlanningProblem
+from tvwrl.types import InputError
 
 
 @dataclass(frozen=True)
@@ -29,22 +36,55 @@ class PlanBound:
     """The largest of several bounds, and each of them."""
 
     machines: int  # no plan of all replicas uses fewer
-    each: dict[str, int]  # by name, see the module; `patterns` is missing where it does not apply
+    cost: float  # nor machines that cost less in all: `machines`, unless the fleet says what they cost
+    each: dict[str, int]  # on machines, by name, see the module; `patterns` is missing where it does not apply
 
 
-def lower_bound(instance: Instance, fleet: Fleet, seconds: float = 0.0) -> PlanBound:
-    """Machines of `fleet` that any plan of all replicas of `instance` needs; `seconds` >= 0 for the linear programme, 0
-    leaves it out.
+def lower_bound(problem: PlanningProblem, seconds: float = 0.0) -> PlanBound:
+    """Machines, and their cost, that any plan of all replicas needs.
 
-    Raises InputError if an application is larger than every machine.
+    `seconds` >= 0 for the linear programme over fillings; 0 leaves it out. Raises InputError if no plan places all
+    replicas, for the first reason that is found.
     """
     at_least(0, seconds=seconds)
-    check_fits(instance, fleet)
-    each = {"volume": by_volume(instance, fleet)}
+    merged = problem.merged
+    merged.check_all_fit()
+    instance, fleet, alike = merged.instance, merged.fleet, replace(merged.fleet, cost=None)
+    kinds = Kinds.among(fleet)
+    one = len(Kinds.among(alike)) == 1
+    each = {"volume": by_volume(instance, fleet) if one else up(mixed.by_volume(instance, alike))}
     each["sizes"] = by_sizes(instance, fleet, max(each.values()))
     each["self_limits"] = by_self_limits(instance, fleet)
     each["exclusion"], apart = by_exclusion(instance, fleet)
     patterns = by_patterns(instance, fleet, apart, seconds) if seconds else None
     if patterns is not None:
         each["patterns"] = patterns
-    return PlanBound(max(each.values()), each)
+    machines = max(each.values())
+    if fleet.cost is None:
+        return PlanBound(machines, machines, each)
+    cost = _cheapest(kinds, machines)
+    return PlanBound(machines, max(cost, kinds.cost[0] * machines if len(kinds) == 1 else mixed.by_volume(instance, fleet)), each)
+
+
+def _cheapest(kinds: Kinds, machines: int) -> float:
+    """Cost of so many of the cheapest machines."""
+    cost, left = 0.0, float(machines)
+    for t in np.argsort(kinds.cost, kind="stable"):
+        taken = min(left, kinds.most[t])
+        cost, left = cost + taken * kinds.cost[t], left - taken
+    return float(cost)
+
+
+def bound_or_reason(problem: PlanningProblem, seconds: float = 0.0) -> tuple[PlanBound | None, str]:
+    """The lower bound and a sentence on what it means; None and the reason if no plan places all replicas."""
+    try:
+        bound = lower_bound(problem, seconds)
+    except InputError as error:
+        return None, str(error)
+    available = len(problem.fleet.capacity)
+    if problem.fleet.fixed and bound.machines > available:
+        return bound, (
+            f"no plan places all replicas without a violation: that takes at least {bound.machines:,} machines, and "
+            f"there are {available:,}"
+        )
+    return bound, f"no plan that places all replicas without a violation uses fewer than {bound.machines:,} machines"

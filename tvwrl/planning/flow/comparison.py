@@ -15,8 +15,8 @@ from tvwrl.checks import different
 from tvwrl.planning.bounds.mixed import bound_or_nan
 from tvwrl.planning.sources.folder import read_folder
 from tvwrl.planning.sources.generated_cluster import DEMAND, MACHINES, generate, usual_replicas
-from tvwrl.planning.problem import NOWHERE, Assignment, PlacementProblem
-from tvwrl.planning.flow.referee import validate
+from tvwrl.planning.problem import NOWHERE, Assignment, PlanningProblem
+from tvwrl.planning.referee import validate
 from tvwrl.planning.flow.registry import planner
 from tvwrl.markdown import markdown_table
 from tvwrl.runs import check_new_folder, provenance, whole_folder, write_csv, write_json
@@ -32,7 +32,7 @@ REASONS, NAMED = 20, 3  # reasons that are shown, and applications named with ea
 
 def open_problem(
     instance: str, machines: int | None, replicas: int | None, demand: float | None, times: int | None, seed: int
-) -> PlacementProblem:
+) -> PlanningProblem:
     """A generated problem, that of a folder of tables, or the Tianchi contest's.
 
     None leaves an option at its default. Raises InputError for options that do not go with the kind of `instance`.
@@ -68,7 +68,7 @@ def check_planners(names: Sequence[str]) -> None:
         planner(name)
 
 
-def describe(problem: PlacementProblem) -> str:
+def describe(problem: PlanningProblem) -> str:
     """One line with the problem's sizes."""
     return (
         f"{problem.instance.name}: {len(problem.instance):,} applications, {len(problem.application):,} replicas, "
@@ -78,7 +78,7 @@ def describe(problem: PlacementProblem) -> str:
 
 
 def compare(
-    problem: PlacementProblem, names: Sequence[str], out: Path, seed: int, bound: bool, facts: Mapping[str, Any]
+    problem: PlanningProblem, names: Sequence[str], out: Path, seed: int, bound: bool, facts: Mapping[str, Any]
 ) -> str:
     """Place the problem by each planner; returns a table, and why replicas have no machine.
 
@@ -99,7 +99,7 @@ def compare(
     return "\n".join([_table(problem, rows), *_reasons(unplaced), *([about_bound] if about_bound else [])])
 
 
-def row_of(problem: PlacementProblem, assignment: Assignment, bound: float) -> dict[str, Any]:
+def row_of(problem: PlanningProblem, assignment: Assignment, bound: float) -> dict[str, Any]:
     """The referee's counts as one row: efficiencies in %, latency in ms per replica (Eq. 12).
 
     `bound`: lower bound on machines, or NaN. Raises RuntimeError if the assignment exceeds a capacity.
@@ -128,7 +128,7 @@ def row_of(problem: PlacementProblem, assignment: Assignment, bound: float) -> d
     return row | {"reason": reason, "details": json.dumps(assignment.details, default=float)}
 
 
-def _placements(problem: PlacementProblem, assignments: Mapping[str, Assignment]) -> pl.DataFrame:
+def _placements(problem: PlanningProblem, assignments: Mapping[str, Assignment]) -> pl.DataFrame:
     """A row for each planner and placed replica: application, replica (from 0), machine (from 0)."""
     import polars as pl
 
@@ -143,7 +143,7 @@ def _placements(problem: PlacementProblem, assignments: Mapping[str, Assignment]
     return pl.concat(frames)
 
 
-def _unplaced(problem: PlacementProblem, assignments: Mapping[str, Assignment]) -> pl.DataFrame:
+def _unplaced(problem: PlanningProblem, assignments: Mapping[str, Assignment]) -> pl.DataFrame:
     """A row for each planner and application with unplaced replicas: how many, and why."""
     import polars as pl
 
@@ -170,7 +170,7 @@ def _reasons(unplaced: pl.DataFrame) -> list[str]:
     return lines + ([f"{len(left) - REASONS:,} other reasons are in unplaced.csv"] if len(left) > REASONS else [])
 
 
-def _table(problem: PlacementProblem, rows: Sequence[Mapping[str, Any]]) -> str:
+def _table(problem: PlanningProblem, rows: Sequence[Mapping[str, Any]]) -> str:
     efficiencies = {f"{resource}_pct": f"{resource}, %" for resource in problem.instance.resources[:2]}
     head = {"planner": "planner", "placed": "placed", "violations": "violations", "machines_used": "machines"}
     head |= {"gap_pct": "above bound, %", **efficiencies, "migrations": "migrations", "seconds": "s"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.planning.problem import Bundles, PlacementProblem, check_bundles, least_limits
+from tvwrl.planning.problem import Bundles, PlanningProblem, check_bundles, least_limits
 from tvwrl.input_tables import InputTable, quoted
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.sources.limits import affinity_of
@@ -19,7 +19,7 @@ AFFINITY, ANTI_AFFINITY = "affinity.csv", "anti-affinity.csv"  # may be absent
 GROUP, NAME, COUNT = "group", "application", "count"
 
 
-def read_folder(folder: Path) -> PlacementProblem:
+def read_folder(folder: Path) -> PlanningProblem:
     """Read `applications.csv`, `machines.csv`, and `affinity.csv` and `anti-affinity.csv` if they exist, of `folder`.
 
     - applications and machines: see `planning.sources.lists`
@@ -46,7 +46,7 @@ def read_folder(folder: Path) -> PlacementProblem:
         instance = replace(instance, affinity=least_limits(len(instance), i, j, most))
     groups = _read_groups(folder / AFFINITY, instance) if (folder / AFFINITY).exists() else Bundles.of([])
     rows = _above_zero(np.array(kinds), instance).tolist()
-    return PlacementProblem(replace(instance, name=folder.name), Fleet.of_kinds(rows, count, fixed=True), groups)
+    return PlanningProblem(replace(instance, name=folder.name), Fleet.of_kinds(rows, count, fixed=True), groups)
 
 
 def _above_zero(kinds: Float, instance: Instance) -> Float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import at_least, positive, within
-from tvwrl.planning.problem import Bundles, PlacementProblem
+from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.types import Float, InputError, Int
 
@@ -50,7 +50,7 @@ def generate(
     replicas: int = REPLICAS,
     seed: int = 0,
     demand: float | None = DEMAND,
-) -> PlacementProblem:
+) -> PlanningProblem:
     """A problem with consistent constraints and affinity groups that fit machines, drawn by `seed` >= 0.
 
     Table 3 is scaled to `machines` >= 23. The `replicas` are divided among the types of Table 4 by its shares, and
@@ -75,7 +75,7 @@ def generate(
     limits = draw.anti_affinity()
     name = f"generated-{machines}-{replicas}-s{seed}"
     instance = Instance(name, names, count, sizes[kind][:, None], ("cpu", "mem"), limits)
-    return PlacementProblem(instance, Fleet(capacity, fixed=True), bundles)
+    return PlanningProblem(instance, Fleet(capacity, fixed=True), bundles)
 
 
 def usual_replicas(machines: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tvwrl.checks import within
-from tvwrl.planning.problem import Bundles, PlacementProblem
+from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.sources.contest import read_contest
 from tvwrl.traces.loaders.tianchi import LIMITS, POINTS, Tianchi
@@ -16,7 +16,7 @@ from tvwrl.types import InputError
 RESOURCES = ("cpu", "mem", *LIMITS)  # cores, GiB, GiB, numbers of instances of kinds P, M and both
 
 
-def read_tianchi(source: str, times: int = 1) -> PlacementProblem:
+def read_tianchi(source: str, times: int = 1) -> PlanningProblem:
     """Read the zip or folder `source` as published; deployed instances are to be placed again.
 
     `times` (1 to 98): number of windows that the series are cut into, each with its largest demand. Disk, P, M and PM
@@ -34,12 +34,12 @@ def read_tianchi(source: str, times: int = 1) -> PlacementProblem:
     steady = tables["applications"].select(pl.col(LIMITS).cast(pl.Float64)).to_numpy()
     demand = np.concatenate([series, np.broadcast_to(steady[:, None], (len(series), times, len(LIMITS)))], axis=2)
     capacity = tables["machines"].select(pl.col(RESOURCES).cast(pl.Float64)).to_numpy()
-    return PlacementProblem(
+    return PlanningProblem(
         replace(instance, demand=demand, resources=RESOURCES), Fleet(capacity, fixed=True), Bundles.of([])
     )
 
 
-def scaled(problem: PlacementProblem, machines: int, seed: int = 0) -> PlacementProblem:
+def scaled(problem: PlanningProblem, machines: int, seed: int = 0) -> PlanningProblem:
     """The problem with 1 <= `machines` <= all of its machines, and the same share of its applications.
 
     Machines are taken at even distances, which preserves the shares of the kinds; applications are drawn at random.
@@ -55,6 +55,6 @@ def scaled(problem: PlacementProblem, machines: int, seed: int = 0) -> Placement
     applications = len(problem.instance)
     share = max(1, round(applications * machines / there))
     which = np.sort(np.random.default_rng(seed).choice(applications, share, replace=False))
-    return PlacementProblem(
+    return PlanningProblem(
         problem.instance.only(which), Fleet(problem.fleet.capacity[rows], fixed=True), problem.bundles
     )

@@ -11,7 +11,8 @@ import numpy as np
 
 from tvwrl.checks import one_of
 from tvwrl.planning.flow.baselines.tetris_graphene import NO_ROOM
-from tvwrl.planning.problem import NOWHERE, Assignment, PlacementProblem
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import NOWHERE, PlanningProblem
 from tvwrl.packing.fit import fits, replicas_that_fit
 from tvwrl.types import Float, InputError, Int
 
@@ -43,7 +44,7 @@ class Firmament:
         """Its name in Figure 10."""
         return f"{self.policy}-{self.resource}"
 
-    def __call__(self, problem: PlacementProblem) -> Assignment:
+    def __call__(self, problem: PlanningProblem) -> Plan:
         """Place all replicas for which there is room. Raises InputError if the resource is not one of the problem's."""
         one_of(problem.instance.resources, resource=self.resource)
         begun = time.process_time()
@@ -62,7 +63,8 @@ class Firmament:
                 todo = self._pass(state, todo, need, counts)
         left = np.unique(problem.application[state.machine == NOWHERE]).tolist()
         seconds = time.process_time() - begun
-        return Assignment(self.name, state.machine, 0, seconds, dict.fromkeys(left, NO_ROOM), counts)
+        facts = {"reasons": dict.fromkeys(left, NO_ROOM), "details": counts}
+        return Plan.of_replicas(self.name, problem.application, state.machine, seconds, **facts)
 
     def _pass(self, state: _State, todo: Int, need: Float, counts: dict[str, int]) -> Int:
         """Place replicas of `todo` by a sequence of networks; returns those that remain.
@@ -121,7 +123,7 @@ class Firmament:
 class _State:
     """Machines of replicas, and residuals of machines."""
 
-    def __init__(self, problem: PlacementProblem, at: int) -> None:
+    def __init__(self, problem: PlanningProblem, at: int) -> None:
         self.capacity = problem.fleet.capacity
         self.machine = np.full(len(problem.application), NOWHERE)
         self._residual = np.repeat(self.capacity[:, None], problem.instance.demand.shape[1], axis=1)  # (M, H, D)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import within
-from tvwrl.planning.problem import Assignment, PlacementProblem, Vertices
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import PlanningProblem, Merged
 from tvwrl.packing.fit import fits, replicas_that_fit
 from tvwrl.planning.solver import run_milp
 from tvwrl.types import Float, InputError, Int
@@ -50,10 +51,10 @@ class Medea:
         """Its name in Figure 10."""
         return f"Medea({self.a:g},{self.b:g},{self.c:g})"
 
-    def __call__(self, problem: PlacementProblem) -> Assignment:
+    def __call__(self, problem: PlanningProblem) -> Plan:
         """Solve a programme for each batch."""
         begun = time.process_time()
-        vertices = Vertices.of(problem)
+        vertices = Merged.of(problem)
         state = _State(problem, vertices)
         rng, solved = np.random.default_rng(self.seed), 0
         for batch in self._batches(vertices):
@@ -64,10 +65,12 @@ class Medea:
         machine = vertices.expand(problem, state.first, state.machine)
         left = np.flatnonzero(state.left[vertices.vertex] > 0).tolist()
         reasons = {i: vertices.refused.get(int(vertices.vertex[i]), REFUSED) for i in left}
-        return Assignment(self.name, machine, 0, time.process_time() - begun, reasons, {"programmes": solved})
+        seconds = time.process_time() - begun
+        facts = {"reasons": reasons, "details": {"programmes": solved}}
+        return Plan.of_replicas(self.name, problem.application, machine, seconds, **facts)
 
-    def _batches(self, vertices: Vertices) -> Iterator[Int]:
-        """Vertices in their order, without those that no machine can hold."""
+    def _batches(self, vertices: Merged) -> Iterator[Int]:
+        """Merged in their order, without those that no machine can hold."""
         batch: list[int] = []
         copies = 0
         for v in range(len(vertices.instance)):
@@ -98,7 +101,7 @@ class Medea:
 class _State:
     """Copies of vertices on machines."""
 
-    def __init__(self, problem: PlacementProblem, vertices: Vertices) -> None:
+    def __init__(self, problem: PlanningProblem, vertices: Merged) -> None:
         instance, times = vertices.instance, vertices.instance.demand.shape[1]
         self.demand: Float = instance.demand.reshape(len(instance), -1)
         self.capacity: Float = np.tile(problem.fleet.capacity, times)  # (M, K)

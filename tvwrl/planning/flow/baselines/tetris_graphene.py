@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.planning.problem import NOWHERE, Assignment, PlacementProblem
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import NOWHERE, PlanningProblem
 from tvwrl.types import Float, Int
 
 NO_ROOM = "no machine has room left for a replica of it"
@@ -33,21 +34,22 @@ class Tetris:
         """Its name in Figure 10."""
         return f"{type(self).__name__}.{self.reschedules}"
 
-    def order(self, problem: PlacementProblem) -> Int:
+    def order(self, problem: PlanningProblem) -> Int:
         """(R,) replicas by decreasing demand, those of an application next to each other."""
         order: Int = np.argsort(-size_of(problem)[problem.application], kind="stable")
         return order
 
-    def __call__(self, problem: PlacementProblem) -> Assignment:
+    def __call__(self, problem: PlanningProblem) -> Plan:
         """Place all replicas for which there is room."""
         _compile()
         begun = time.process_time()
         machine, moves = self._place(problem)
         seconds = time.process_time() - begun
         left = np.unique(problem.application[machine == NOWHERE]).tolist()
-        return Assignment(self.name, machine, moves, seconds, dict.fromkeys(left, NO_ROOM))
+        facts = {"reasons": dict.fromkeys(left, NO_ROOM), "migrations": moves}
+        return Plan.of_replicas(self.name, problem.application, machine, seconds, **facts)
 
-    def _place(self, problem: PlacementProblem) -> tuple[Int, int]:
+    def _place(self, problem: PlanningProblem) -> tuple[Int, int]:
         """(R,) machines, and the number of reschedulings."""
         from tvwrl.planning.flow.baselines.alignment_kernels import place_aligned
         from tvwrl.packing.affinity import Applications
@@ -81,7 +83,7 @@ class Graphene(Tetris):
 
     large: float = 0.5
 
-    def order(self, problem: PlacementProblem) -> Int:
+    def order(self, problem: PlanningProblem) -> Int:
         """(R,) troublesome replicas first, both parts by decreasing demand."""
         instance = problem.instance
         troublesome = (instance.peak / problem.fleet.capacity.mean(axis=0)).max(axis=1) > self.large
@@ -91,13 +93,13 @@ class Graphene(Tetris):
         return order
 
 
-def size_of(problem: PlacementProblem) -> Float:
+def size_of(problem: PlanningProblem) -> Float:
     """(A,) demand of a replica as a share of a mean machine, summed over resources."""
     size: Float = (problem.instance.peak / problem.fleet.capacity.mean(axis=0)).sum(axis=1)
     return size
 
 
-def copy_of(problem: PlacementProblem) -> Int:
+def copy_of(problem: PlanningProblem) -> Int:
     """(R,) number of the bundle copy that each replica belongs to, counted over all bundles, or NOWHERE."""
     bundles, replicas = problem.bundles, problem.instance.replicas
     copy = np.full(len(problem.application), NOWHERE)

@@ -1,0 +1,55 @@
+"""The kinds of machines in a fleet: those of one capacity and cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvwrl.planning.instance import Fleet
+from tvwrl.types import Float, Int
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """T kinds of machines."""
+
+    capacity: Float  # (T, D)
+    cost: Float  # (T,)
+    of: Int  # (F,) kind of each machine listed
+    most: Float  # (T,) machines that there are; infinite of the kind that an open fleet goes on with
+
+    @classmethod
+    def among(cls, fleet: Fleet) -> Kinds:
+        """Those of the machines that a fleet lists."""
+        rows, of = np.unique(np.column_stack([fleet.capacity, fleet.costs]), axis=0, return_inverse=True)
+        of = of.ravel()
+        most = np.bincount(of).astype(np.float64)
+        if not fleet.fixed:
+            most[of[-1]] = np.inf
+        return cls(rows[:, :-1], rows[:, -1], of, most)
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    @property
+    def largest_first(self) -> Int:
+        """(T,) kinds by falling capacity, as a share of the largest of each resource."""
+        order: Int = np.argsort(-(self.capacity / self.capacity.max(axis=0)).mean(axis=1), kind="stable")
+        return order
+
+    def cheapest(self, demand: Float) -> Int | None:
+        """(T,) machines of each kind that together have `demand` (D,) at the least cost; None if there are too few."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        if len(self) == 1:
+            count = np.ceil(np.round((demand / self.capacity[0]).max(), 9))
+            return np.array([count], dtype=np.int64) if count <= self.most[0] else None
+        found = milp(
+            self.cost,
+            integrality=np.ones(len(self)),
+            bounds=Bounds(0, self.most),
+            constraints=LinearConstraint(self.capacity.T, lb=demand),
+            options={"time_limit": 1.0, "mip_rel_gap": 1e-6},
+        )
+        return None if found.x is None else np.rint(found.x).astype(np.int64)
