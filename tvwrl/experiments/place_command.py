@@ -6,28 +6,44 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvwrl.command_line import Names
-from tvwrl.planning.flow.comparison import GENERATED, check_planners, compare, describe, open_problem
-from tvwrl.runs import check_new_folder, default_folder
+from tvwrl.planning.plan_file import read_running
+from tvwrl.planning.registry import PLANNERS, check_planner
+from tvwrl.planning.sources.open_problem import GENERATED, Reading, open_problem
+from tvwrl.planning.suite import Budget, run_planners, title_of
+from tvwrl.runs import default_folder
 
 
 @dataclass(frozen=True)
 class PlacementSettings:
-    """Place the replicas of applications on machines of many kinds, by one or more planners.
+    """Place the replicas of applications on the machines that there are, of any kinds, by one or more planners.
 
-    Writes rows.csv, placement.parquet, unplaced.csv and run.json to --out, and prints a table. Replicas that cannot be
-    placed are listed with the reason; all others are placed. A referee that shares no code with the planners checks
-    every placement.
+    Writes rows.csv, plan.parquet, unplaced.csv, trade-off.png and run.json to --out, and prints a table. Replicas that
+    cannot be placed are listed with the reason; all others are placed. A referee that shares no code with the planners
+    checks every plan.
     """
 
     instance: str = GENERATED
-    """Applications to place: generated (random, with the paper's distributions); a folder with applications.csv,
-    machines.csv and optionally affinity.csv and anti-affinity.csv; or the Tianchi contest's zip or folder."""
-    planners: Names = ("Aladdin+H.4",)
-    """Planners to compare, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists
-    all."""
+    """Applications and machines: generated (random, with the paper's distributions); a folder with applications.csv,
+    machines.csv and optionally affinity.csv, anti-affinity.csv, blacklist.csv and running.csv; or the Tianchi contest's
+    zip or folder."""
+    planners: Names = ("best",)
+    """Planners to compare, e.g. best,FF,Aladdin+H.4(SRF); --list-planners names all."""
+    list_planners: bool = False
+    """Only list what --planners takes."""
+    seconds: float = 30.0
+    """Time limit of the search (best), seconds; 0: First-Fit only."""
+    running: Path | None = None
+    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.parquet."""
+    moves_cost: float = 0.0
+    """With --running: what moving a replica costs, in machines (or in the unit of their costs); best then starts from
+    what runs."""
+    most_moves: int | None = None
+    """With --running: replicas that best may move at most."""
+    start: Path | None = None
+    """A plan.parquet for best to improve."""
     machines: int | None = None
-    """Machines in the cluster; default: 12,000 if generated, 6,000 for the contest. With fewer of the contest's
-    machines, its applications are reduced in proportion."""
+    """Machines in the cluster; default: 12,000 if generated, 6,000 of the contest. Fewer of the contest have a
+    proportional share of its applications."""
     replicas: int | None = None
     """Replicas to generate; default: 100,000 per 12,000 machines."""
     demand: float | None = None
@@ -46,12 +62,22 @@ class PlacementSettings:
 
 def place(settings: PlacementSettings) -> None:
     """Place the problem by each planner, write the files and print the table. Raises InputError for bad options."""
-    check_planners(settings.planners)
-    size = settings.machines, settings.replicas, settings.demand, settings.times
-    problem = open_problem(settings.instance, *size, settings.seed)
+    if settings.list_planners:
+        print("\n".join(PLANNERS))
+        return
+    budget = Budget(
+        settings.seconds,
+        bound_seconds=0.0 if settings.bounds else None,
+        moves_cost=settings.moves_cost,
+        most_moves=settings.most_moves,
+    )
+    size = {name: getattr(settings, name) for name in ("machines", "replicas", "demand", "times", "seed", "running")}
+    problem = open_problem(settings.instance, reading=Reading(**size))
+    for name in settings.planners:
+        check_planner(name, problem)
     out = settings.out or default_folder(f"place-{problem.instance.name}")
-    check_new_folder(out)
-    print(describe(problem))
-    facts = {"instance": settings.instance, "demand": settings.demand, "times": settings.times}
-    print(compare(problem, settings.planners, out, settings.seed, settings.bounds, facts))
+    start = None if settings.start is None else read_running(settings.start, problem)[0]
+    print(title_of(problem))
+    facts = {"source": settings.instance, "demand": settings.demand, "times": settings.times}
+    print(run_planners(problem, settings.planners, out, budget, settings.seed, start, facts).summary())
     print(f"written to {out}")

@@ -14,11 +14,15 @@ from tvwrl.markdown import markdown_table
 from tvwrl.progress import say
 from tvwrl.planning.advice import advise
 from tvwrl.planning.instance import Fleet, Instance, check_fits
-from tvwrl.planning.plan_file import read_plans
+from tvwrl.planning.plan_file import read_plans, read_running
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.sources.lists import read_machines
+from tvwrl.planning.search import SEARCH
+from tvwrl.planning.sources.folder import APPLICATIONS, is_folder
+from tvwrl.planning.sources.lists import read_applications, read_machines
 from tvwrl.planning.sources.open_instance import is_trace, open_instance
-from tvwrl.planning.suite import provision
+from tvwrl.planning.sources.open_problem import Reading, open_problem
+from tvwrl.planning.suite import Budget, run_planners, title_of
 from tvwrl.runs import default_folder
 from tvwrl.traces import open_trace
 from tvwrl.types import InputError, Trace
@@ -44,6 +48,9 @@ class PlanningSettings:
     free amount of each resource."""
     counts: Numbers = ()
     """Numbers of machines, one of each kind; unless --fixed, any number of machines of the last kind may be added."""
+    costs: Numbers = ()
+    """What a machine of each kind costs, one number each; plans then cost as little as possible. Default: 1 each, which
+    minimises the number of machines."""
     fixed: bool = False
     """Use only these machines and place as many replicas as possible."""
     slack: float = 0.0
@@ -77,6 +84,15 @@ class PlanningSettings:
     affinity: Path | None = None
     """Affinity limits, .parquet or .csv with app_a, app_b, limit; default: the instance's own."""
     slot_seconds: SlotSeconds = None
+    running: Path | None = None
+    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.parquet."""
+    moves_cost: float = 0.0
+    """With --running: what moving a replica costs, in machines (or in the unit of --costs); the search then starts from
+    what runs."""
+    most_moves: int | None = None
+    """With --running: replicas that the search may move at most."""
+    start: Path | None = None
+    """A plan.parquet for the search to improve."""
     seed: int = 0
     """Seed of the search of --best."""
     out: Path | None = None
@@ -87,11 +103,11 @@ class PlanningSettings:
         if self.machines_file is not None:
             if self.machine or self.counts:
                 raise InputError("--machines-file cannot be combined with --machine or --counts: the file has both")
-            kinds, count = read_machines(self.machines_file, resources)
-            return Fleet.of_kinds(kinds, count, self.fixed, self.slack)
+            kinds, count, cost = read_machines(self.machines_file, resources)
+            return Fleet.of_kinds(kinds, count, self.fixed, self.slack, cost)
         if self.fixed and not self.counts:
             raise InputError("--fixed needs --counts (the number of machines of each kind) or --machines-file")
-        return Fleet.of_kinds(self.machine, self.counts, self.fixed, self.slack)
+        return Fleet.of_kinds(self.machine, self.counts, self.fixed, self.slack, self.costs or None)
 
     def trace(self) -> Trace:
         """The trace that the instance was made of."""
@@ -108,39 +124,52 @@ def plan_machines(settings: PlanningSettings) -> int:
     """
     if settings.planners and (settings.advise or settings.verify is not None):
         raise InputError("--planners cannot be combined with --advise or --verify, which do not plan")
-    instance = open_instance(settings.instance, settings.times, settings.affinity, settings.slot_seconds)
-    fleet = settings.fleet(instance.resources)
-    check_fits(instance, fleet, settings.instance)
-    print(f"{instance.name}: {len(instance):,} applications, {instance.replicas.sum():,} replicas, ", end="")
-    times = instance.demand.shape[1]
-    print(f"{times} time{'s' * (times > 1)}, {len(instance.affinity):,} affinity limits")
+    problem = _opened(settings)
+    check_fits(problem.instance, problem.fleet, settings.instance)
+    print(title_of(problem))
     if settings.verify is not None:
-        return _verify(settings.verify, instance, fleet)
+        return _verify(settings.verify, problem)
     if settings.advise:
-        _advise(instance, fleet, settings)
+        _advise(problem.instance, problem.fleet, settings)
     else:
-        _plan(instance, fleet, settings)
+        _plan(problem, settings)
     return 0
 
 
-def _plan(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
+def _opened(settings: PlanningSettings) -> PlanningProblem:
+    own = not (settings.machine or settings.machines_file) and is_folder(Path(settings.instance).expanduser())
+    if own:
+        return open_problem(settings.instance, reading=Reading(running=settings.running))
+    if is_folder(Path(settings.instance).expanduser()):
+        resources = read_applications(Path(settings.instance).expanduser() / APPLICATIONS).resources
+        return open_problem(settings.instance, settings.fleet(resources), Reading(running=settings.running))
+    instance = open_instance(settings.instance, settings.times, settings.affinity, settings.slot_seconds)
+    problem = PlanningProblem(instance, settings.fleet(instance.resources))
+    if settings.running is not None:
+        running, pinned = read_running(settings.running, problem)
+        problem = replace(problem, running=running, pinned=pinned)
+    return problem
+
+
+def _plan(problem: PlanningProblem, settings: PlanningSettings) -> None:
     """Plan, and perhaps hand over."""
+    instance = problem.instance
     out = settings.out or default_folder(f"provisioning-{instance.name}")
-    best = settings.best or not (settings.planners or settings.milp_seconds is not None)
+    search = settings.best or not (settings.planners or settings.milp_seconds is not None)
     trace = settings.trace() if settings.hand_over else None
+    budget = Budget(
+        settings.seconds,
+        settings.milp_seconds,
+        settings.bound_seconds,
+        settings.moves_cost,
+        settings.most_moves,
+        settings.fragment_weight,
+    )
+    names = [*settings.planners, *[SEARCH] * (search and SEARCH not in settings.planners)]
+    start = None if settings.start is None else read_running(settings.start, problem)[0]
+    facts = {"slack": settings.slack, "source": settings.instance}
     try:
-        results = provision(
-            instance,
-            fleet,
-            out,
-            settings.planners,
-            settings.seconds if best else None,
-            settings.milp_seconds,
-            settings.bound_seconds,
-            settings.seed,
-            {"slack": settings.slack, "source": settings.instance},
-            settings.fragment_weight,
-        )
+        results = run_planners(problem, names, out, budget, settings.seed, start, facts)
     except KeyboardInterrupt:
         if (out / "rows.csv").exists():
             say(f"stopped; the plans so far are in {out}")
@@ -153,11 +182,15 @@ def _plan(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
     print(f"written to {out}")
 
 
-def _verify(file: Path, instance: Instance, fleet: Fleet) -> int:
+def _verify(file: Path, problem: PlanningProblem) -> int:
     """Check a plan file, and print what is wrong with each plan in it."""
-    verdicts = [validate(PlanningProblem(instance, fleet), plan) for plan in read_plans(file, instance, whole=not fleet.fixed)]
-    head = ("algorithm", "machines in use", "missing", "wrong replicas", "above capacity", "above affinity")
-    rows = [(v.algorithm, v.machines, v.missing, v.misplaced, v.over_capacity, v.broken_limits) for v in verdicts]
+    plans = read_plans(file, problem.instance, whole=not problem.fleet.fixed)
+    verdicts = [validate(problem, plan) for plan in plans]
+    head = ("planner", "machines in use", "missing", "wrong replicas", "above capacity", "above affinity", "elsewhere")
+    rows = [
+        (v.algorithm, v.machines, v.missing, v.misplaced, v.over_capacity, v.broken_limits, v.apart + v.barred + v.unpinned)
+        for v in verdicts
+    ]
     print(markdown_table(head, [[str(value) for value in row] for row in rows]))
     for verdict in verdicts:
         for example in verdict.examples:

@@ -179,11 +179,17 @@ class Fleet:
 
     @classmethod
     def of_kinds(
-        cls, kinds: Sequence[Sequence[float]], count: Sequence[int] = (), fixed: bool = False, slack: float = 0.0
+        cls,
+        kinds: Sequence[Sequence[float]],
+        count: Sequence[int] = (),
+        fixed: bool = False,
+        slack: float = 0.0,
+        cost: Sequence[float] | None = None,
     ) -> Fleet:
         """`count` machines of each of these kinds in turn, by default one; of each, `slack` (0 to below 1) is reserved.
 
-        Raises InputError for kinds of different resources, and counts that are too few, or below 1.
+        `cost` is that of one machine of each kind. Raises InputError for kinds of different resources, counts that are
+        too few, or below 1, and costs that are too few, or not above 0.
         """
         if not kinds:
             raise InputError("no machine is given: give its capacity, one number per resource, as in 64 128")
@@ -194,13 +200,18 @@ class Fleet:
         at_least(1, count=count)
         below(1, slack=slack)
         rows = np.array(kinds, dtype=np.float64) * (1.0 - slack)
-        return cls(np.repeat(rows, count or 1, axis=0), fixed)
+        if cost is not None and len(cost) != len(kinds):
+            raise InputError(f"cost has {len(cost)} numbers: must be {len(kinds)}, one for each machine given")
+        costs = None if cost is None else np.repeat(np.array(cost, dtype=np.float64), count or 1)
+        return cls(np.repeat(rows, count or 1, axis=0), fixed, costs)
 
     def __post_init__(self) -> None:
         if self.capacity.ndim != 2 or not self.capacity.size:
             raise InputError("a fleet needs at least one machine")
         if not (np.isfinite(self.capacity) & (self.capacity > 0)).all():
             raise InputError(f"capacity is {self.capacity.tolist()}: must be numbers > 0")
+        if self.cost is not None and not (np.isfinite(self.cost) & (self.cost > 0)).all():
+            raise InputError(f"cost is {np.unique(self.cost).tolist()}: must be numbers > 0")
 
     def __repr__(self) -> str:
         return summary(self, **size_of(self.capacity), fixed=self.fixed)
@@ -212,7 +223,7 @@ class Fleet:
 
     def first(self, machines: int) -> Fleet:
         """The first so many of those listed, and no others."""
-        return Fleet(self.capacity[:machines], fixed=True)
+        return Fleet(self.capacity[:machines], True, None if self.cost is None else self.cost[:machines])
 
     def rows(self, machines: int) -> Float:
         """(machines, D) capacities of the first so many."""

@@ -132,6 +132,21 @@ def describe(problem: PlanningProblem) -> dict[str, Any]:
     }
 
 
+def title_of(problem: PlanningProblem) -> str:
+    """One line with the sizes of a problem."""
+    instance, fleet = problem.instance, problem.fleet
+    times = instance.demand.shape[1]
+    parts = [f"{len(instance):,} applications", f"{int(instance.replicas.sum()):,} replicas"]
+    parts += [f"{times} times"] if times > 1 else []
+    parts += [f"{len(fleet.capacity):,} machines"] if fleet.fixed else []
+    parts += [f"{len(instance.affinity):,} limits"]
+    for count, what in ((len(problem.bundles), "affinity groups"), (len(problem.barred), "blacklisted pairs")):
+        parts += [f"{count:,} {what}"] if count else []
+    if problem.running is not None:
+        parts.append(f"{int(problem.running.replicas.sum()):,} replicas running")
+    return f"{instance.name}: {', '.join(parts)}"
+
+
 def _check(problem: PlanningProblem, names: Sequence[str], budget: Budget, seed: int) -> None:
     if names:
         different(planners=names)

@@ -11,7 +11,7 @@ from tvwrl.input_tables import InputTable
 from tvwrl.planning.instance import NO_LIMIT, Affinity, Instance
 from tvwrl.types import InputError
 
-NAME, REPLICAS, LIMIT, COUNT = "application", "replicas", "limit", "count"
+NAME, REPLICAS, LIMIT, COUNT, COST = "application", "replicas", "limit", "count", "cost"
 
 
 def is_list(path: Path) -> bool:
@@ -56,15 +56,16 @@ def read_applications(path: Path) -> Instance:
 
 def read_machines(
     path: Path, resources: tuple[str, ...], some_lack: bool = False
-) -> tuple[list[list[float]], list[int]]:
-    """What is free of each of `resources` by kind of machine, and how many there are of it (column `count`, else 1).
+) -> tuple[list[list[float]], list[int], list[float] | None]:
+    """What is free of each of `resources` by kind of machine, how many there are of it (column `count`, else 1), and
+    what one costs (column `cost`, else None).
 
     Raises InputError with file and row for other columns, and numbers that are missing or not above 0: what is full is
     no machine to plan with. With `some_lack` a machine may have 0 of a resource, but not of all of them, and not all
     machines of the same one.
     """
     table = InputTable.read(path)
-    table.only((*resources, COUNT), "no resource of the applications")
+    table.only((*resources, COUNT, COST), "no resource of the applications")
     _need_columns(table, resources, resources)
     free = np.stack([table.numbers(name, 0) for name in resources], axis=1)
     if some_lack and not (has := free.any(axis=0)).all():
@@ -75,8 +76,11 @@ def read_machines(
     if full.any():
         row, column = np.argwhere(full)[0]
         table.refuse(int(row), f"{resources[column]} is 0: leave out machines without free capacity")
-    counted = COUNT in table.columns
-    return free.tolist(), (table.whole_numbers(COUNT, 1, NO_LIMIT - 1).tolist() if counted else [1] * len(free))
+    counts = table.whole_numbers(COUNT, 1, NO_LIMIT - 1).tolist() if COUNT in table.columns else [1] * len(free)
+    cost = table.numbers(COST, 0) if COST in table.columns else None
+    if cost is not None and (nothing := np.flatnonzero(cost == 0)).size:
+        table.refuse(int(nothing[0]), "cost is 0: must be above 0")
+    return free.tolist(), counts, None if cost is None else cost.tolist()
 
 
 def _need_columns(table: InputTable, needed: tuple[str, ...], resources: tuple[str, ...]) -> None:
