@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tvwrl
-from tvwrl.planning.flow import Assignment
 from tvwrl.planning import Fleet, Plan
+from tvwrl.planning.flow import Assignment
 from tvwrl.schedulers.runner import Runner
 
 

@@ -4,12 +4,11 @@ from . import (
     ec as ec,
     envs as envs,
     experiments as experiments,
-    flow as flow,
     forecasting as forecasting,
     interference as interference,
     lrasched as lrasched,
     packing as packing,
-    provisioning as provisioning,
+    planning as planning,
     schedulers as schedulers,
     simulation as simulation,
     traces as traces,
@@ -22,7 +21,7 @@ from .envs.problem import Problem as Problem
 from .experiments.evaluated import Evaluation as Evaluation
 from .library.environments import make as make, make_vec as make_vec
 from .library.evaluating import evaluate as evaluate
-from .library.planning import Placements as Placements, Plans as Plans, place as place, plan as plan
+from .library.planning import Plans as Plans, place as place, plan as plan
 from .library.training import TrainingRun as TrainingRun, train as train
 from .lrasched.recommend_size import Sizing as Sizing, recommend_size as recommend_size
 from .schedulers.base import Scheduler as Scheduler

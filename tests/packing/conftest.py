@@ -11,6 +11,7 @@ import pytest
 from tvwrl.packing.affinity import entries
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 
 Held = list[dict[int, int]]

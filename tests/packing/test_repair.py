@@ -14,6 +14,7 @@ from tvwrl.planning.measures import ByInput
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.planners import FirstFit, Watch
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tvwrl.planning.flow.comparison import GENERATED
 
 from tvwrl.experiments.engine import complete, read_rows
 from tvwrl.experiments.reproduce import RunOptions, reproduce
-from tvwrl.planning.flow.comparison import GENERATED
-from tvwrl.planning.flow.registry import ALADDIN, BASELINES, planner
 from tvwrl.papers.aladdin import figures, plots
 from tvwrl.papers.aladdin.cells import PlacementCell
 from tvwrl.papers.aladdin.figures import REPACKED, Preset, RepackStudy, SizeStudy
 from tvwrl.papers.aladdin.plots import FAMILIES, family_of, plot_largest, title_of
+from tvwrl.planning.flow.registry import ALADDIN, BASELINES, planner
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 

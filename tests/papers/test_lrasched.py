@@ -13,6 +13,7 @@ from tvwrl.experiments.reproduce import RunOptions, reproduce
 from tvwrl.papers.lrasched import figures, tables, testbed
 from tvwrl.papers.lrasched.figures import COMMANDS, FIGURES, GapStudy, LearningStudy, PlacementStudy, PlanningTimeStudy
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError

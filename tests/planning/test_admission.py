@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tvwrl.planning.admission import Admission, Weights, admit, volume_bound
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import fragments, validate
 from tvwrl.planning.registry import plan
 from tvwrl.types import InputError
@@ -77,7 +78,8 @@ def test_it_finds_the_most(
     found: Admission = admit(instance, fleet, NOTHING, 20, Weights(1.0, weight))
     good = [made for made in every_plan(instance, fleet) if validate(PlanningProblem(instance, fleet), made).feasible]
     worth = [
-        validate(PlanningProblem(instance, fleet), p).whole + weight * (len(fleet.capacity) - fragments(instance, fleet, p))
+        validate(PlanningProblem(instance, fleet), p).whole
+        + weight * (len(fleet.capacity) - fragments(instance, fleet, p))
         for p in good
     ]
     assert found.status == "optimal"

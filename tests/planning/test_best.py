@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tvwrl.planning.best import PORTFOLIO, plan_best
+
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import plan
 from tvwrl.planning.suite import warm_up

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import plan
 from tvwrl.types import InputError

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.planning.sources.folder import read_folder
+from tvwrl.planning.flow.registry import planner
 from tvwrl.planning.problem import NOWHERE
 from tvwrl.planning.referee import validate
-from tvwrl.planning.flow.registry import planner
+from tvwrl.planning.sources.folder import read_folder
 from tvwrl.types import InputError
 
 TABLES = {

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tvwrl.planning.flow import generated as production
+from tvwrl.planning.problem import Merged, PlanningProblem
 from tvwrl.planning.sources.generated_cluster import generate, largest_remainder, machines_of
-from tvwrl.planning.problem import PlanningProblem, Merged
 from tvwrl.types import InputError
 
 

@@ -13,6 +13,7 @@ from tvwrl.planning import milp
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.milp import MOST_APPLICATIONS, solve
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.types import InputError
 

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 
 from tests.planning.flow.conftest import Make, constrained_problems
 from tvwrl.planning.bounds.mixed import lower_bound
+from tvwrl.planning.flow.registry import planner
 from tvwrl.planning.problem import NOWHERE, PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.flow.registry import planner
 from tvwrl.types import InputError
 
 

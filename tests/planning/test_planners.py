@@ -15,6 +15,7 @@ from tvwrl.planning.lrasched import TwoPhase
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.pictures import family_of
 from tvwrl.planning.planners import Watch
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import ALGORITHMS, plan, planner
 from tvwrl.types import InputError

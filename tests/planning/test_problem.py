@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.flow.conftest import Make, constrained_problems, make_problem
-from tvwrl.planning.problem import NOWHERE, Bundles, PlanningProblem, Merged
-from tvwrl.planning.referee import validate
 from tvwrl.planning.instance import Fleet
+from tvwrl.planning.problem import NOWHERE, Bundles, Merged, PlanningProblem
+from tvwrl.planning.referee import validate
 from tvwrl.types import InputError
 
 

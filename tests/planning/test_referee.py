@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tvwrl.planning import referee
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import fragments, utilisation, validate
 
 Make = Callable[..., Instance]
@@ -65,11 +66,15 @@ def test_replicas(make: Make) -> None:
     fixed = validate(PlanningProblem(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True)), few)
     assert fixed.feasible
     assert fixed.missing == 1
-    assert not validate(PlanningProblem(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True)), plan_of((0, 1, 2), (1, 0, 1))).feasible
+    assert not validate(
+        PlanningProblem(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True)), plan_of((0, 1, 2), (1, 0, 1))
+    ).feasible
     assert not validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 3), (1, 0, 1))).feasible
     assert "again" in validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 1), (0, 0, 1), (1, 0, 1))).examples[0]
     assert "no application 2" in validate(PlanningProblem(instance, FLEET), plan_of((2, 0, 1))).examples[0]
-    assert "0 replicas" in validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 2), (1, 0, 1), (1, 1, 0))).examples[0]
+    assert (
+        "0 replicas" in validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 2), (1, 0, 1), (1, 1, 0))).examples[0]
+    )
 
 
 def test_fragments_and_utilisation_by_hand(make: Make) -> None:

@@ -11,7 +11,6 @@ from tqdm import tqdm
 from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
 from tvwrl.experiments.handover import write_hand_over
 from tvwrl.markdown import markdown_table
-from tvwrl.progress import say
 from tvwrl.planning.advice import advise
 from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.plan_file import read_plans, read_running
@@ -23,6 +22,7 @@ from tvwrl.planning.sources.lists import read_applications, read_machines
 from tvwrl.planning.sources.open_instance import is_trace, open_instance
 from tvwrl.planning.sources.open_problem import Reading, open_problem
 from tvwrl.planning.suite import Budget, run_planners, title_of
+from tvwrl.progress import say
 from tvwrl.runs import default_folder
 from tvwrl.traces import open_trace
 from tvwrl.types import InputError, Trace
@@ -188,7 +188,15 @@ def _verify(file: Path, problem: PlanningProblem) -> int:
     verdicts = [validate(problem, plan) for plan in plans]
     head = ("planner", "machines in use", "missing", "wrong replicas", "above capacity", "above affinity", "elsewhere")
     rows = [
-        (v.algorithm, v.machines, v.missing, v.misplaced, v.over_capacity, v.broken_limits, v.apart + v.barred + v.unpinned)
+        (
+            v.algorithm,
+            v.machines,
+            v.missing,
+            v.misplaced,
+            v.over_capacity,
+            v.broken_limits,
+            v.apart + v.barred + v.unpinned,
+        )
         for v in verdicts
     ]
     print(markdown_table(head, [[str(value) for value in row] for row in rows]))

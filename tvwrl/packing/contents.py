@@ -1,7 +1,7 @@
 """What is on each machine, listed by machine: for searches that remove and move replicas.
 
-`packing.affinity.Packing` lists the same by application, which suits planners that only add. `planning.flow.network_kernels`
-has the same fields for machines of a network, so the functions here serve both.
+`packing.affinity.Packing` lists the same by application, which suits planners that only add.
+`planning.flow.network_kernels` has the same fields for machines of a network, so the functions here serve both.
 Arguments and sizes as in `packing.affinity`. W: most applications on one machine; entry w of a machine: one of them.
 """
 

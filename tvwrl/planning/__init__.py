@@ -1,4 +1,4 @@
-"""Planners for applications with replicas and affinity limits: how many machines hold them all."""
+"""Plans for all replicas of many applications at once: as few machines as possible, or as many replicas as fit."""
 
 import lazy_loader
 

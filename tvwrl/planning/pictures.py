@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tvwrl.plotting import Panel, Point, Row, draw_estimates, ranked
 from tvwrl.planning.search import SEARCH
+from tvwrl.plotting import Panel, Point, Row, draw_estimates, ranked
 from tvwrl.runs import whole_file
 
 FAMILIES = {

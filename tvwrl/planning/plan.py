@@ -32,7 +32,9 @@ class Plan:
         return summary(self, algorithm=self.algorithm, **sizes, seconds=self.seconds)
 
     @classmethod
-    def of(cls, algorithm: str, application: Int, machine: Int, replicas: Int, seconds: float = 0.0, **more: Any) -> Plan:
+    def of(
+        cls, algorithm: str, application: Int, machine: Int, replicas: Int, seconds: float = 0.0, **more: Any
+    ) -> Plan:
         """From rows, all (R,) as in `Plan`, with machines open up to the last that one of them names.
 
         Nothing is checked: see `referee.validate`.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.plan import Plan
-from tvwrl.types import Float, InputError, Int, summary
+from tvwrl.types import InputError, Int, summary
 
 NOWHERE = -1  # instead of a machine: the replica is not placed
 BLACKLIST = "blacklist"  # begins the names of the resources that stand for one
@@ -300,8 +300,8 @@ def _too_large(merged: Instance, fleet: Fleet, given: Fleet, bundles: int) -> di
 
     resources = given.capacity.shape[1]
     kinds = np.unique(fleet.capacity, axis=0)
-    free = fits(merged.peak[:, None], kinds, kinds).any(axis=1)
-    large = fits(merged.peak[:, None, :resources], kinds[:, :resources], kinds[:, :resources]).any(axis=1)
+    free: Any = fits(merged.peak[:, None], kinds, kinds).any(axis=1)
+    large: Any = fits(merged.peak[:, None, :resources], kinds[:, :resources], kinds[:, :resources]).any(axis=1)
     largest = ", ".join(f"{value:g}" for value in given.capacity.max(axis=0))
     found = {}
     for v in np.flatnonzero(~free).tolist():

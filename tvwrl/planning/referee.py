@@ -69,7 +69,7 @@ def validate(problem: PlanningProblem, plan: Plan) -> Verdict:
     """
     instance, fleet = problem.instance, problem.fleet
     misplaced, placed, whole = _misplaced(instance, fleet, plan)
-    faults: dict[str, Faults] = dict.fromkeys(("over_capacity", "above_limits", "apart", "barred", "unpinned"), [])
+    faults: dict[str, Faults] = {kind: [] for kind in ("over_capacity", "above_limits", "apart", "barred", "unpinned")}
     used, efficiency, moved, broken = np.unique(plan.machine), np.zeros((0, fleet.capacity.shape[1])), 0, 0
     if not misplaced:
         load = _load(instance, plan, used)

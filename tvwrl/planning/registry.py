@@ -135,6 +135,8 @@ def by_rule(problem: PlanningProblem, planner: Planner, name: str, watch: Watch 
     return problem.merged.plan(name, entries(packing), time.process_time() - begun, TRIED)
 
 
-def plan(instance: Instance, fleet: Fleet, name: str, progress: Progress | None = None, deadline: float | None = None) -> Plan:
+def plan(
+    instance: Instance, fleet: Fleet, name: str, progress: Progress | None = None, deadline: float | None = None
+) -> Plan:
     """`make_plan` of an instance and a fleet alone."""
     return make_plan(PlanningProblem(instance, fleet), name, progress=progress, deadline=deadline)

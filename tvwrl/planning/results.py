@@ -227,5 +227,3 @@ def _text(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-

@@ -17,7 +17,7 @@ from tvwrl.planning.plan import Plan
 from tvwrl.planning.planners import Watch
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.rules import rule
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import InputError, Int
 
 SEARCH = "best"
 PORTFOLIO = ("FF", "SpreadWFD-Avg-BinSearch", "SpreadWFD-AvgExp-BinSearch", "WFD-AvgExp")  # cheap ones that won often
@@ -195,7 +195,7 @@ def _portfolio(problem: PackingProblem, clock: _Clock, best: _Best) -> dict[str,
         used = np.unique(machine)
         found[name] = len(used)
         rows = application, machine, replicas
-        best.offer(left, _cost(problem.fleet, used), len(used), lambda rows=rows: rows)
+        best.offer(left, _cost(problem.fleet, used), len(used), lambda rows=rows: rows)  # type: ignore[misc]
         clock.report(best.machines)
     return found
 
@@ -233,7 +233,9 @@ class _Search:
         self._kinds, self._demand = Kinds.among(problem.fleet), problem.instance.total.max(axis=0)
         self._moves = moves
         listed = len(problem.kinds)
-        extra = 0 if problem.fleet.fixed else max(best.machines, int(problem.replicas.sum()) if best.rows is None else 0)
+        extra = (
+            0 if problem.fleet.fixed else max(best.machines, int(problem.replicas.sum()) if best.rows is None else 0)
+        )
         if start is not None:
             extra = max(extra, int(start[1].max(initial=-1)) + 1)
         self._kind = self._kinds.of[np.minimum(np.arange(max(listed, extra)), listed - 1)]
@@ -259,7 +261,7 @@ class _Search:
             rows = entries(rule(START).pack(PackingProblem(problem.instance, chosen), Watch()))
             return contents_of(self._applications, capacity, self._kind, number, rows, SPARE)
         order = np.argsort(start[0], kind="stable")
-        homes = tuple(column[order] for column in start)
+        homes = start[0][order], start[1][order], start[2][order]
         spare = SPARE + int(np.bincount(start[1]).max(initial=0))
         contents = contents_of(self._applications, capacity, self._kind, used, nothing, spare, homes)
         left = put_back(self._applications, contents, *homes)

@@ -188,13 +188,12 @@ def measured(
     budget = budget or Budget()
     warm_up(problem, name)
     forget_peak()
-    options = {"seconds": budget.seconds, "moves_cost": budget.moves_cost, "most_moves": budget.most_moves}
+    options: dict[str, Any] = {"seconds": budget.seconds}
+    options |= {"moves_cost": budget.moves_cost, "most_moves": budget.most_moves}
     return make_plan(problem, name, seed=seed, medea_seconds=medea_seconds, progress=show, **options), peak_mb()
 
 
-def _add_searched(
-    results: Results, budget: Budget, seed: int, start: Plan | None, show: Callable[..., None]
-) -> None:
+def _add_searched(results: Results, budget: Budget, seed: int, start: Plan | None, show: Callable[..., None]) -> None:
     forget_peak()
     begun = time.process_time()
 

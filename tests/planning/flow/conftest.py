@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.problem import Bundles, PlanningProblem
 
 Make = Callable[..., PlanningProblem]
 

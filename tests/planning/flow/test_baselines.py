@@ -8,9 +8,9 @@ from tests.planning.flow.conftest import Make, constrained_problems
 from tvwrl.planning.flow.baselines.firmament import Firmament
 from tvwrl.planning.flow.baselines.medea import Medea
 from tvwrl.planning.flow.baselines.tetris_graphene import Graphene, Tetris, copy_of
+from tvwrl.planning.flow.registry import ALADDIN, BASELINES, planner
 from tvwrl.planning.problem import NOWHERE, PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.flow.registry import ALADDIN, BASELINES, planner
 from tvwrl.types import InputError
 
 

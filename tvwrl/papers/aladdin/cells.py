@@ -7,13 +7,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tvwrl.experiments.engine import Rows, RowsCell
-from tvwrl.planning.bounds.mixed import bound_or_nan
-from tvwrl.planning.flow.comparison import GENERATED, row_of
-from tvwrl.planning.sources.generated_cluster import generate, usual_replicas
+from tvwrl.planning.bounds.lower_bound import bound_or_reason
+from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.flow.registry import planner
+from tvwrl.planning.referee import validate
+from tvwrl.planning.registry import abilities
+from tvwrl.planning.sources.generated_cluster import generate, usual_replicas
+from tvwrl.planning.sources.open_problem import GENERATED
 from tvwrl.planning.sources.tianchi import read_tianchi, scaled
+from tvwrl.planning.suite import Budget, measured
 
 TIANCHI = "tianchi"
 read_contest = lru_cache(maxsize=1)(read_tianchi)
@@ -30,6 +35,7 @@ class PlacementCell(RowsCell):
     planner: str
     tianchi: str = ""  # the contest's zip or folder
     medea_seconds: float = 2.0  # time limit of each of Medea's programmes
+    search_seconds: float = 60.0  # time limit of the search
 
     @property
     def name(self) -> str:
@@ -45,16 +51,18 @@ class PlacementCell(RowsCell):
     def request(self) -> dict[str, Any]:
         """The fields that this problem and planner depend on; the contest's file by its content."""
         irrelevant = ["tianchi" if self.instance == GENERATED else "demand"]
-        irrelevant += [] if self.planner.startswith("Medea") else ["medea_seconds"]
+        irrelevant += [] if self.planner.startswith("Medea(") else ["medea_seconds"]
+        irrelevant += [] if abilities(self.planner).unlimited else ["search_seconds"]
         asked = asdict(self) | {"tianchi": Path(self.tianchi)}
         return {name: value for name, value in asked.items() if name not in irrelevant}
 
     def measure(self) -> Rows:
-        """One row: `planning.flow.comparison.row_of`, with the instance, seed, demand and planner."""
+        """One row: `row_of`, with the instance, seed, demand and planner."""
         problem, bound = _problem(self.instance, self.machines, self.seed, self.demand, self.tianchi)
-        assignment = planner(self.planner, self.seed, self.medea_seconds)(problem)
+        budget = Budget(self.search_seconds)
+        plan, _ = measured(problem, self.planner, budget, self.seed, medea_seconds=self.medea_seconds)
         facts = {"instance": self.instance, "seed": self.seed, "demand": self.demand, "planner": self.planner}
-        return [facts | row_of(problem, assignment, bound)]
+        return [facts | row_of(problem, plan, bound)]
 
 
 @lru_cache(maxsize=1)
@@ -64,4 +72,30 @@ def _problem(instance: str, machines: int, seed: int, demand: float, tianchi: st
         problem = scaled(read_contest(tianchi), machines, seed)
     else:
         problem = generate(machines, usual_replicas(machines), seed, demand)
-    return problem, bound_or_nan(problem)[0]
+    bound, _ = bound_or_reason(problem)
+    return problem, float("nan") if bound is None else bound.machines
+
+
+def row_of(problem: PlanningProblem, plan: Plan, bound: float) -> dict[str, Any]:
+    """The referee's counts: efficiencies in %, latency in ms per replica (Eq. 12).
+
+    `bound`: lower bound on machines, or NaN. Raises RuntimeError if the plan exceeds a capacity.
+    """
+    verdict = validate(problem, plan)
+    if verdict.over_capacity or verdict.misplaced:
+        raise RuntimeError(f"{plan.algorithm}: {verdict.examples[0]}")
+    row: dict[str, Any] = {
+        "machines": len(problem.fleet.capacity),
+        "replicas": verdict.replicas,
+        "placed": verdict.placed,
+        "violations": verdict.violations,
+        "machines_used": verdict.machines,
+        "bound": bound,
+        "gap_pct": float("nan") if verdict.missing else 100.0 * (verdict.machines / bound - 1.0),
+    }
+    for d, resource in enumerate(problem.instance.resources[:2]):
+        share = 100.0 * verdict.efficiency[:, d] if verdict.machines else np.zeros(1)
+        low, high = np.percentile(share, (5, 95))
+        row |= {f"{resource}_pct": share.mean(), f"{resource}_low": low, f"{resource}_high": high}
+    latency = 1000.0 * plan.seconds / verdict.replicas
+    return row | {"latency_ms": latency, "seconds": plan.seconds, "migrations": plan.migrations}

@@ -11,20 +11,22 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tvwrl.checks import positive, within
+from tvwrl.checks import different, positive, within
 from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments.engine import Cell, Rows, read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds, commands
 from tvwrl.experiments.rows import distinct, select
-from tvwrl.planning.flow.comparison import GENERATED, check_planners
-from tvwrl.planning.sources.generated_cluster import DEMAND
-from tvwrl.planning.flow.registry import ALADDIN, BASELINES
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.aladdin.cells import TIANCHI, PlacementCell
 from tvwrl.papers.aladdin.plots import SHOWN, plot_largest, plot_repacking
 from tvwrl.papers.aladdin.published import REPORTED, reported
 from tvwrl.papers.aladdin.titles import FIGURES, PAPER, PREFIX
+from tvwrl.planning.flow.registry import ALADDIN, BASELINES
+from tvwrl.planning.registry import abilities
+from tvwrl.planning.sources.generated_cluster import DEMAND
+from tvwrl.planning.sources.open_problem import GENERATED
 
+OTHERS = ("FF", "SpreadWFD-Avg-BinSearch", "best")  # beside the paper's own
 DEMANDS = (0.75, 0.85, 0.9, 0.93, 0.96)
 
 
@@ -109,29 +111,32 @@ class SizeStudy(_Study):
 
     tianchi: str = ""
     """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
-    planners: Names = (*ALADDIN, *BASELINES)
-    """Planners to compare, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists
-    all."""
+    planners: Names = (*ALADDIN, *BASELINES, *OTHERS)
+    """Planners to compare, e.g. best,Aladdin+H.4(SRF); the error for an unknown name lists all."""
     demand: float = DEMAND
     """Demand of generated replicas, as a share of the scarcer resource of all machines, above 0 and at most 1."""
     medea_machines: int = 1_000
     """Largest cluster to run Medea on; it takes minutes even there."""
     medea_seconds: float = 2.0
     """Time limit of each of Medea's integer programmes, seconds."""
+    search_seconds: float = 60.0
+    """Time limit of the search (best), seconds."""
 
     def cells(self, figure: str) -> list[Cell]:
         """Every planner on the problems of every size and seed. Raises InputError for bad options."""
         _check(self.seeds, self.planners, demand=self.demand)
-        positive(medea_seconds=self.medea_seconds)
+        positive(medea_seconds=self.medea_seconds, search_seconds=self.search_seconds)
         sizes = PRESETS[self.preset]
         return [
-            PlacementCell(instance, machines, seed, self.demand, name, self.tianchi, self.medea_seconds)
+            PlacementCell(
+                instance, machines, seed, self.demand, name, self.tianchi, self.medea_seconds, self.search_seconds
+            )
             for instance, clusters in ((GENERATED, sizes.generated), (TIANCHI, sizes.tianchi))
             if instance == GENERATED or self.tianchi
             for machines in clusters
             for seed in self.seeds
             for name in self.planners
-            if machines <= self.medea_machines or not name.startswith("Medea")
+            if machines <= self.medea_machines or not name.startswith("Medea(")
         ]
 
     def _make(self, panels: Sequence[Panel], rows: Rows) -> Made:
@@ -159,7 +164,7 @@ class SizeStudy(_Study):
             what = f"The contest's set B, largest demand over time: {what} (applications drawn)"
         medea = (
             f" Medea: up to {self.medea_machines:,} machines, {self.medea_seconds:g} s a programme."
-            if any(name.startswith("Medea") for name in self.planners)
+            if any(name.startswith("Medea(") for name in self.planners)
             else ""
         )
         return f"{what}. {self._means()}; times are processor time.{medea}"
@@ -202,7 +207,9 @@ class RepackStudy(_Study):
 
 def _check(seeds: Sequence[int], planners: Sequence[str], **shares: float | Sequence[float]) -> None:
     check_seeds(seeds)
-    check_planners(planners)
+    different(planners=planners)
+    for name in planners:
+        abilities(name)
     positive(**shares)
     within(0, 1, **shares)
 

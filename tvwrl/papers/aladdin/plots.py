@@ -11,8 +11,8 @@ import numpy as np
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import bootstrap_interval
-from tvwrl.planning.flow.comparison import GENERATED
 from tvwrl.papers.aladdin.published import MACHINES, reported
+from tvwrl.planning.sources.open_problem import GENERATED
 from tvwrl.plotting import Panel, Point, Row, draw_estimates, people_call, ranked
 from tvwrl.types import Float
 

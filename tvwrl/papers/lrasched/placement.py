@@ -14,10 +14,10 @@ from tvwrl.planning.admission import admit, volume_bound
 from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.lrasched import TwoPhase
 from tvwrl.planning.milp import solve
-from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.planners import Watch
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import utilisation, validate
+from tvwrl.planning.registry import by_rule
 from tvwrl.planning.sources.drawn import Drawn
 from tvwrl.planning.suite import warm_up
 
@@ -62,7 +62,7 @@ def draw_batch(drawn: Drawn, seed: int) -> Batch:
 def place_by_heuristic(drawn: Drawn, seed: int, scheme: str) -> Placement:
     """Place a batch by one of `HEURISTICS`."""
     batch = draw_batch(drawn, seed)
-    warm_up(batch.instance, scheme)
+    warm_up(PlanningProblem(batch.instance, batch.existing), scheme)
     planner = replace(HEURISTICS[scheme], existing=drawn.machines)
     whole = plan_by(planner, batch.instance, batch.fleet, scheme)
     first = whole.machine < drawn.machines
@@ -85,11 +85,7 @@ def place_by_programme(drawn: Drawn, seed: int, seconds: float) -> Placement:
 
 def plan_by(planner: TwoPhase, instance: Instance, fleet: Fleet, name: str) -> Plan:
     """The plan of a planner that has no name in the registry, with its seconds of processor time."""
-    begun = time.process_time()
-    problem = PackingProblem(instance, fleet)
-    packing = planner.pack(problem, Watch())
-    problem.check_all_placed(packing)
-    return problem.plan(name, packing, time.process_time() - begun)
+    return by_rule(PlanningProblem(instance, fleet), planner, name)
 
 
 def measure_placement(drawn: Drawn, seed: int, scheme: str, milp_seconds: float) -> Rows:
@@ -125,6 +121,6 @@ def measure_planning_time(drawn: Drawn, seed: int, scheme: str, milp_seconds: fl
         admit(instance, existing, start, milp_seconds)
         took = time.monotonic() - begun
     else:
-        warm_up(instance, scheme)
+        warm_up(PlanningProblem(instance, existing), scheme)
         took = min(plan_by(HEURISTICS[scheme], instance, existing, scheme).seconds for _ in range(REPEATS))
     return [{"ms": 1000.0 * took / drawn.applications}]

@@ -11,7 +11,8 @@ from tvwrl.experiments.engine import Rows, RowsCell
 from tvwrl.papers.provisioning.published import DENSITY, MACHINE, STUDIES
 from tvwrl.planning.bounds.counting import by_volume
 from tvwrl.planning.instance import Fleet, Instance
-from tvwrl.planning.results import row_of, validated
+from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.results import validated
 from tvwrl.planning.sources.generated import generate
 from tvwrl.planning.sources.open_instance import open_instance, windowed
 from tvwrl.planning.suite import measured
@@ -48,12 +49,28 @@ class PlanCell(RowsCell):
         return asdict(self) | {"machine": list(MACHINE), "source": Path(self.source)}
 
     def measure(self) -> Rows:
-        """One row: `provisioning.results.row_of`, with the instance's study, graph, value, number and sizes."""
+        """One row: the referee's counts, with the instance's study, graph, value, number and sizes."""
         (instance, bound), fleet = _instance(replace(self, algorithm="")), Fleet.of(MACHINE)
-        result = validated(instance, fleet, *measured(instance, fleet, self.algorithm))
-        row = {"study": self.study, "graph": self.graph, "value": self.value, "number": self.number}
-        row |= {"applications": len(instance), "limits": len(instance.affinity)}
-        return [row | row_of(instance, bound, result)]
+        problem = PlanningProblem(instance, fleet)
+        result = validated(problem, *measured(problem, self.algorithm))
+        machines = result.verdict.machines
+        return [
+            {
+                "study": self.study,
+                "graph": self.graph,
+                "value": self.value,
+                "number": self.number,
+                "applications": len(instance),
+                "limits": len(instance.affinity),
+                "instance": instance.name,
+                "algorithm": self.algorithm,
+                "machines": machines,
+                "lower_bound": bound,
+                "deviation_pct": round(100.0 * (machines - bound) / bound, 4),
+                "seconds": round(result.plan.seconds, 4),
+                "peak_mb": round(result.peak_mb, 1),
+            }
+        ]
 
 
 @lru_cache(maxsize=1)

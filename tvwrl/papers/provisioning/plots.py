@@ -16,8 +16,8 @@ from tvwrl.papers.provisioning.cells import KNOWN
 from tvwrl.papers.provisioning.published import FIGURES, SPREADING, STUDIES
 from tvwrl.papers.provisioning.reference import Measurements, Reference
 from tvwrl.papers.provisioning.tables import Where, mean_over, means_of
-from tvwrl.plotting import NOTHING, Panel, Point, draw_estimates
 from tvwrl.planning.pictures import ABOVE, BETTER, SECONDS, SHORTEST, rows_of, title_of
+from tvwrl.plotting import NOTHING, Panel, Point, draw_estimates
 
 Group = tuple[Where, ...]  # graphs and values that a point is the mean over
 SIDES = "spreading, the paper's best", "others"

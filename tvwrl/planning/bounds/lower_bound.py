@@ -63,7 +63,9 @@ def lower_bound(problem: PlanningProblem, seconds: float = 0.0) -> PlanBound:
     if fleet.cost is None:
         return PlanBound(machines, machines, each)
     cost = _cheapest(kinds, machines)
-    return PlanBound(machines, max(cost, kinds.cost[0] * machines if len(kinds) == 1 else mixed.by_volume(instance, fleet)), each)
+    return PlanBound(
+        machines, max(cost, kinds.cost[0] * machines if len(kinds) == 1 else mixed.by_volume(instance, fleet)), each
+    )
 
 
 def _cheapest(kinds: Kinds, machines: int) -> float:

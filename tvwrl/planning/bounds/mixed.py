@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tvwrl.planning.instance import Fleet, Instance
@@ -22,16 +24,16 @@ def by_volume(instance: Instance, fleet: Fleet) -> float:
 
     kinds = Kinds.among(fleet)
     rows, which = np.unique(instance.demand.reshape(len(instance), -1), axis=0, return_inverse=True)
-    copies = np.bincount(which.ravel(), weights=instance.replicas, minlength=len(rows))
+    copies: Float = np.bincount(which.ravel(), weights=instance.replicas, minlength=len(rows))
     room = np.tile(enlarged(kinds.capacity), instance.demand.shape[1])  # (T, K)
-    fitting = (rows[:, None] <= room[None]).all(axis=2)
+    fitting: Any = (rows[:, None] <= room[None]).all(axis=2)
     if fitting.sum() * room.shape[1] > LARGEST:
         rows, copies = (copies @ rows)[None], np.ones(1)
         fitting = np.ones((1, len(room)), dtype=bool)
     return _solve(rows, copies, fitting, room, kinds)
 
 
-def _solve(sizes: Float, copies: Float, fitting: Int, room: Float, kinds: Kinds) -> float:
+def _solve(sizes: Float, copies: Float, fitting: Any, room: Float, kinds: Kinds) -> float:
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 

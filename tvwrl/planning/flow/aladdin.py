@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
+from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import Merged, PlanningProblem
-from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.types import Int
 
 
@@ -40,8 +40,10 @@ def place_by_flow(problem: PlanningProblem, settings: FlowSettings | None = None
         "regroup_seconds": network.regroup_seconds,
         "cost": network.cost,
     }
-    tried = "and nothing may move" if settings.repack == "none" else (
-        f"nor did chains of up to {settings.chain_length} moves make room"
+    tried = (
+        "and nothing may move"
+        if settings.repack == "none"
+        else (f"nor did chains of up to {settings.chain_length} moves make room")
     )
     reasons = merged.reasons(network.left, tried)
     return Plan.of(_name(settings), *rows, seconds, reasons=reasons, migrations=network.migrations, details=details)

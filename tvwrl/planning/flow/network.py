@@ -236,8 +236,8 @@ class FlowNetwork:
 
     def fail(self, machine: int) -> Repair:
         """Take a machine out of service and place its replicas elsewhere, moving others where that is necessary."""
-        from tvwrl.planning.flow.network_kernels import remove_replica, update_trees
         from tvwrl.packing.contents import INITIAL_WEIGHT
+        from tvwrl.planning.flow.network_kernels import remove_replica, update_trees
 
         within(0, len(self._n.kinds) - 1, machine=machine)
         n, moved = self._n, self.migrations

@@ -1,6 +1,7 @@
 """Compiled placement with rerouting: replicas move so that more, or cheaper, flow gets through (Section 2.1).
 
-Arguments as in `planning.flow.network_kernels`. A chain of moves that does not end in a complete placement is rolled back.
+Arguments as in `planning.flow.network_kernels`. A chain of moves that does not end in a complete placement is rolled
+back.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import inner, njit
+from tvwrl.packing.contents import INITIAL_WEIGHT, clear_limits, set_limits
+from tvwrl.packing.fit import lacks
+from tvwrl.packing.repair import affinity_ejections, capacity_ejections
 from tvwrl.planning.flow.network_kernels import (
     ANY,
     NO_MACHINE,
@@ -19,9 +23,6 @@ from tvwrl.planning.flow.network_kernels import (
     remove_replica,
     roll_back,
 )
-from tvwrl.packing.contents import INITIAL_WEIGHT, clear_limits, set_limits
-from tvwrl.packing.fit import lacks
-from tvwrl.packing.repair import affinity_ejections, capacity_ejections
 
 MAX_EJECTED = np.int64(64)  # replicas that one replica may eject from a machine
 MAX_PATHS = 8  # shortest paths that are tried for one replica

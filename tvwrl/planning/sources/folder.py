@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.planning.problem import Bundles, PlanningProblem, check_bundles, least_limits
 from tvwrl.input_tables import InputTable, quoted
-from tvwrl.planning.plan_file import read_running
 from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.plan_file import read_running
+from tvwrl.planning.problem import Bundles, PlanningProblem, check_bundles, least_limits
 from tvwrl.planning.sources.limits import affinity_of
 from tvwrl.planning.sources.lists import read_applications, read_machines
 from tvwrl.types import Float, InputError, Int
@@ -34,8 +34,8 @@ def read_folder(folder: Path, fleet: Fleet | None = None) -> PlanningProblem:
     - anti-affinity: columns `app_a`, `app_b` and `limit`, the most replicas of app_b beside one of app_a (0: none), or
       `k` as the contest has it. These limits hold in addition to the column `limit` of the applications.
     - blacklist: columns `application` and `machine`, a row of `machines.csv` (the first is 1) that must not hold it
-    - running: columns `application`, `machine` (numbered from 0, those of a row with a `count` in turn), `replicas` and,
-      optionally, `pinned` (true for replicas that must stay)
+    - running: columns `application`, `machine` (numbered from 0, those of a row with a `count` in turn), `replicas`
+      and, optionally, `pinned` (true for replicas that must stay)
 
     Raises InputError with file, row and field for bad tables.
     """

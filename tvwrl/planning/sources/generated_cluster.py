@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import at_least, positive, within
-from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.types import Float, InputError, Int
 
 MIB_PER_GIB = 1024.0

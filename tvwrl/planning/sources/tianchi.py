@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from tvwrl.checks import within
-from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.instance import Fleet
+from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.sources.contest import read_contest
 from tvwrl.traces.loaders.tianchi import LIMITS, POINTS, Tianchi
 from tvwrl.types import InputError

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tvwrl.checks import within
-from tvwrl.planning.plan import Plan
-from tvwrl.planning.problem import PlanningProblem, Merged
 from tvwrl.packing.fit import fits, replicas_that_fit
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import Merged, PlanningProblem
 from tvwrl.planning.solver import run_milp
 from tvwrl.types import Float, InputError, Int
 
@@ -62,12 +62,12 @@ class Medea:
             if len(machines):
                 state.put(batch, machines, _Programme(self, state, batch, machines).solve())
                 solved += 1
-        machine = vertices.expand(problem, state.first, state.machine)
+        copies = np.repeat(np.arange(len(state.left)), vertices.instance.replicas)
+        made = vertices.expanded(Plan.of_replicas(self.name, copies, state.machine))
         left = np.flatnonzero(state.left[vertices.vertex] > 0).tolist()
         reasons = {i: vertices.refused.get(int(vertices.vertex[i]), REFUSED) for i in left}
         seconds = time.process_time() - begun
-        facts = {"reasons": reasons, "details": {"programmes": solved}}
-        return Plan.of_replicas(self.name, problem.application, machine, seconds, **facts)
+        return replace(made, seconds=seconds, reasons=reasons, details={"programmes": solved})
 
     def _batches(self, vertices: Merged) -> Iterator[Int]:
         """Merged in their order, without those that no machine can hold."""

@@ -51,9 +51,9 @@ class Tetris:
 
     def _place(self, problem: PlanningProblem) -> tuple[Int, int]:
         """(R,) machines, and the number of reschedulings."""
-        from tvwrl.planning.flow.baselines.alignment_kernels import place_aligned
         from tvwrl.packing.affinity import Applications
         from tvwrl.packing.fit import needed
+        from tvwrl.planning.flow.baselines.alignment_kernels import place_aligned
 
         instance, times = problem.instance, problem.instance.demand.shape[1]
         demand = np.ascontiguousarray(instance.demand.reshape(len(instance), -1))
