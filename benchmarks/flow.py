@@ -12,7 +12,7 @@ from timing import measure
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.flow.aladdin import arrival_order, place_by_flow, warm_up
 from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
-from tvwrl.planning.problem import Merged
+from tvwrl.planning.merged import Merged
 from tvwrl.planning.referee import validate
 from tvwrl.planning.sources.generated_cluster import generate
 from tvwrl.planning.suite import forget_peak, peak_mb

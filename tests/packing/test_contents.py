@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvwrl.packing.affinity import UNLIMITED
+from tvwrl.packing.affinity import UNLIMITED, entries
 from tvwrl.packing.contents import add, clear_limits, contents_of, drop_empty_entries, remove, set_limits, unplace
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.measures import ByInput
@@ -20,7 +20,10 @@ def packed(make):
         make([2, 1, 3], [[3, 1], [1, 2], [4, 1]], [(0, 1, 2), (2, 0, 1)]), Fleet.of_kinds([[8, 8]], [2], fixed=True)
     )
     packing = FirstFit(ByInput()).pack(problem, Watch())
-    return problem.applications, contents_of(problem.applications, packing, problem.kinds, 3, spare=1)
+    kind, number = np.zeros(3, np.int64), np.arange(2)
+    return problem.applications, contents_of(
+        problem.applications, problem.kinds[:1], kind, number, entries(packing), spare=1
+    )
 
 
 def listed(s):

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tvwrl.packing.affinity import entries
 from tvwrl.packing.contents import contents_of, set_limits
-from tvwrl.packing.repair import affinity_ejections, capacity_ejections, close_machine, search
+from tvwrl.packing.repair import affinity_ejections, capacity_ejections, close_machine, open_machine, search
 from tvwrl.planning.instance import Fleet
+from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.measures import ByInput
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.plan import Plan
@@ -22,7 +24,11 @@ def packed(instance, fleet, spare=8):
     """A packing problem, and what first fit makes of it."""
     problem = PackingProblem(instance, fleet)
     packing = FirstFit(ByInput()).pack(problem, Watch())
-    return problem, contents_of(problem.applications, packing, problem.kinds, len(problem.kinds), spare)
+    kinds, machines = Kinds.among(fleet), np.arange(len(problem.kinds))
+    capacity = np.empty((len(kinds), problem.kinds.shape[1]))
+    capacity[kinds.of] = problem.kinds
+    number = machines[: packing.open[0]]
+    return problem, contents_of(problem.applications, capacity, kinds.of, number, entries(packing), spare)
 
 
 def plan_of(s):
@@ -76,10 +82,14 @@ def test_the_search_places_what_a_planner_left(make):
 
 def test_the_lightest_machine_closes(make):
     problem, s = packed(make([2, 1], [[4, 4], [5, 5]]), Fleet.of_kinds([[8, 8]], [2], fixed=True))
-    close_machine(problem.applications, s, True)
+    assert close_machine(problem.applications, s, 0)
     assert s.open[0] == 1
     assert s.pool[: s.unplaced[0]].tolist() == [1]
     assert plan_of(s).application.tolist() == [0]
+    assert not open_machine(s, 1)
+    assert open_machine(s, 0)
+    assert (s.open[0], s.number.tolist(), s.place.tolist()) == (2, [0, 1], [0, 1])
+    assert s.residual[1].tolist() == [8, 8]
 
 
 @settings(max_examples=40, deadline=None)

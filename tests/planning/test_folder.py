@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.planning.flow.registry import planner
+from tests.planning.flow.conftest import replicas_of
 from tvwrl.planning.problem import NOWHERE
 from tvwrl.planning.referee import validate
+from tvwrl.planning.registry import make_plan
 from tvwrl.planning.sources.folder import read_folder
 from tvwrl.types import InputError
 
@@ -104,10 +105,11 @@ def test_machines_may_lack_a_resource(tmp_path: Path, columns: str, name: str) -
     for file, content in text.items():
         (tmp_path / file).write_text(content)
     problem = read_folder(tmp_path)
-    machine = planner(name)(problem).machine
-    assert sorted(machine[:3].tolist()) == [NOWHERE, 1, 1]
-    assert (machine[3:] != NOWHERE).all()
-    assert validate(problem, machine).over_capacity == 0
+    plan = make_plan(problem, name)
+    machine = replicas_of(problem, plan)
+    assert machine[:3] == [1, 1, NOWHERE]
+    assert NOWHERE not in machine[3:]
+    assert validate(problem, plan).over_capacity == 0
 
 
 def test_missing_tables_are_named(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tvwrl.planning.flow import generated as production
-from tvwrl.planning.problem import Merged, PlanningProblem
+from tvwrl.planning.merged import Merged
+from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.sources import generated_cluster as production
 from tvwrl.planning.sources.generated_cluster import generate, largest_remainder, machines_of
 from tvwrl.types import InputError
 

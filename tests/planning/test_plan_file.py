@@ -16,7 +16,7 @@ from tvwrl.planning.plan_file import read_plans, write_plans
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
-ROWS = {"algorithm": ["FF"] * 3, "application": ["a", "a", "b"], "machine": [0, 1, 1], "replicas": [2, 1, 1]}
+ROWS = {"planner": ["FF"] * 3, "application": ["a", "a", "b"], "machine": [0, 1, 1], "replicas": [2, 1, 1]}
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_there_and_back(tmp_path: Path, instance: Instance) -> None:
         ("machine", [0, None, 1], "row 2: machine is None"),
         ("machine", [1, 1, 1], "row 2: FF: application 'a' on machine 1 is given twice"),
         ("application", ["a", "a", "a"], "row 3: FF: application 'a' on machine 1 is given twice"),
-        ("algorithm", ["FF", "FF", "BF"], "no row: FF places 0 replicas of application 'b'"),
-        ("algorithm", [1, 1, 1], "column algorithm holds Int64: must be text"),
+        ("planner", ["FF", "FF", "BF"], "no row: FF places 0 replicas of application 'b'"),
+        ("planner", [1, 1, 1], "column planner holds Int64: must be text"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, instance: Instance, column: str, values: list[Any], message: str) -> None:
@@ -72,11 +72,11 @@ def test_what_is_no_plan_file_is_refused(tmp_path: Path, instance: Instance) -> 
     path = tmp_path / "plan.parquet"
     with pytest.raises(InputError, match="not a readable Parquet file"):
         read_plans(path, instance)
-    path.write_text("algorithm,application\n")
+    path.write_text("planner,application\n")
     with pytest.raises(InputError, match="not a readable Parquet file"):
         read_plans(path, instance)
     pl.DataFrame(ROWS).drop("machine").write_parquet(path)
-    with pytest.raises(InputError, match="no column 'machine'; the columns are: algorithm, application, replicas"):
+    with pytest.raises(InputError, match="no column 'machine'; the columns are: planner, application, replicas"):
         read_plans(path, instance)
     pl.DataFrame(ROWS).clear().write_parquet(path)
     with pytest.raises(InputError, match="no rows"):

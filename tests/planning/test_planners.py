@@ -17,12 +17,13 @@ from tvwrl.planning.pictures import family_of
 from tvwrl.planning.planners import Watch
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.registry import ALGORITHMS, plan, planner
+from tvwrl.planning.registry import plan
+from tvwrl.planning.rules import RULES, rule
 from tvwrl.types import InputError
 
 FOUR = Fleet.of([4])
 # All but those in two phases, which place an application whole or not at all on a fixed fleet.
-REPLICA_BY_REPLICA = [name for name in ALGORITHMS if family_of(name) != "in two phases"]
+REPLICA_BY_REPLICA = [name for name in RULES if family_of(name) != "in two phases"]
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +69,14 @@ def test_demand_over_time_lets_peaks_interlock(make):
 
 def test_names_with_numbers_are_made_to_order(hand):
     assert plan(hand, FOUR, "SpreadWFD-Max-Hybrid0.25-Decr17").machines == 2
-    assert planner("LRASched-Fragment0.5-Batch50-Search") == TwoPhase(batch=50, fragment=0.5, search=True)
+    assert rule("LRASched-Fragment0.5-Batch50-Search") == TwoPhase(batch=50, fragment=0.5, search=True)
     for wrong in ("FFD", "SpreadWFD-Avg", "SpreadWFD-Avg-Decr0", "FFD-Avg-Hybrid1.5", "ffd-avg"):
-        with pytest.raises(InputError, match=f"no algorithm '{wrong}'"):
-            planner(wrong)
+        with pytest.raises(InputError, match=f"no planner '{wrong}'"):
+            rule(wrong)
 
 
 def test_applications_that_no_free_machine_can_hold_are_named(make):
-    with pytest.raises(InputError, match="application 'a' needs 5"):
+    with pytest.raises(InputError, match="'a': it needs 5"):
         plan(make([1], [[5]]), FOUR, "FF")
     with pytest.raises(InputError, match="application 'a': 1 replicas are left over"):
         plan(make([2], [[3]]), Fleet(np.array([[4.0], [2.0]])), "NCD-L2Norm")
@@ -103,7 +104,7 @@ class SlowTrial:
 
 def test_searches_keep_their_best_at_the_deadline_and_others_say_that_it_passed(make, hand):
     # First-Fit: 2 machines full of a, 8 with a b each; b and a together need 8.
-    instance, search = make([8, 8], [[1], [3]]), planner("SpreadWFD-Avg-BinSearch")
+    instance, search = make([8, 8], [[1], [3]]), rule("SpreadWFD-Avg-BinSearch")
     slow = SlowTrial(search.trial)
     stopped = replace(search, trial=slow).pack(PackingProblem(instance, FOUR), Watch())
     assert slow.tries == 2
@@ -123,7 +124,7 @@ def problems(instances):
 
 
 @settings(max_examples=100, deadline=None)
-@given(data=st.data(), name=st.sampled_from(ALGORITHMS))
+@given(data=st.data(), name=st.sampled_from(RULES))
 def test_every_replica_is_placed_nothing_is_broken_and_the_next_call_does_the_same(problems, data, name):
     instance, kinds = data.draw(problems)
     made = plan(instance, Fleet(np.array(kinds)), name)

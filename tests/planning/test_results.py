@@ -5,16 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from tvwrl.planning.bounds.lower_bound import PlanBound
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.results import Results, without_gaps
-from tvwrl.planning.suite import provision
+from tvwrl.planning.suite import run_planners
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
@@ -28,41 +31,42 @@ def instance(make: Make) -> Instance:
     return instance
 
 
-def spread_out(name: str = "X") -> Plan:
+def results_of(instance: Instance, folder: Path) -> Results:
+    """Of a problem whose bound is two machines."""
+    return Results(PlanningProblem(instance, MACHINE), PlanBound(2, 2.0, {"volume": 2}), "", folder)
+
+
+def spread_out(name: str = "FF") -> Plan:
     """a on machines 0, 2, 3, b on 2: three machines, and one that stays empty between them."""
     return Plan(name, np.array([0, 0, 0, 1]), np.array([0, 2, 3, 2]), np.ones(4, np.int64), 4, 0.5)
 
 
 def test_a_row_by_hand(instance: Instance, tmp_path: Path) -> None:
-    results = Results(instance, MACHINE, 2, tmp_path)
+    results = results_of(instance, tmp_path)
     results.add(spread_out(), 12.34)
-    assert results.rows() == [
-        {
-            "instance": "hand",
-            "algorithm": "X",
-            "machines": 3,
-            "lower_bound": 2,
-            "deviation_pct": 50.0,
-            "seconds": 0.5,
-            "peak_mb": 12.3,
-        }
-    ]
-    assert pl.read_csv(tmp_path / "rows.csv").rows() == [("hand", "X", 3, 2, 50.0, 0.5, 12.3)]
+    row = results.rows()[0]
+    facts = {"instance": "hand", "planner": "FF", "machines": 3, "bound": 2, "above_bound_pct": 50.0, "migrations": 0}
+    assert facts.items() <= row.items()
+    assert (row["cpu_pct"], row["seconds"], row["peak_mb"]) == (66.67, 0.5, 12.3)  # 1, 2, 1 of 2
+    written = pl.read_csv(tmp_path / "rows.csv").row(0, named=True)
+    assert facts.items() <= written.items()
     assert pl.read_parquet(tmp_path / "plan.parquet")["machine"].to_list() == [0, 1, 2, 1]
 
 
-def test_empty_machines_are_numbered_away_only_where_all_are_alike() -> None:
-    assert without_gaps(spread_out(), MACHINE).machines == 3
+def test_empty_machines_are_numbered_away_only_where_all_are_alike(instance: Instance) -> None:
+    problem = PlanningProblem(instance, MACHINE)
+    assert without_gaps(spread_out(), problem).machines == 3
     mixed = Fleet(np.array([[2.0, 2.0], [1.0, 1.0], [2.0, 2.0]]))
-    assert without_gaps(spread_out(), mixed).machines == 4
+    assert without_gaps(spread_out(), replace(problem, fleet=mixed)).machines == 4
+    assert without_gaps(spread_out(), replace(problem, running=spread_out())).machines == 4
 
 
 def test_only_the_newest_plan_of_an_algorithm_counts_and_all_is_on_disk_at_the_end(
     instance: Instance, tmp_path: Path
 ) -> None:
-    results = Results(instance, MACHINE, 2, tmp_path)
+    results = results_of(instance, tmp_path)
     results.add(spread_out(), 1.0)
-    better = Plan("X", np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([2, 1, 1]), 2)
+    better = Plan("FF", np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([2, 1, 1]), 2)
     results.add(better, 1.0)  # too soon after the first to be written at once
     assert pl.read_csv(tmp_path / "rows.csv")["machines"].to_list() == [3]
     results.write()
@@ -71,17 +75,20 @@ def test_only_the_newest_plan_of_an_algorithm_counts_and_all_is_on_disk_at_the_e
 
 
 def test_a_plan_that_breaks_a_rule_is_not_written(instance: Instance, tmp_path: Path) -> None:
-    results = Results(instance, MACHINE, 2, tmp_path)
-    crowded = Plan("X", np.array([0, 1]), np.array([0, 0]), np.array([3, 1]), 1)
-    with pytest.raises(RuntimeError, match="X breaks a rule: machine 0"):
+    results = results_of(instance, tmp_path)
+    crowded = Plan("FF", np.array([0, 1]), np.array([0, 0]), np.array([3, 1]), 1)
+    with pytest.raises(RuntimeError, match="FF breaks a rule: machine 0"):
         results.add(crowded, 1.0)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_fixed_fleet_tells_what_is_left_over(instance: Instance, tmp_path: Path) -> None:
     fleet = Fleet.of_kinds([[2.0, 2.0]], [1], fixed=True)
-    rows = provision(instance, fleet, tmp_path / "out", ["FF"]).rows()
-    assert (rows[0]["machines"], rows[0]["left_over"], rows[0]["deviation_pct"]) == (1, 2, "")
+    results = run_planners(PlanningProblem(instance, fleet), ["FF"], tmp_path / "out")
+    row = results.rows()[0]
+    assert (row["machines"], row["left_over"], row["above_bound_pct"]) == (1, 2, "")
+    assert pl.read_csv(tmp_path / "out" / "unplaced.csv").row(0)[:3] == ("FF", "a", 1)
+    assert "FF: without a machine: 2 of 'a', 'b': the machines are full" in results.summary()
 
 
 def test_kinds_of_machines() -> None:

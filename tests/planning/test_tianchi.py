@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.planning.problem import Bundles, Merged, PlanningProblem
+from tvwrl.planning.merged import Merged
+from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.sources.tianchi import RESOURCES, read_tianchi, scaled
 from tvwrl.types import InputError
 

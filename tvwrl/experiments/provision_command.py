@@ -12,11 +12,11 @@ from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
 from tvwrl.experiments.handover import write_hand_over
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.advice import advise
+from tvwrl.planning.best import SEARCH
 from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.plan_file import read_plans, read_running
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.search import SEARCH
 from tvwrl.planning.sources.folder import APPLICATIONS, is_folder
 from tvwrl.planning.sources.lists import read_applications, read_machines
 from tvwrl.planning.sources.open_instance import is_trace, open_instance

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.checks import at_least
+from tvwrl.planning.best import SEARCH
 from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.results import Results
-from tvwrl.planning.search import SEARCH
 from tvwrl.planning.sources.open_instance import windowed
 from tvwrl.planning.sources.open_problem import GENERATED, KINDS, Reading, open_problem
 from tvwrl.planning.suite import Budget, run_planners

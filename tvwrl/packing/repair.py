@@ -267,11 +267,13 @@ def return_home(a, s):  # type: ignore[no-untyped-def]
 
 @njit
 def replicas_away(s):  # type: ignore[no-untyped-def]
-    """Placed replicas that are not at home."""
+    """Replicas that are at home elsewhere than they are, or are on no machine."""
     away = 0
-    for m in range(s.open[0]):
-        for w in range(s.kinds[m]):
-            away += max(s.count[m, w] - _at_home(s, s.application[m, w], m), 0)
+    for i in range(len(s.home_start) - 1):
+        for h in range(s.home_start[i], s.home_start[i + 1]):
+            m = s.place[s.home[h]]
+            there = replicas_on(s, i, m) if m < s.open[0] else np.int32(0)
+            away += max(s.stay[h] - there, 0)
     return away
 
 

@@ -8,7 +8,7 @@ from .problem import Bundles as Bundles, PlanningProblem as PlanningProblem
 from .referee import validate as validate
 from .registry import PLANNERS as PLANNERS, Abilities as Abilities, abilities as abilities, make_plan as make_plan
 from .rules import RULES as RULES
-from .search import search as search
+from .best import search as search
 from .sources.folder import read_folder as read_folder
 from .sources.open_instance import open_instance as open_instance
 from .sources.open_problem import open_problem as open_problem

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import positive
+from tvwrl.planning.best import PORTFOLIO, PORTFOLIO_SHARE, SEARCH
 from tvwrl.planning.bounds.counting import by_volume
 from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import plan
-from tvwrl.planning.search import PORTFOLIO, PORTFOLIO_SHARE, SEARCH
 from tvwrl.planning.suite import warm_up
 from tvwrl.types import Float
 

@@ -39,17 +39,17 @@ class Kinds:
         return order
 
     def cheapest(self, demand: Float) -> Int | None:
-        """(T,) machines of each kind that together have `demand` (D,) at the least cost; None if there are too few."""
+        """(T,) machines of each kind, at least one, that have `demand` (D,) at the least cost; None if too few."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         if len(self) == 1:
-            count = np.ceil(np.round((demand / self.capacity[0]).max(), 9))
+            count = max(np.ceil(np.round((demand / self.capacity[0]).max(), 9)), 1.0)
             return np.array([count], dtype=np.int64) if count <= self.most[0] else None
         found = milp(
             self.cost,
             integrality=np.ones(len(self)),
             bounds=Bounds(0, self.most),
-            constraints=LinearConstraint(self.capacity.T, lb=demand),
+            constraints=LinearConstraint(np.vstack([self.capacity.T, np.ones(len(self))]), lb=[*demand, 1.0]),
             options={"time_limit": 1.0, "mip_rel_gap": 1e-6},
         )
         return None if found.x is None else np.rint(found.x).astype(np.int64)

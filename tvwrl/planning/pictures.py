@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tvwrl.planning.search import SEARCH
+from tvwrl.planning.best import SEARCH
 from tvwrl.plotting import Panel, Point, Row, draw_estimates, ranked
 from tvwrl.runs import whole_file
 
-FAMILIES = {
+FAMILIES = {  # those of a longer beginning of their names first
+    "programmes for batches": ("Medea(",),
     "application by application": ("FF", "BF", "WF", "Medea"),
     "machine by machine": ("NCD", "LRASched-Fitness"),
     "in two phases": ("LRASched",),

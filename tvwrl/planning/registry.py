@@ -6,14 +6,16 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from tvwrl.checks import hint
+from tvwrl.planning.best import SEARCH, search
 from tvwrl.planning.flow.registry import ALADDIN, BASELINES, FlowPlanner, flow_planner
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.planners import Planner, Progress, Watch
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.rules import RULES, rule
-from tvwrl.planning.search import SEARCH, search
 from tvwrl.types import InputError
 
 PLANNERS = (*RULES, *ALADDIN, *BASELINES, SEARCH)
@@ -128,6 +130,8 @@ def by_rule(problem: PlanningProblem, planner: Planner, name: str, watch: Watch 
     begun, watch = time.process_time(), watch or Watch()
     if not problem.fleet.fixed:
         problem.merged.check_all_fit()
+    if not len(problem.merged.kept):
+        return problem.merged.plan(name, (np.zeros(0, np.int64),) * 3, 0.0, TRIED)
     work = problem.merged.packing_problem
     packing = planner.pack(work, watch)
     watch.report(1.0)

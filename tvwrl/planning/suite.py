@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from tvwrl.checks import at_least, different, positive
 from tvwrl.planning.admission import Weights, admit, check_limits
+from tvwrl.planning.best import PORTFOLIO, SEARCH, search
 from tvwrl.planning.bounds.lower_bound import bound_or_reason
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.milp import MOST_APPLICATIONS, solve
@@ -26,7 +27,6 @@ from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import IMPROVED, check_planner, make_plan
 from tvwrl.planning.results import Results
-from tvwrl.planning.search import PORTFOLIO, SEARCH, search
 from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import strategies as st
 
 from tvwrl.planning.instance import Affinity, Fleet, Instance
-from tvwrl.planning.problem import Bundles, PlanningProblem
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.problem import NOWHERE, Bundles, PlanningProblem
 
 Make = Callable[..., PlanningProblem]
 
@@ -26,6 +27,15 @@ def make_problem(
     resources = ("cpu", "mem")[: sizes.shape[2]]
     instance = Instance("hand", names, np.array(replicas), sizes, resources, Affinity.of(len(names), *arcs))
     return PlanningProblem(instance, Fleet(np.array(machines, dtype=np.float64), fixed=True), Bundles.of(bundles))
+
+
+def replicas_of(problem: PlanningProblem, plan: Plan) -> list[int]:
+    """The machine of each replica, those of an application in order of machines, and NOWHERE for what has none."""
+    where: list[list[int]] = [[] for _ in problem.instance.replicas]
+    for i, machine, count in sorted(zip(plan.application, plan.machine, plan.replicas, strict=True)):
+        where[i] += [int(machine)] * int(count)
+    missing = problem.instance.replicas.tolist()
+    return [m for own, n in zip(where, missing, strict=True) for m in own + [NOWHERE] * (n - len(own))]
 
 
 @pytest.fixture

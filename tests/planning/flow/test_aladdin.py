@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.planning.flow.conftest import Make, constrained_problems, make_problem
+from tests.planning.flow.conftest import Make, constrained_problems, make_problem, replicas_of
 from tvwrl.planning.flow.aladdin import place_by_flow
 from tvwrl.planning.flow.network import FlowSettings
-from tvwrl.planning.problem import NOWHERE, PlanningProblem
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 
 
@@ -18,11 +18,11 @@ from tvwrl.planning.referee import validate
 def test_figure_1_is_placed_without_a_violation(make: Make, order: str) -> None:
     # two T1 together, T0 and T2 apart: T0 (ratio 2) to the machine of ratio 2, all else to the other
     problem = make([1, 2, 1], [[4, 8], [2.5, 2.5], [3, 2]], [[10, 10], [7, 14]], [(0, 2, 0)], [{1: 2}])
-    assignment = place_by_flow(problem, FlowSettings(groups=2, order=order))  # type: ignore[arg-type]
-    assert assignment.machine.tolist() == [1, 0, 0, 0]
-    verdict = validate(problem, assignment.machine)
-    assert (verdict.placed, verdict.violating_replicas, verdict.over_capacity, verdict.machines) == (4, 0, 0, 2)
-    assert not assignment.reasons
+    plan = place_by_flow(problem, FlowSettings(groups=2, order=order))  # type: ignore[arg-type]
+    assert replicas_of(problem, plan) == [1, 0, 0, 0]
+    verdict = validate(problem, plan)
+    assert (verdict.placed, verdict.violations, verdict.over_capacity, verdict.machines) == (4, 0, 0, 2)
+    assert not plan.reasons
 
 
 def test_unplaceable_applications_get_reasons_and_the_rest_is_placed(make: Make) -> None:
@@ -33,16 +33,16 @@ def test_unplaceable_applications_get_reasons_and_the_rest_is_placed(make: Make)
         [(1, 1, 1), (3, 4, 0)],
         [{3: 1, 4: 1}, {5: 1, 6: 1}],
     )
-    assignment = place_by_flow(problem)
-    assert "it needs 20, 1 (cpu, mem): larger than every machine (10, 10 at most)" in assignment.reasons[0]
-    assert "4 replicas, 1 at most on a machine, and 2 machines are large enough" in assignment.reasons[1]
-    assert "affinity and anti-affinity contradict each other: 't3' and 't4'" in assignment.reasons[3]
-    assert assignment.reasons[4] == assignment.reasons[3]
-    assert "the affinity group needs 12, 12" in assignment.reasons[5]
-    assert set(assignment.reasons) == {0, 1, 3, 4, 5, 6}
-    placed = np.bincount(problem.application[assignment.machine != NOWHERE], minlength=7)
+    plan = place_by_flow(problem)
+    assert "it needs 20, 1 (cpu, mem): larger than every machine (10, 10 at most)" in plan.reasons[0]
+    assert "4 replicas, 1 at most on a machine, and 2 machines are large enough" in plan.reasons[1]
+    assert "affinity and anti-affinity contradict each other: 't3' and 't4'" in plan.reasons[3]
+    assert plan.reasons[4] == plan.reasons[3]
+    assert "the affinity group needs 12, 12" in plan.reasons[5]
+    assert set(plan.reasons) == {0, 1, 3, 4, 5, 6}
+    placed = np.bincount(plan.application, plan.replicas, 7)
     assert placed.tolist() == [0, 2, 3, 0, 0, 0, 0]
-    assert validate(problem, assignment.machine).violating_replicas == 0
+    assert validate(problem, plan).violations == 0
 
 
 def test_reasons_tell_full_machines_from_blocked_replicas(make: Make) -> None:
@@ -56,9 +56,9 @@ def test_machines_are_emptied_at_the_end(make: Make) -> None:
     # largest first, by ratio: 4 and 4 go to different groups' machines, though one holds both
     problem = make([1, 1], [[4, 8], [4, 4]], [[16, 16], [16, 32]])
     spread = place_by_flow(problem, FlowSettings(groups=2, consolidate=False))
-    assert validate(problem, spread.machine).machines == 2
+    assert validate(problem, spread).machines == 2
     closed = place_by_flow(problem, FlowSettings(groups=2))
-    assert validate(problem, closed.machine).machines == 1
+    assert validate(problem, closed).machines == 1
     assert closed.migrations == 1
 
 
@@ -71,10 +71,11 @@ def test_machines_are_emptied_at_the_end(make: Make) -> None:
 )
 def test_no_constraint_is_ever_broken(problem: PlanningProblem, repack: str, order: str, every: int) -> None:
     how = FlowSettings(groups=3, repack=repack, order=order, regroup_every=every)  # type: ignore[arg-type]
-    assignment = place_by_flow(problem, how)
-    assert validate(problem, assignment.machine).feasible
-    assert set(problem.application[assignment.machine == NOWHERE]) == set(assignment.reasons)
-    assert (assignment.machine == place_by_flow(problem, how).machine).all()  # the same seed, the same placement
+    plan = place_by_flow(problem, how)
+    assert validate(problem, plan).feasible
+    placed = np.bincount(plan.application, plan.replicas, len(problem.instance))
+    assert set(np.flatnonzero(placed < problem.instance.replicas)) == set(plan.reasons)
+    assert replicas_of(problem, plan) == replicas_of(problem, place_by_flow(problem, how))
 
 
 def tight_problem(seed: int) -> PlanningProblem:

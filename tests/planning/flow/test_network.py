@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tests.planning.flow.conftest import Make, make_problem
 from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
-from tvwrl.planning.problem import Merged, PlanningProblem
+from tvwrl.planning.merged import Merged
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.types import InputError
 
 

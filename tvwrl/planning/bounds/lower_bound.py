@@ -53,6 +53,8 @@ def lower_bound(problem: PlanningProblem, seconds: float = 0.0) -> PlanBound:
     kinds = Kinds.among(fleet)
     one = len(Kinds.among(alike)) == 1
     each = {"volume": by_volume(instance, fleet) if one else up(mixed.by_volume(instance, alike))}
+    if fleet.fixed and one and each["volume"] > len(fleet.capacity):
+        raise InputError(mixed.TOO_MUCH)
     each["sizes"] = by_sizes(instance, fleet, max(each.values()))
     each["self_limits"] = by_self_limits(instance, fleet)
     each["exclusion"], apart = by_exclusion(instance, fleet)

@@ -10,6 +10,7 @@ from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.kinds import Kinds
 from tvwrl.types import Float, InputError, Int
 
+TOO_MUCH = "not all replicas can be placed: together they demand more than the machines have"
 LARGEST = 2_000_000  # coefficients of the linear programme; beyond them, all replicas count as one volume
 
 
@@ -24,7 +25,7 @@ def by_volume(instance: Instance, fleet: Fleet) -> float:
 
     kinds = Kinds.among(fleet)
     rows, which = np.unique(instance.demand.reshape(len(instance), -1), axis=0, return_inverse=True)
-    copies: Float = np.bincount(which.ravel(), weights=instance.replicas, minlength=len(rows))
+    copies: Any = np.bincount(which.ravel(), weights=instance.replicas, minlength=len(rows))
     room = np.tile(enlarged(kinds.capacity), instance.demand.shape[1])  # (T, K)
     fitting: Any = (rows[:, None] <= room[None]).all(axis=2)
     if fitting.sum() * room.shape[1] > LARGEST:
@@ -54,7 +55,7 @@ def _solve(sizes: Float, copies: Float, fitting: Any, room: Float, kinds: Kinds)
         method="highs",
     )
     if found.status == 2:
-        raise InputError("not all replicas can be placed: together they demand more than the machines have")
+        raise InputError(TOO_MUCH)
     if not found.success:
         raise RuntimeError(f"the linear programme of the bound ended with: {found.message}")
     return float(found.fun)

@@ -10,8 +10,9 @@ import numpy as np
 
 from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
 from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.merged import Merged
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.problem import Merged, PlanningProblem
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.types import Int
 
 

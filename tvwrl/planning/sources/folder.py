@@ -9,8 +9,9 @@ import numpy as np
 
 from tvwrl.input_tables import InputTable, quoted
 from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.merged import least_limits
 from tvwrl.planning.plan_file import read_running
-from tvwrl.planning.problem import Bundles, PlanningProblem, check_bundles, least_limits
+from tvwrl.planning.problem import Bundles, PlanningProblem, check_bundles
 from tvwrl.planning.sources.limits import affinity_of
 from tvwrl.planning.sources.lists import read_applications, read_machines
 from tvwrl.types import Float, InputError, Int

@@ -11,8 +11,9 @@ import numpy as np
 
 from tvwrl.checks import within
 from tvwrl.packing.fit import fits, replicas_that_fit
+from tvwrl.planning.merged import Merged
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.problem import Merged, PlanningProblem
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.solver import run_milp
 from tvwrl.types import Float, InputError, Int
 

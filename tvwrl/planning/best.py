@@ -34,6 +34,8 @@ SPARE = 32  # applications that a machine may hold beyond the most that any hold
 PATIENCE = 20_000  # steps after which another way to do with cheaper machines is tried, at first
 TRIED = "nor did the search find any by moving others"
 
+NOTHING = (np.zeros(0, np.int64),) * 3  # rows
+
 Progress = Callable[..., None]  # share of the time gone, 0 to 1, and machines of the best plan
 Rows = tuple[Int, Int, Int]  # applications, machines, replicas there
 
@@ -82,15 +84,18 @@ def search(
     merged, clock = problem.merged, _Clock(seconds, progress)
     if not problem.fleet.fixed:
         merged.check_all_fit()
+    if not len(merged.kept):
+        return Found(merged.plan(SEARCH, NOTHING, 0.0, TRIED), 0.0)
     work = merged.packing_problem
     best = _Best(lambda rows: merged.plan(SEARCH, rows, time.process_time() - clock.began, TRIED), clock, save)
     counted = moves_cost > 0 or most_moves is not None
     pinned = _pinned(problem)
     start = start or (problem.running if counted or pinned.any() else None)
     rows = None if start is None else _kept(problem, start)
-    found = _portfolio(work, clock, best) if rows is None else {}
+    size = np.bincount(merged.vertex, weights=merged.count)[merged.kept].astype(np.int64)  # replicas in a copy
+    found = _portfolio(work, clock, best, size) if rows is None else {}
     least = max(bound, _least_cost(work))
-    tried = _Search(work, best, clock, seed, rows, pinned, (moves_cost, most_moves) if counted else None)
+    tried = _Search(work, best, clock, seed, rows, pinned, size, (moves_cost, most_moves) if counted else None)
     tried.run(least)
     if best.rows is None:
         raise InputError(
@@ -163,41 +168,47 @@ class _Best:
         return self._made(self.rows)
 
 
-def _portfolio(problem: PackingProblem, clock: _Clock, best: _Best) -> dict[str, int]:
+def _portfolio(problem: PackingProblem, clock: _Clock, best: _Best, size: Int) -> dict[str, int]:
     """Offer the plans of the rules that there is time for; returns the machines that each rule uses.
 
     Of a fixed fleet they are shown the machines that would be cheapest by volume first.
     """
-    from tvwrl.packing.affinity import entries
-
     found: dict[str, int] = {}
-    number, shown = np.arange(len(problem.kinds)), problem
+    ways: list[tuple[PackingProblem, Int, tuple[str, ...]]] = [(problem, np.arange(len(problem.kinds)), PORTFOLIO)]
     if problem.fleet.fixed:
         kinds = Kinds.among(problem.fleet)
         count = kinds.cheapest(problem.instance.total.max(axis=0)) if len(kinds) > 1 else None
         if count is not None:
             chosen = _first_of(kinds, kinds.of, count)
-            number = np.concatenate([chosen, np.setdiff1d(number, chosen)])
+            number = np.concatenate([chosen, np.setdiff1d(ways[0][1], chosen)])
             shown = PackingProblem(problem.instance, replace(problem.fleet, capacity=problem.fleet.capacity[number]))
-    for name in PORTFOLIO:
-        deadline = clock.start + PORTFOLIO_SHARE * clock.seconds if best.rows is not None else None
-        if deadline is not None and time.monotonic() > deadline:
-            break
-        try:
-            packing = rule(name).pack(shown, Watch(deadline=deadline))
-        except TimeoutError:
-            continue
-        left = int(packing.left.sum())
-        if left and not problem.fleet.fixed:
-            continue  # the machines without end are too small for some, and the others were full
-        application, machine, replicas = entries(packing)
-        machine = np.where(machine < len(number), number[np.minimum(machine, len(number) - 1)], machine)
-        used = np.unique(machine)
-        found[name] = len(used)
-        rows = application, machine, replicas
-        best.offer(left, _cost(problem.fleet, used), len(used), lambda rows=rows: rows)  # type: ignore[misc]
-        clock.report(best.machines)
+            ways = [(problem, ways[0][1], PORTFOLIO[:1]), (shown, number, PORTFOLIO)]
+    for shown, number, names in ways:
+        for name in names:
+            deadline = clock.start + PORTFOLIO_SHARE * clock.seconds if best.rows is not None else None
+            if deadline is not None and time.monotonic() > deadline:
+                return found
+            if (rows := _packed(shown, name, number, deadline)) is not None:
+                used = np.unique(rows[1])
+                found[name] = len(used)
+                left = int(problem.replicas @ size - rows[2] @ size[rows[0]])
+                best.offer(left, _cost(problem.fleet, used), len(used), lambda rows=rows: rows)  # type: ignore[misc]
+            clock.report(best.machines)
     return found
+
+
+def _packed(problem: PackingProblem, name: str, number: Int, deadline: float | None) -> Rows | None:
+    """The plan of a rule, on machines by their `number`; None if it takes too long or fails."""
+    from tvwrl.packing.affinity import entries
+
+    try:
+        packing = rule(name).pack(problem, Watch(deadline=deadline))
+    except TimeoutError:
+        return None
+    if packing.left.any() and not problem.fleet.fixed:
+        return None  # the machines without end are too small for some, and the others were full
+    application, machine, replicas = entries(packing)
+    return application, np.where(machine < len(number), number[np.minimum(machine, len(number) - 1)], machine), replicas
 
 
 def _first_of(kinds: Kinds, of: Int, count: Int) -> Int:
@@ -226,12 +237,14 @@ class _Search:
         seed: int,
         start: Rows | None,
         pinned: Any,
+        size: Int,  # replicas in a copy of each application
         moves: tuple[float, int | None] | None,  # what one costs, and how many there may be
     ) -> None:
         self._problem, self._best, self._clock, self.steps = problem, best, clock, 0
         self._rng, self._applications = np.random.default_rng(seed), problem.applications
         self._kinds, self._demand = Kinds.among(problem.fleet), problem.instance.total.max(axis=0)
-        self._moves = moves
+        self._size, self._fewest = size, int(problem.replicas.sum())  # copies left over in any state so far
+        self._moves, self._homes = moves, False  # whether it begins with a plan
         listed = len(problem.kinds)
         extra = (
             0 if problem.fleet.fixed else max(best.machines, int(problem.replicas.sum()) if best.rows is None else 0)
@@ -250,7 +263,6 @@ class _Search:
         problem, number = self._problem, self._first_machines()
         capacity = np.empty((len(self._kinds), len(problem.capacity)))
         capacity[self._kinds.of] = problem.kinds
-        nothing = (np.zeros(0, np.int64),) * 3
         if start is not None:
             used = np.unique(start[1])
             if not (self._moves or pinned.any()):
@@ -262,9 +274,11 @@ class _Search:
             return contents_of(self._applications, capacity, self._kind, number, rows, SPARE)
         order = np.argsort(start[0], kind="stable")
         homes = start[0][order], start[1][order], start[2][order]
+        self._homes = True
         spare = SPARE + int(np.bincount(start[1]).max(initial=0))
-        contents = contents_of(self._applications, capacity, self._kind, used, nothing, spare, homes)
-        left = put_back(self._applications, contents, *homes)
+        contents = contents_of(self._applications, capacity, self._kind, used, NOTHING, spare, homes)
+        first = np.argsort(~pinned[homes[0]], kind="stable")  # what may not move gets its place before what may
+        left = put_back(self._applications, contents, *(column[first] for column in homes))
         contents.weight[pinned] = np.inf
         if (wrong := np.flatnonzero(pinned & (left > 0))).size:
             name = problem.instance.application[wrong[0]]
@@ -294,6 +308,8 @@ class _Search:
 
     def run(self, least: float) -> None:
         """Search until the time is over, or a plan costs no more than `least`."""
+        if self._homes and (self.left == 0 or self._problem.fleet.fixed):
+            self._offer()
         open_more_at = iter(OPEN_MORE_AT)
         until, patience, since, tried = next(open_more_at), PATIENCE, 0, 0
         kept: Any = None
@@ -319,8 +335,9 @@ class _Search:
                 since = self.steps
             if self._clock.elapsed() >= 1.0:
                 return
-            self.steps += self._place(int(self._best.left) - 1 if self._fills and self._best.rows is not None else 0)
-            if self._fills and self.left < self._best.left:
+            self.steps += self._place(max(self._fewest - 1, 0) if self._fills else 0)
+            if self._fills and self.left < self._fewest:
+                self._fewest = self.left
                 self._offer()
             self._clock.report(self._best.machines)
 
@@ -337,7 +354,8 @@ class _Search:
             if most is not None and away > most:
                 return False
             cost += each * away
-        return self._best.offer(self.left, cost, int((s.kinds[: s.open[0]] > 0).sum()), self._rows)
+        left = int(self._size[s.pool[: self.left]].sum())
+        return self._best.offer(left, cost, int((s.kinds[: s.open[0]] > 0).sum()), self._rows)
 
     def _place(self, aim: int) -> int:
         """Search a while for a state with at most `aim` unplaced replicas; returns the steps taken."""
