@@ -5,7 +5,6 @@ import pytest
 
 import tvwrl
 from tvwrl.planning import Fleet, Plan
-from tvwrl.planning.flow import Assignment
 from tvwrl.schedulers.runner import Runner
 
 
@@ -26,7 +25,6 @@ def test_big_objects_are_shown_in_a_line(problem, make) -> None:
         repr(instance.affinity): "<Affinity applications=2, limits=1>",
         repr(Fleet.of_kinds([(1, 2), (2, 2)])): "<Fleet machines=2, kinds=2, fixed=False>",
         repr(Plan.of("FF", *np.ones((3, 2), np.int64))): "<Plan algorithm='FF', replicas=2, machines=2, seconds=0.0>",
-        repr(Assignment("mine", np.array([0, -1]))): "<Assignment planner='mine', replicas=2, placed=1, seconds=0.0>",
     }
     for text, begins in shown.items():
         assert text.startswith(begins)

@@ -27,7 +27,7 @@ def test_a_plan_by_hand(instance, tmp_path):
     found = tvwrl.plan(instance, [10, 10], ["FF", "FFD-Avg"])
     assert (found.machines, found.lower_bound) == (2, 2)
     assert found.rows["machines"].to_list() == [2, 2]
-    placed = found.placements.filter(algorithm="FF").group_by("machine").agg(pl.col("replicas").sum())
+    placed = found.placements.filter(planner="FF").group_by("machine").agg(pl.col("replicas").sum())
     assert placed.sort("machine")["replicas"].to_list() == [2, 2]
     assert "FFD-Avg" in str(found)
     assert (found.write(tmp_path / "out") / "run.json").is_file()
@@ -35,19 +35,19 @@ def test_a_plan_by_hand(instance, tmp_path):
 
 def test_what_does_not_fit_on_a_fixed_fleet_is_named(instance):
     found = tvwrl.plan(instance, Fleet.of_kinds([[10, 10]], [1], fixed=True), "FF")
-    assert "FF: not placed completely: a" in found.table()
+    assert "FF: without a machine: 1 of 'a'" in found.table()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"planner": "FDF-Avg"}, "no algorithm 'FDF-Avg': did you mean .*FFD-Avg"),
+        ({"planner": "FDF-Avg"}, "no planner 'FDF-Avg': did you mean .*FFD-Avg"),
         ({"machine": [10]}, "machine has 1 number: must be 2"),
         ({"machine": [5, 10]}, "application 'a' needs 6, 1"),
         ({"machine": "large"}, "machine is 'large': must be a number per resource"),
         ({"machine": [0, 10]}, "capacity is .*: must be numbers > 0"),
         ({"planner": []}, "empty"),
-        ({"seconds": 0}, "seconds is 0"),
+        ({"seconds": -1}, "seconds is -1"),
         ({"times": 0}, "times is 0"),
         ({"instance": 5}, "instance is 5: must be an Instance, or a file"),
         ({"instance": "nowhere.csv"}, "nowhere.csv"),
@@ -64,7 +64,7 @@ def test_replicas_are_placed_and_the_others_explained(tmp_path):
     found = tvwrl.place(tmp_path, "Tetris.1")
     assert found.placements["application"].to_list() == ["web", "web"]
     assert found.unplaced["application"].to_list() == ["huge"]
-    assert found.rows["placed"].to_list() == [2]
+    assert found.rows["left_over"].to_list() == [1]
     assert "Tetris.1: without a machine: 1 of 'huge'" in str(found)
     with pytest.raises(InputError, match=r"no planner 'Tetriss.1': did you mean Tetris.1"):
         tvwrl.place(tmp_path, "Tetriss.1")

@@ -17,7 +17,7 @@ from tvwrl.papers.provisioning.published import EVERY, FIGURES, SPREAD, STUDIES,
 from tvwrl.papers.provisioning.reference import Measurement, Reference, paper_name, read_reference
 from tvwrl.papers.provisioning.tables import agreement, mean_over, means_of, tables_of
 from tvwrl.planning.pictures import title_of
-from tvwrl.planning.registry import planner
+from tvwrl.planning.rules import rule
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 
@@ -75,7 +75,7 @@ def test_every_figure_asks_for_algorithms_that_exist() -> None:
         assert figure.study in STUDIES
         assert set(figure.algorithms) | set(figure.deviation) | set(figure.seconds) <= set(EVERY)
         for name in figure.algorithms:
-            planner(name)
+            rule(name)
         for claim in figure.claims:
             assert set(claim.lower) | set(claim.higher) <= set(EVERY)
             assert not set(claim.lower) & set(claim.higher)

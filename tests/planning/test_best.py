@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.flow.conftest import constrained_problems
-from tvwrl.planning import best
-from tvwrl.planning.best import PORTFOLIO, search
+from tvwrl.planning import portfolio
+from tvwrl.planning.best import search
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.portfolio import PORTFOLIO
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import make_plan
@@ -190,14 +191,14 @@ def test_groups_kinds_moves_and_blacklists_hold_together(
 
 def test_the_first_plan_is_handed_on_at_once(six: PlanningProblem, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever interrupts it while the second rule runs has First-Fit's plan."""
-    kept, ask = list[Plan](), best.rule
+    kept, ask = list[Plan](), portfolio.rule
 
     def interrupted(name: str) -> object:
         if name != PORTFOLIO[0]:
             raise KeyboardInterrupt
         return ask(name)
 
-    monkeypatch.setattr(best, "rule", interrupted)
+    monkeypatch.setattr(portfolio, "rule", interrupted)
     with pytest.raises(KeyboardInterrupt):
         search(six, 20.0, save=kept.append)
     assert [made.machines for made in kept] == [4]

@@ -26,7 +26,7 @@ def test_applications_of_a_batch(tmp_path: Path) -> None:
         ["web", "db"],
     )
     assert instance.demand.tolist() == [[[2.0, 4.0]], [[0.5, 16.0]]]
-    assert (instance.replicas.tolist(), instance.affinity.own.tolist()) == ([6, 1], [2, 1], None)
+    assert (instance.replicas.tolist(), instance.affinity.own.tolist()) == ([6, 1], [2, 1])
 
 
 def test_without_limits_any_number_shares_a_machine(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_headers_may_be_quoted_and_spaced(tmp_path: Path) -> None:
 
 def test_machines_are_rows_or_counted(tmp_path: Path) -> None:
     path = written(tmp_path / "m.csv", "mem,cpu,count\n32,8,2\n16,4,1\n")
-    assert read_machines(path, ("cpu", "mem")) == ([[8.0, 32.0], [4.0, 16.0]], [2, 1])
+    assert read_machines(path, ("cpu", "mem")) == ([[8.0, 32.0], [4.0, 16.0]], [2, 1], None)
     assert read_machines(written(path, "cpu\n8\n4\n"), ("cpu",)) == ([[8.0], [4.0]], [1, 1], None)
     priced = written(path, "cpu,cost\n8,2.5\n4,1\n")
     assert read_machines(priced, ("cpu",)) == ([[8.0], [4.0]], [1, 1], [2.5, 1.0])

@@ -42,6 +42,13 @@ def test_every_planner_has_a_family() -> None:
         ("SpreadWF-Max-Decr4", "Spread as listed, maximum, 4 % steps"),
         ("Matching-Fitness-Decr2", "Match, fitness, 2 % steps"),
         ("FFD-Avg-Hybrid0.5", "FFD-Avg-Hybrid0.5"),
+        ("Aladdin+H.4", "Aladdin+H, 4 groups, large first"),
+        ("Aladdin+H.1(SRF)-none", "Aladdin+H, 1 group, small first, nothing moves"),
+        ("Graphene.4", "Graphene, 4 reschedulings"),
+        ("Medea(1,0.5,0.5)", "Medea, weights 1, 0.5, 0.5"),
+        ("TRIVIAL-cpu", "TRIVIAL, CPU"),
+        ("OCTOPUS-gpu", "OCTOPUS, gpu"),
+        ("Aladdin+H.4+best", "Aladdin+H, 4 groups, large first, then search"),
     ],
 )
 def test_titles(name: str, title: str) -> None:

@@ -36,12 +36,13 @@ def test_a_folder_of_tables(call, folder, tmp_path):
     rows = pl.read_csv(out / "rows.csv")
     assert rows["planner"].to_list() == ["Aladdin+H.2", "Tetris.1"]
     assert rows.row(0, named=True)["violations"] == 0
-    placed = pl.read_parquet(out / "placement.parquet").filter(pl.col("planner") == "Aladdin+H.2")
-    assert placed.columns == ["planner", "application", "replica", "machine"]
-    where = {(a, r): m for _, a, r, m in placed.iter_rows()}
-    assert len(where) == 5
-    assert all(where["web", r] == where["cache", r] for r in (0, 1))
-    assert len({where["web", 0], where["web", 1], where["batch", 0]}) == 3
+    placed = pl.read_parquet(out / "plan.parquet").filter(pl.col("planner") == "Aladdin+H.2")
+    assert placed.columns == ["planner", "application", "machine", "replicas"]
+    assert placed["replicas"].sum() == 5
+    where = {name: set(own["machine"]) for (name,), own in placed.group_by("application")}
+    assert where["web"] == where["cache"]
+    assert len(where["web"]) == 2
+    assert not where["web"] & where["batch"]
     left = pl.read_csv(out / "unplaced.csv")
     assert left.columns == ["planner", "application", "replicas", "reason"]
     assert left["application"].to_list() == ["huge", "huge"]
@@ -52,7 +53,7 @@ def test_a_full_disk_leaves_nothing(call, folder, tmp_path, monkeypatch):
     def full(path, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("tvwrl.planning.flow.comparison.write_json", full)
+    monkeypatch.setattr("tvwrl.planning.suite.write_json", full)
     done = call("place.py", "--instance", folder, "--planners", "Tetris.1", "--out", tmp_path / "out")
     assert (done.returncode, done.stderr) == (2, f"error: {tmp_path / 'out'}: No space left on device\n")
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
@@ -63,7 +64,7 @@ def test_drawn_problems_and_names_with_commas(call, tmp_path):
     size = ("--machines", 30, "--replicas", 200, "--demand", 0.5)
     done = call("place.py", *size, "--planners", "Medea(1,0.5,0.5),Graphene.4", "--out", out)
     assert done.returncode == 0, done.stderr
-    assert "no placement of all replicas without a violation uses fewer than" in done.stdout
+    assert "no plan that places all replicas without a violation uses fewer than" in done.stdout
     assert pl.read_csv(out / "rows.csv")["planner"].to_list() == ["Medea(1,0.5,0.5)", "Graphene.4"]
     assert pl.read_csv(out / "unplaced.csv").is_empty()
 

@@ -28,14 +28,14 @@ def test_plans_are_written_and_pass_verification(call, write, tmp_path):
     done = call("provision.py", "--instance", instance, *MACHINE, "--planners", names, "--out", out)
     assert done.returncode == 0, done.stderr
     rows = pl.read_csv(out / "rows.csv")
-    assert rows.columns == ["instance", "algorithm", "machines", "lower_bound", "deviation_pct", "seconds", "peak_mb"]
-    assert rows["algorithm"].to_list() == names.split(",")
-    assert rows["lower_bound"].to_list() == [3, 3, 3]  # 12 cores on machines of 4
+    assert {"instance", "planner", "machines", "bound", "above_bound_pct", "seconds", "peak_mb"} <= set(rows.columns)
+    assert rows["planner"].to_list() == names.split(",")
+    assert rows["bound"].to_list() == [3, 3, 3]  # 12 cores on machines of 4
     plans = pl.read_parquet(out / "plan.parquet")
-    assert plans.columns == ["algorithm", "application", "machine", "replicas"]
-    totals = plans.group_by("algorithm", "application").agg(pl.col("replicas").sum()).sort("algorithm", "application")
+    assert plans.columns == ["planner", "application", "machine", "replicas"]
+    totals = plans.group_by("planner", "application").agg(pl.col("replicas").sum()).sort("planner", "application")
     assert totals["replicas"].to_list() == [3, 2, 1] * 3
-    assert plans.group_by("algorithm").agg(pl.col("machine").n_unique())["machine"].sort().to_list() == sorted(
+    assert plans.group_by("planner").agg(pl.col("machine").n_unique())["machine"].sort().to_list() == sorted(
         rows["machines"]
     )
     assert (out / "trade-off.png").exists()
@@ -54,11 +54,11 @@ def test_the_integer_programme_and_slack(call, write, tmp_path):
     done = call("provision.py", "--instance", instance, *MACHINE, "--milp-seconds", 10, "--out", out)
     assert done.returncode == 0, done.stderr
     row = pl.read_csv(out / "rows.csv").row(0, named=True)
-    assert (row["algorithm"], row["machines"], row["lower_bound"], row["deviation_pct"]) == ("MILP", 4, 4, 0.0)
+    assert (row["planner"], row["machines"], row["bound"], row["above_bound_pct"]) == ("MILP", 4, 4, 0.0)
     slack = ["--machine", 8, 16, "--slack", 0.5, "--planners", "FF", "--out", tmp_path / "slack"]
     done = call("provision.py", "--instance", instance, *slack)
     assert done.returncode == 0, done.stderr
-    assert pl.read_csv(tmp_path / "slack" / "rows.csv")["lower_bound"].item() == 3
+    assert pl.read_csv(tmp_path / "slack" / "rows.csv")["bound"].item() == 3
 
 
 def test_a_fixed_fleet_of_two_kinds(call, write, tmp_path):
@@ -75,7 +75,7 @@ def test_the_best_plan_and_advice(call, write, tmp_path):
     instance, out = write(*ROWS), tmp_path / "out"
     done = call("provision.py", "--instance", instance, *MACHINE, "--seconds", 1, "--out", out)
     assert done.returncode == 0, done.stderr
-    assert pl.read_csv(out / "rows.csv").select("algorithm", "machines").row(0) == ("best", 4)
+    assert pl.read_csv(out / "rows.csv").select("planner", "machines").row(0) == ("best", 4)
     advised = call("provision.py", "--instance", instance, *MACHINE, "--advise", "--seconds", 60)
     assert advised.returncode == 0, advised.stderr
     assert "use best: " in advised.stdout
@@ -100,7 +100,7 @@ def test_bad_instances(refused, write):
 
 def test_bad_plans(refused, write, tmp_path):
     instance, file = write(*ROWS), tmp_path / "plan.parquet"
-    plan = {"algorithm": ["X"] * 3, "application": ["1", "2", "3"], "machine": [0, 1, 2], "replicas": [2, 2, 1]}
+    plan = {"planner": ["X"] * 3, "application": ["1", "2", "3"], "machine": [0, 1, 2], "replicas": [2, 2, 1]}
     pl.DataFrame(plan).write_parquet(file)
     message = ["plan.parquet: row 1: X places 2 replicas of application '1': it has 3"]
     refused("provision.py", "--instance", instance, *MACHINE, "--verify", file, message=message)
@@ -117,7 +117,7 @@ def test_bad_options(refused, write, tmp_path):
     check("--machine", 4, -8, "--planners", "FF", message=["capacity is"])
     check(*MACHINE, "--fixed", message=["--counts"])
     check(*MACHINE, "--slack", 1, message=["slack is 1.0"])
-    check(*MACHINE, "--planners", "FF,FG", message=["no algorithm 'FG'", "SpreadWFD-Avg-BinSearch"])
+    check(*MACHINE, "--planners", "FF,FG", message=["no planner 'FG'", "SpreadWFD-Avg-BinSearch"])
     check(*MACHINE, "--planners", "FF,FF", message=["planners is FF, FF: must be different values"])
-    check(*MACHINE, "--best", "--seconds", 0, message=["seconds is 0.0"])
+    check(*MACHINE, "--best", "--seconds", -1, message=["seconds is -1.0"])
     check(*MACHINE, "--planners", "FF", "--hand-over", message=["--hand-over needs a canonical trace"])

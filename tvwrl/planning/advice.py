@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import positive
-from tvwrl.planning.best import PORTFOLIO, PORTFOLIO_SHARE, SEARCH
+from tvwrl.planning.best import SEARCH
 from tvwrl.planning.bounds.counting import by_volume
 from tvwrl.planning.instance import Fleet, Instance, check_fits
+from tvwrl.planning.portfolio import PORTFOLIO, PORTFOLIO_SHARE
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import plan
 from tvwrl.planning.suite import warm_up

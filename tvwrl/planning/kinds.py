@@ -53,3 +53,11 @@ class Kinds:
             options={"time_limit": 1.0, "mip_rel_gap": 1e-6},
         )
         return None if found.x is None else np.rint(found.x).astype(np.int64)
+
+    def first(self, count: Int, of: Int | None = None) -> Int:
+        """Numbers of the first `count` (T,) machines of each kind, the largest kinds first.
+
+        `of` (M,): the kind of each machine; default: of those listed.
+        """
+        of = self.of if of is None else of
+        return np.concatenate([np.flatnonzero(of == t)[: count[t]] for t in self.largest_first])

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl.planning.best import SEARCH
-from tvwrl.plotting import Panel, Point, Row, draw_estimates, ranked
+from tvwrl.planning.registry import IMPROVED
+from tvwrl.plotting import Panel, Point, Row, draw_estimates, people_call, ranked
 from tvwrl.runs import whole_file
 
 FAMILIES = {  # those of a longer beginning of their names first
@@ -52,6 +53,17 @@ _TITLES = {
 }
 
 
+_ORDERS = {"LRF": "large first", "SRF": "small first"}
+_WAYS = {
+    "none": "nothing moves",
+    "still": "moves to let one in",
+    "blocked-still": "moves to let one in",
+    "blocked": "moves to empty machines too",
+    "cheapest": "moves where cheaper too",
+    "cheapest-still": "moves where cheaper",
+}
+
+
 def family_of(name: str) -> str:
     """Which of `FAMILIES` an algorithm is of."""
     return next(family for family, starts in FAMILIES.items() if name.startswith(starts))
@@ -60,9 +72,20 @@ def family_of(name: str) -> str:
 def title_of(name: str) -> str:
     """What people call an algorithm; its name where that says it all, as of rare variants.
 
-    >>> title_of("SpreadWFD-AvgExp-Decr2")
-    'Spread, exp. average, 2 % steps'
+    >>> title_of("SpreadWFD-AvgExp-Decr2"), title_of("Aladdin+H.4(LRF)-none"), title_of("Tetris.1")
+    ('Spread, exp. average, 2 % steps', 'Aladdin+H, 4 groups, large first, nothing moves', 'Tetris, 1 rescheduling')
     """
+    if name.endswith(IMPROVED):
+        return f"{title_of(name.removesuffix(IMPROVED))}, then search"
+    if found := re.fullmatch(r"Aladdin\+H\.(\d+)(?:\((LRF|SRF)\))?(?:-(.+))?", name):
+        order, way = _ORDERS[found[2] or "LRF"], _WAYS[found[3]] if found[3] else ""
+        return ", ".join(filter(None, ["Aladdin+H", _number(found[1], "group"), order, way]))
+    if found := re.fullmatch(r"(Tetris|Graphene)\.(\d+)", name):
+        return f"{found[1]}, {_number(found[2], 'rescheduling')}"
+    if found := re.fullmatch(r"Medea\((.+)\)", name):
+        return f"Medea, weights {found[1].replace(',', ', ')}"
+    if found := re.fullmatch(r"(TRIVIAL|OCTOPUS)-(\w+)", name):
+        return f"{found[1]}, {people_call(found[2])}"
     word = "|".join(_WORDS)
     if found := re.fullmatch(rf"([FBW])FD-({word})", name):
         return f"{_RULES[found[1]]} Decreasing, {_WORDS[found[2]]}"
@@ -72,6 +95,10 @@ def title_of(name: str) -> str:
         rule = {"SpreadWFD": "Spread", "SpreadWF": "Spread as listed", "Matching": "Match"}[found[1]]
         return f"{rule}, {_WORDS[found[2]]}, {f'{found[3]} % steps' if found[3] else 'binary search'}"
     return _TITLES.get(name, name)
+
+
+def _number(count: str, what: str) -> str:
+    return f"{count} {what}{'s' * (count != '1')}"
 
 
 def rows_of(cost: Mapping[str, float], ours: Iterable[str]) -> list[Row]:

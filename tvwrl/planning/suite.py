@@ -17,13 +17,14 @@ from tqdm import tqdm
 
 from tvwrl.checks import at_least, different, positive
 from tvwrl.planning.admission import Weights, admit, check_limits
-from tvwrl.planning.best import PORTFOLIO, SEARCH, search
+from tvwrl.planning.best import SEARCH, search
 from tvwrl.planning.bounds.lower_bound import bound_or_reason
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.milp import MOST_APPLICATIONS, solve
 from tvwrl.planning.milp import NAME as MILP
 from tvwrl.planning.pictures import plot_trade_off
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.portfolio import PORTFOLIO
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import IMPROVED, check_planner, make_plan
 from tvwrl.planning.results import Results

@@ -89,6 +89,8 @@ def row_of(problem: PlanningProblem, plan: Plan, bound: float) -> dict[str, Any]
         "replicas": verdict.replicas,
         "placed": verdict.placed,
         "violations": verdict.violations,
+        "above_limits": verdict.above_limits,
+        "apart": verdict.apart,
         "machines_used": verdict.machines,
         "bound": bound,
         "gap_pct": float("nan") if verdict.missing else 100.0 * (verdict.machines / bound - 1.0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,8 +11,10 @@ from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.papers.aladdin.published import MACHINES, reported
+from tvwrl.planning.best import SEARCH
+from tvwrl.planning.pictures import title_of
 from tvwrl.planning.sources.open_problem import GENERATED
-from tvwrl.plotting import Panel, Point, Row, draw_estimates, people_call, ranked
+from tvwrl.plotting import Panel, Point, Row, draw_estimates, ranked
 from tvwrl.types import Float
 
 SHOWN = {
@@ -33,42 +34,13 @@ FAMILIES = {
     "Medea": "integer programmes",
     "TRIVIAL": "Firmament, one resource",
     "OCTOPUS": "Firmament, one resource",
-}
-ORDERS = {"LRF": "large first", "SRF": "small first"}
-WAYS = {
-    "none": "nothing moves",
-    "still": "moves to let one in",
-    "blocked-still": "moves to let one in",
-    "blocked": "moves to empty machines too",
-    "cheapest": "moves where cheaper too",
-    "cheapest-still": "moves where cheaper",
+    "": "rules and search of provisioning",
 }
 
 
 def family_of(name: str) -> str:
     """The kind of planner, in words."""
     return next(family for start, family in FAMILIES.items() if name.startswith(start))
-
-
-def title_of(name: str) -> str:
-    """What people call a planner of `planning.flow.registry`.
-
-    >>> title_of("Aladdin+H.4(LRF)-none"), title_of("Tetris.1")
-    ('Aladdin+H, 4 groups, large first, nothing moves', 'Tetris, 1 rescheduling')
-    """
-    if found := re.fullmatch(r"Aladdin\+H\.(\d+)(?:\((LRF|SRF)\))?(?:-(.+))?", name):
-        parts = ["Aladdin+H", _number(found[1], "group"), ORDERS[found[2] or "LRF"], WAYS[found[3]] if found[3] else ""]
-        return ", ".join(filter(None, parts))
-    if found := re.fullmatch(r"(Tetris|Graphene)\.(\d+)", name):
-        return f"{found[1]}, {_number(found[2], 'rescheduling')}"
-    if found := re.fullmatch(r"Medea\((.+)\)", name):
-        return f"Medea, weights {found[1].replace(',', ', ')}"
-    rule, _, resource = name.partition("-")
-    return f"{rule}, {people_call(resource)}"
-
-
-def _number(count: str, what: str) -> str:
-    return f"{count} {what}{'s' * (count != '1')}"
 
 
 def plot_largest(file: Path, rows: Rows, columns: Sequence[str]) -> None:
@@ -82,7 +54,7 @@ def plot_largest(file: Path, rows: Rows, columns: Sequence[str]) -> None:
     names = distinct(rows, "planner")
     order = sorted(names, key=lambda name: [float(column(rows, field, planner=name).mean()) for field in columns])
     shown = ranked(
-        (Row(title_of(name), family_of(name), name.startswith("Aladdin+H")) for name in names),
+        (Row(title_of(name), family_of(name), name == SEARCH) for name in names),
         {title_of(name): place for place, name in enumerate(order)},
         tuple(FAMILIES.values()),
     )

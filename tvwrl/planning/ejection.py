@@ -1,0 +1,239 @@
+"""Guided ejection search for ever cheaper sets of machines that hold all replicas, or for room for more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tvwrl.planning.best_so_far import BestSoFar, Clock, Rows, cost_of
+from tvwrl.planning.instance import Fleet
+from tvwrl.planning.kinds import Kinds
+from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import Watch
+from tvwrl.planning.rules import rule
+from tvwrl.types import InputError, Int
+
+START = "FFD-Avg"
+ABOVE = 0.015  # share of the demand by which the machines that the search begins with exceed it
+NEAR = 1.05  # a plan to start from is gone on with if it costs at most this multiple of these machines
+OPEN_MORE_AT = (0.5, 0.65, 0.8, 0.9)  # shares of the time at which a search without a plan opens more machines
+EXAMINED = 12, 50  # machines examined for a replica, at least and at most: PER_STEP / unplaced replicas
+PER_STEP = 20_000
+MOVES, FEW = 3, 100  # random moves after a replica that ejected others, while at most FEW are unplaced
+STEPS = 500  # of the search between two checks of the clock
+SPARE = 32  # applications that a machine may hold beyond the most that any holds at the start
+PATIENCE = 20_000  # steps after which another way to do with cheaper machines is tried, at first
+NOTHING = (np.zeros(0, np.int64),) * 3  # rows
+
+
+class EjectionSearch:
+    """Guided ejection search (see `packing.repair`) on some machines of a fleet.
+
+    Begins with as many machines as have a little more than the demand, at the least cost. Whenever all replicas are
+    placed, it closes a machine, or exchanges machines for cheaper ones. Rules that fill one machine after the other
+    give better starts than rules that spread, although they need more machines to place everything.
+    """
+
+    def __init__(
+        self,
+        problem: PackingProblem,
+        best: BestSoFar,
+        clock: Clock,
+        seed: int,
+        start: Rows | None,
+        pinned: Any,
+        size: Int,  # replicas in a copy of each application
+        moves: tuple[float, int | None] | None,  # what one costs, and how many there may be
+    ) -> None:
+        self._problem, self._best, self._clock, self.steps = problem, best, clock, 0
+        self._rng, self._applications = np.random.default_rng(seed), problem.applications
+        self._kinds, self._demand = Kinds.among(problem.fleet), problem.instance.total.max(axis=0)
+        self._size, self._fewest = size, int(problem.replicas.sum())  # copies left over in any state so far
+        self._moves, self._homes = moves, False  # whether it begins with a plan
+        listed = len(problem.kinds)
+        extra = (
+            0 if problem.fleet.fixed else max(best.machines, int(problem.replicas.sum()) if best.rows is None else 0)
+        )
+        if start is not None:
+            extra = max(extra, int(start[1].max(initial=-1)) + 1)
+        self._kind = self._kinds.of[np.minimum(np.arange(max(listed, extra)), listed - 1)]
+        self._contents = self._begin(start, pinned)
+
+    def _begin(self, start: Rows | None, pinned: Any) -> Any:
+        """The contents of the machines to begin with."""
+        from tvwrl.packing.affinity import entries
+        from tvwrl.packing.contents import contents_of
+        from tvwrl.packing.repair import put_back
+
+        problem, number = self._problem, self._first_machines()
+        capacity = np.empty((len(self._kinds), len(problem.capacity)))
+        capacity[self._kinds.of] = problem.kinds
+        if start is not None:
+            used = np.unique(start[1])
+            if not (self._moves or pinned.any()):
+                near = cost_of(problem.fleet, used) <= NEAR * float(self._kinds.cost[self._kind[number]].sum())
+                start = start if near else None
+        if start is None:
+            chosen = Fleet(problem.fleet.capacity[np.minimum(number, len(problem.kinds) - 1)], fixed=True)
+            rows = entries(rule(START).pack(PackingProblem(problem.instance, chosen), Watch()))
+            return contents_of(self._applications, capacity, self._kind, number, rows, SPARE)
+        order = np.argsort(start[0], kind="stable")
+        homes = start[0][order], start[1][order], start[2][order]
+        self._homes = True
+        spare = SPARE + int(np.bincount(start[1]).max(initial=0))
+        contents = contents_of(self._applications, capacity, self._kind, used, NOTHING, spare, homes)
+        first = np.argsort(~pinned[homes[0]], kind="stable")  # what may not move gets its place before what may
+        left = put_back(self._applications, contents, *(column[first] for column in homes))
+        contents.weight[pinned] = np.inf
+        if (wrong := np.flatnonzero(pinned & (left > 0))).size:
+            name = problem.instance.application[wrong[0]]
+            raise InputError(f"application '{name}' must not move, but what runs of it breaks a limit or a capacity")
+        if not self._moves:
+            contents.stay[:] = 0
+        return contents
+
+    def _first_machines(self) -> Int:
+        """(n,) numbers of the machines to begin with."""
+        kinds, count = self._kinds, None
+        if not (self._problem.fleet.fixed and 0 < self._best.left < np.inf):
+            count = kinds.cheapest(self._demand * (1 + ABOVE))
+        if count is None:
+            count = kinds.cheapest(self._demand) if not self._best.left else None
+        return np.arange(len(self._kind)) if count is None else kinds.first(count, self._kind)
+
+    @property
+    def left(self) -> int:
+        """Unplaced replicas."""
+        return int(self._contents.unplaced[0])
+
+    @property
+    def _fills(self) -> bool:
+        """Whether the fleet is fixed, and no plan is known that places all on it: some may have to stay out."""
+        return self._problem.fleet.fixed and self._best.left > 0
+
+    def run(self, least: float) -> None:
+        """Search until the time is over, or a plan costs no more than `least`."""
+        if self._homes and (self.left == 0 or self._problem.fleet.fixed):
+            self._offer()
+        open_more_at = iter(OPEN_MORE_AT)
+        until, patience, since, tried = next(open_more_at), PATIENCE, 0, 0
+        kept: Any = None
+        ways: list[tuple[Int, Int]] = []
+        while (self._best.left, self._best.cost) > (0, least):
+            if self.left == 0:
+                if self._offer():
+                    kept, patience = self._copy(), PATIENCE
+                ways, tried = list(self._ways()), 0
+                if not ways:
+                    return
+                self._take(ways[0])
+                since = self.steps
+            elif kept is None and self._clock.elapsed() > until:
+                self._open_more()
+                until = next(open_more_at, 1.0)
+            elif kept is not None and self.steps - since > patience and (len(ways) > 1 or self._moves):
+                tried += 1
+                if tried == len(ways):
+                    tried, patience = 0, 2 * patience
+                self._restore(kept)
+                self._take(ways[tried])
+                since = self.steps
+            if self._clock.elapsed() >= 1.0:
+                return
+            self.steps += self._place(max(self._fewest - 1, 0) if self._fills else 0)
+            if self._fills and self.left < self._fewest:
+                self._fewest = self.left
+                self._offer()
+            self._clock.report(self._best.machines)
+
+    def _offer(self) -> bool:
+        """Offer the current state, with as few moves as can be had; whether it is the best so far."""
+        from tvwrl.packing.repair import replicas_away, return_home
+
+        cost, s = self._cost(), self._contents
+        if self._moves:
+            while return_home(self._applications, s):
+                pass
+            each, most = self._moves
+            away = int(replicas_away(s))
+            if most is not None and away > most:
+                return False
+            cost += each * away
+        left = int(self._size[s.pool[: self.left]].sum())
+        return self._best.offer(left, cost, int((s.kinds[: s.open[0]] > 0).sum()), self._rows)
+
+    def _place(self, aim: int) -> int:
+        """Search a while for a state with at most `aim` unplaced replicas; returns the steps taken."""
+        from tvwrl.packing.repair import search as eject
+
+        examined = int(np.clip(PER_STEP / max(self.left, 1), *EXAMINED))
+        moves = MOVES if self.left <= FEW and not self._moves else 0
+        in_turn = not self._fills
+        return int(eject(self._applications, self._contents, STEPS, examined, moves, aim, in_turn, self._rng))
+
+    def _cost(self) -> float:
+        """Of the machines that hold anything."""
+        s = self._contents
+        used = s.kinds[: s.open[0]] > 0
+        return float(self._kinds.cost[s.kind[: s.open[0]][used]].sum())
+
+    def _ways(self) -> Iterator[tuple[Int, Int]]:
+        """Machines to close and to open (T,), of each kind, that cost less and leave enough for the volume of demand.
+
+        Those that leave the most room come first.
+        """
+        kinds, s = self._kinds, self._contents
+        opened = np.bincount(s.kind[: s.open[0]], minlength=len(kinds))
+        closed = np.bincount(self._kind, minlength=len(kinds)) - opened
+        one, found = np.eye(len(kinds), dtype=np.int64), []
+        for t in np.flatnonzero(opened):
+            ways = [(one[t], 0 * one[t])]
+            for u in np.flatnonzero(closed):
+                fewer = int(np.floor(kinds.cost[u] / kinds.cost[t] + 1e-9)) + 1  # closed for one of u
+                cheaper = int(np.ceil(kinds.cost[t] / kinds.cost[u] - 1e-9)) - 1  # opened for one of t
+                ways += [(fewer * one[t], one[u])] * int(u != t and fewer <= opened[t])
+                ways += [(one[t], cheaper * one[u])] * int(u != t and 1 <= cheaper <= closed[u])
+            for close, more in ways:
+                room, asked = (opened - close + more) @ kinds.capacity, self._demand > 0
+                share = float((room[asked] / self._demand[asked]).min(initial=np.inf))
+                if share >= 1.0 - 1e-9:
+                    found.append((share, close, more))
+        for _, close, more in sorted(found, key=lambda way: -way[0]):
+            yield close, more
+
+    def _take(self, way: tuple[Int, Int]) -> None:
+        """Open and close machines."""
+        from tvwrl.packing.repair import close_machine, open_machine
+
+        close, more = way
+        for t in np.repeat(np.arange(len(more)), more):
+            open_machine(self._contents, np.int64(t))
+        for t in np.repeat(np.arange(len(close)), close):
+            close_machine(self._applications, self._contents, np.int64(t))
+
+    def _open_more(self) -> None:
+        """Open about as many more as the unplaced replicas need, the largest first."""
+        from tvwrl.packing.repair import open_machine
+
+        each = max(1, (self._problem.replicas.sum() - self.left) // max(int(self._contents.open[0]), 1))
+        for _ in range(-(-self.left // each)):
+            if not any(open_machine(self._contents, np.int64(t)) for t in self._kinds.largest_first):
+                return
+
+    def _copy(self) -> tuple[Any, ...]:
+        return tuple(part.copy() for part in self._contents)
+
+    def _restore(self, kept: tuple[Any, ...]) -> None:
+        for name, now, then in zip(self._contents._fields, self._contents, kept, strict=True):
+            if name != "weight":  # what was learnt stays
+                now[...] = then
+
+    def _rows(self) -> Rows:
+        """The current plan, on machines by their numbers in the fleet."""
+        s, machines = self._contents, int(self._contents.open[0])
+        there = np.arange(s.application.shape[1]) < s.kinds[:machines, None]
+        machine = s.number[np.nonzero(there)[0]]
+        application, replicas = (part[:machines][there].astype(np.int64) for part in (s.application, s.count))
+        return application, machine, replicas
