@@ -32,7 +32,7 @@ def test_big_objects_are_shown_in_a_line(problem, make) -> None:
         assert "\n" not in text
 
 
-@pytest.mark.parametrize("name", ["Plans", "Placements", "Evaluation", "Comparison", "TrainingRun"])
+@pytest.mark.parametrize("name", ["Plans", "Evaluation", "Comparison", "TrainingRun"])
 def test_results_are_shown_by_their_folder(name: str, tmp_path) -> None:
     found = object.__new__(getattr(tvwrl, name))
     object.__setattr__(found, "folder", tmp_path)

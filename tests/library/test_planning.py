@@ -35,7 +35,7 @@ def test_a_plan_by_hand(instance, tmp_path):
 
 def test_what_does_not_fit_on_a_fixed_fleet_is_named(instance):
     found = tvwrl.plan(instance, Fleet.of_kinds([[10, 10]], [1], fixed=True), "FF")
-    assert "FF: without a machine: 1 of 'a'" in found.table()
+    assert "FF: without a machine: 2 of 'a', 'b': the machines are full" in found.table()
 
 
 @pytest.mark.parametrize(

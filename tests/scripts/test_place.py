@@ -55,7 +55,7 @@ def test_a_full_disk_leaves_nothing(call, folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr("tvwrl.planning.suite.write_json", full)
     done = call("place.py", "--instance", folder, "--planners", "Tetris.1", "--out", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (2, f"error: {tmp_path / 'out'}: No space left on device\n")
+    assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 

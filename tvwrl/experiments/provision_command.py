@@ -125,7 +125,8 @@ def plan_machines(settings: PlanningSettings) -> int:
     if settings.planners and (settings.advise or settings.verify is not None):
         raise InputError("--planners cannot be combined with --advise or --verify, which do not plan")
     problem = _opened(settings)
-    check_fits(problem.instance, problem.fleet, settings.instance)
+    if not problem.fleet.fixed:
+        check_fits(problem.instance, problem.fleet, settings.instance)
     print(title_of(problem))
     if settings.verify is not None:
         return _verify(settings.verify, problem)

@@ -25,6 +25,7 @@ from tvwrl.packing.fit import has_room, lacks
 
 MAX_EJECTED = np.int64(8)  # replicas ejected for one replica
 DIRECT = 1e-300  # cost of a machine with room: below every weight
+RECENT = 4  # machines opened last, which are always examined
 ATTEMPTS = 8  # machines tried for one random move
 
 
@@ -141,16 +142,16 @@ def capacity_ejections(  # type: ignore[no-untyped-def]
 def _best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     """Machine for a replica of i, what it costs to eject there, and the number of entries to eject, in `s.out`.
 
-    That is the fullest one with room, else the one with the cheapest ejection, of `examined` machines from a random
-    one on. The machine is -1 if there is none. The limits of i are set.
+    That is the fullest one with room, else the one with the cheapest ejection, of those opened last, which may be
+    empty, and of `examined` machines from a random one on. The machine is -1 if there is none. The limits of i are set.
     """
     demand, residual, application, count, kinds = a.demand, s.residual, s.application, s.count, s.kinds
     allows, bears, weight, trial, out, room = s.allows, s.bears, s.weight, s.trial, s.out, s.room
     machines, width, most_of_it, dimensions = s.open[0], application.shape[1], a.own[i], demand.shape[1]
     best, where, entries, tightest = np.inf, -1, 0, np.inf
-    m = int(rng.random() * machines)
-    for _ in range(min(examined, machines)):
-        m = m + 1 if m + 1 < machines else 0
+    first = int(rng.random() * machines)
+    for turn in range(min(examined + RECENT, machines)):
+        m = machines - 1 - turn if turn < RECENT else (first + turn) % machines
         if kinds[m] == width:
             continue
         fits, direct = has_room(a.needed, i, residual, m), where >= 0 and entries == 0
@@ -266,14 +267,14 @@ def return_home(a, s):  # type: ignore[no-untyped-def]
 
 
 @njit
-def replicas_away(s):  # type: ignore[no-untyped-def]
-    """Replicas that are at home elsewhere than they are, or are on no machine."""
+def replicas_away(s, size):  # type: ignore[no-untyped-def]
+    """Replicas that are at home elsewhere than they are, or are on no machine; `size` (A,): of them in a copy."""
     away = 0
     for i in range(len(s.home_start) - 1):
         for h in range(s.home_start[i], s.home_start[i + 1]):
             m = s.place[s.home[h]]
             there = replicas_on(s, i, m) if m < s.open[0] else np.int32(0)
-            away += max(s.stay[h] - there, 0)
+            away += max(s.stay[h] - there, 0) * size[i]
     return away
 
 

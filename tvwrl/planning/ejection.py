@@ -157,7 +157,7 @@ class EjectionSearch:
             while return_home(self._applications, s):
                 pass
             each, most = self._moves
-            away = int(replicas_away(s))
+            away = int(replicas_away(s, self._size))
             if most is not None and away > most:
                 return False
             cost += each * away
@@ -202,16 +202,18 @@ class EjectionSearch:
                     found.append((share, close, more))
         for _, close, more in sorted(found, key=lambda way: -way[0]):
             yield close, more
+        if len(kinds) > 1 and (other := kinds.nearest(self._demand, opened, float(kinds.cost @ opened))) is not None:
+            yield np.maximum(opened - other, 0), np.maximum(other - opened, 0)
 
     def _take(self, way: tuple[Int, Int]) -> None:
-        """Open and close machines."""
+        """Close machines, then open others, so that these are the last that were opened."""
         from tvwrl.packing.repair import close_machine, open_machine
 
         close, more = way
-        for t in np.repeat(np.arange(len(more)), more):
-            open_machine(self._contents, np.int64(t))
         for t in np.repeat(np.arange(len(close)), close):
             close_machine(self._applications, self._contents, np.int64(t))
+        for t in np.repeat(np.arange(len(more)), more):
+            open_machine(self._contents, np.int64(t))
 
     def _open_more(self) -> None:
         """Open about as many more as the unplaced replicas need, the largest first."""

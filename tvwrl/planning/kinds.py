@@ -9,6 +9,8 @@ import numpy as np
 from tvwrl.planning.instance import Fleet
 from tvwrl.types import Float, Int
 
+CHEAPER = 1e-6  # share of its cost by which other machines must be cheaper
+
 
 @dataclass(frozen=True)
 class Kinds:
@@ -53,6 +55,26 @@ class Kinds:
             options={"time_limit": 1.0, "mip_rel_gap": 1e-6},
         )
         return None if found.x is None else np.rint(found.x).astype(np.int64)
+
+    def nearest(self, demand: Float, opened: Int, cost: float) -> Int | None:
+        """(T,) machines that have `demand` (D,) for less than `cost`, and differ the least from `opened` (T,)."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        kinds, one = len(self), np.eye(len(self))
+        rows = [  # of y, the machines, and of z >= |y - opened|
+            LinearConstraint(np.hstack([self.capacity.T, np.zeros((len(demand), kinds))]), lb=demand),
+            LinearConstraint(np.hstack([one, -one]), ub=opened),
+            LinearConstraint(np.hstack([one, one]), lb=opened),
+            LinearConstraint(np.concatenate([self.cost, np.zeros(kinds)])[None], ub=cost * (1.0 - CHEAPER)),
+        ]
+        found = milp(
+            np.repeat([0.0, 1.0], kinds),
+            integrality=np.repeat([1, 0], kinds),
+            bounds=Bounds(0, np.concatenate([self.most, np.full(kinds, np.inf)])),
+            constraints=rows,
+            options={"time_limit": 1.0},
+        )
+        return None if found.x is None else np.rint(found.x[:kinds]).astype(np.int64)
 
     def first(self, count: Int, of: Int | None = None) -> Int:
         """Numbers of the first `count` (T,) machines of each kind, the largest kinds first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -119,7 +119,7 @@ def make_plan(
         found = searched(start=start).plan
         return Plan.of(name, found.application, found.machine, found.replicas, start.seconds + found.seconds)
     if (flow := flow_planner(name, seed, medea_seconds)) is not None:
-        return flow(problem)
+        return replace(flow(problem), algorithm=name)
     return by_rule(problem, rule(name), name, Watch(progress, deadline))
 
 
