@@ -98,7 +98,8 @@ def _provision(folder: Path) -> None:
 def _place(folder: Path) -> None:
     from tvwrl.experiments.place_command import PlacementSettings, place
 
-    place(PlacementSettings(machines=30, out=folder / "placement"))
+    planners = ("Aladdin+H.4", "best")
+    place(PlacementSettings(planners=planners, seconds=0.1, machines=30, out=folder / "placement"))
 
 
 USES: dict[str, Callable[[Path], None]] = {
