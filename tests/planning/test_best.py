@@ -55,6 +55,13 @@ def test_a_bound_that_is_reached_ends_the_search(make: Make) -> None:
     assert search(problem, SECONDS).steps > 0
 
 
+@pytest.mark.slow
+def test_searches_run_side_by_side(six: PlanningProblem) -> None:
+    better: list[int] = []
+    found = search(six, 20.0, workers=2, save=lambda made: better.append(made.machines))
+    assert (found.plan.machines, better) == (3, [3])  # each ends at the bound
+
+
 def test_no_time_is_first_fit(six: PlanningProblem) -> None:
     found = search(six, 0.0)
     assert (found.portfolio, found.steps, found.plan.machines) == ({"FF": 4}, 0, 4)

@@ -54,6 +54,8 @@ class PlacementSettings:
     1."""
     bounds: bool = True
     """Compute lower bounds on the number of machines needed, and the gaps to them."""
+    workers: int = 1
+    """Searches side by side, each in a process with a seed of its own; the best plan of any counts."""
     seed: int = 0
     """Seed of generated problems and of the planners."""
     out: Path | None = None
@@ -70,6 +72,7 @@ def place(settings: PlacementSettings) -> None:
         bound_seconds=0.0 if settings.bounds else None,
         moves_cost=settings.moves_cost,
         most_moves=settings.most_moves,
+        workers=settings.workers,
     )
     size = {name: getattr(settings, name) for name in ("machines", "replicas", "demand", "times", "seed", "running")}
     problem = open_problem(settings.instance, reading=Reading(**size))

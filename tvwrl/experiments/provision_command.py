@@ -93,6 +93,8 @@ class PlanningSettings:
     """With --running: replicas that the search may move at most."""
     start: Path | None = None
     """A plan.parquet for the search to improve."""
+    workers: int = 1
+    """Searches side by side, each in a process with a seed of its own; the best plan of any counts."""
     seed: int = 0
     """Seed of the search of --best."""
     out: Path | None = None
@@ -164,6 +166,7 @@ def _plan(problem: PlanningProblem, settings: PlanningSettings) -> None:
         settings.bound_seconds,
         settings.moves_cost,
         settings.most_moves,
+        settings.workers,
         settings.fragment_weight,
     )
     names = [*settings.planners, *[SEARCH] * (search and SEARCH not in settings.planners)]

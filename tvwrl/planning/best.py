@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import at_least
+from tvwrl.parallel import run_calls
 from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows
 from tvwrl.planning.ejection import NOTHING, EjectionSearch
 from tvwrl.planning.kinds import Kinds
@@ -31,6 +32,7 @@ class Found:
     bound: float  # lower bound on the cost of machines; a plan that reaches it ends the search
     portfolio: dict[str, int] = field(default_factory=dict)  # machines of each rule that ran
     steps: int = 0  # replicas that the search placed
+    value: tuple[float, float] = (0.0, 0.0)  # replicas left over, and the cost of machines and moves
 
 
 def search(
@@ -44,6 +46,7 @@ def search(
     start: Plan | None = None,
     moves_cost: float = 0.0,
     most_moves: int | None = None,
+    workers: int = 1,
 ) -> Found:
     """The cheapest plan that is found in `seconds` >= 0; first fit's takes as long as it takes.
 
@@ -60,10 +63,15 @@ def search(
         start: a plan to improve, in place of the portfolio; default: the running one, if moves count.
         moves_cost: >= 0, added to the cost for each replica that is not where it is in the plan to start from.
         most_moves: how many these may be; default: any number.
+        workers: >= 1 searches with seeds of their own, side by side in processes; the best plan of any counts.
 
     Raises InputError if an option is out of range, or, on an open fleet, if not all replicas can be placed.
     """
     at_least(0, seconds=seconds, moves_cost=moves_cost, most_moves=most_moves, seed=seed)
+    at_least(1, workers=workers)
+    if workers > 1:
+        options = {"bound": bound, "start": start, "moves_cost": moves_cost, "most_moves": most_moves}
+        return _best_of(problem, seconds, range(seed, seed + workers), options, progress, save)
     merged, clock = problem.merged, Clock(seconds, progress)
     if not problem.fleet.fixed:
         merged.check_all_fit()
@@ -85,7 +93,34 @@ def search(
             f"not all replicas were placed in {seconds:g} s: allow more time, or list a machine last that is large "
             "enough for every application"
         )
-    return Found(best.plan(), least, found, tried.steps)
+    return Found(best.plan(), least, found, tried.steps, (best.left, best.cost))
+
+
+def _best_of(
+    problem: PlanningProblem,
+    seconds: float,
+    seeds: range,
+    options: dict[str, Any],
+    progress: Progress | None,
+    save: Callable[[Plan], None] | None,
+) -> Found:
+    """The best of searches with these seeds, each in a process."""
+    best: Found | None = None
+    calls = [(_searched, (problem, seconds, seed, options)) for seed in seeds]
+    for ended, (_, result) in enumerate(run_calls(calls, len(seeds), None, processes=True), 1):
+        found: Found = result["found"]
+        if best is None or found.value < best.value:
+            best = found
+            if save is not None:
+                save(found.plan)
+        if progress is not None:
+            progress(ended / len(seeds), len(np.unique(best.plan.machine)))
+    assert best is not None
+    return best
+
+
+def _searched(problem: PlanningProblem, seconds: float, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+    return {"found": search(problem, seconds, seed=seed, **options)}
 
 
 def _pinned(problem: PlanningProblem) -> Any:

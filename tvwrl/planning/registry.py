@@ -82,6 +82,7 @@ def make_plan(
     seconds: float = 30.0,
     moves_cost: float = 0.0,
     most_moves: int | None = None,
+    workers: int = 1,
     medea_seconds: float = 2.0,
     progress: Progress | None = None,
     deadline: float | None = None,
@@ -96,7 +97,7 @@ def make_plan(
         name: one of `PLANNERS`, or a variant that `rules.rule` and `flow.registry.flow_planner` describe.
         seed: >= 0, of planners that draw.
         seconds: >= 0, of the search.
-        moves_cost, most_moves: for the search, see `search.search`.
+        moves_cost, most_moves, workers: for the search, see `best.search`.
         medea_seconds: > 0, of each of Medea's integer programmes.
         progress: called now and then with the share of the work that is done, 0 to 1.
         deadline: reading of time.monotonic() at which to stop: searches then return their best plan so far.
@@ -110,7 +111,14 @@ def make_plan(
     """
     check_planner(name, problem)
     searched = partial(
-        search, problem, seconds, seed=seed, progress=progress, moves_cost=moves_cost, most_moves=most_moves
+        search,
+        problem,
+        seconds,
+        seed=seed,
+        progress=progress,
+        moves_cost=moves_cost,
+        most_moves=most_moves,
+        workers=workers,
     )
     if name == SEARCH:
         return searched().plan
