@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,27 +19,52 @@ PORTFOLIO = ("FF", "SpreadWFD-Avg-BinSearch", "SpreadWFD-AvgExp-BinSearch", "WFD
 PORTFOLIO_SHARE = 0.5  # of the time; rules that have not started by then are left out
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A packing problem as a rule is shown it: its machines in another order."""
+
+    problem: PackingProblem
+    number: Int  # (F,) of each machine in the fleet; those beyond the last keep theirs
+
+    def rows(self, packing: Any) -> Rows:
+        """What a rule has packed, on machines of the fleet."""
+        from tvwrl.packing.affinity import entries
+
+        application, machine, replicas = entries(packing)
+        last = len(self.number) - 1
+        return application, np.where(machine > last, machine, self.number[np.minimum(machine, last)]), replicas
+
+
+def cheapest_first(problem: PackingProblem) -> Shown | None:
+    """The problem with the machines first that have the volume of all replicas at the least cost.
+
+    None where their order makes no difference, or is that in which they have to be opened: on an open fleet.
+    """
+    kinds = Kinds.among(problem.fleet)
+    if not problem.fleet.fixed or len(kinds) == 1:
+        return None
+    if (count := kinds.cheapest(problem.instance.total.max(axis=0))) is None:
+        count = kinds.most.astype(np.int64)  # all of them, the largest first
+    chosen = kinds.first(count)
+    number = np.concatenate([chosen, np.setdiff1d(np.arange(len(problem.kinds)), chosen)])
+    fleet = replace(problem.fleet, capacity=problem.fleet.capacity[number], cost=problem.fleet.costs[number])
+    return Shown(PackingProblem(problem.instance, fleet), number)
+
+
 def run_portfolio(problem: PackingProblem, clock: Clock, best: BestSoFar, size: Int) -> dict[str, int]:
     """Offer the plans of the rules that there is time for; returns the machines that each rule uses.
 
-    Of a fixed fleet they are shown the machines that would be cheapest by volume first.
+    First Fit is shown the machines as they are listed too.
     """
     found: dict[str, int] = {}
-    ways: list[tuple[PackingProblem, Int, tuple[str, ...]]] = [(problem, np.arange(len(problem.kinds)), PORTFOLIO)]
-    if problem.fleet.fixed:
-        kinds = Kinds.among(problem.fleet)
-        count = kinds.cheapest(problem.instance.total.max(axis=0)) if len(kinds) > 1 else None
-        if count is not None:
-            chosen = kinds.first(count)
-            number = np.concatenate([chosen, np.setdiff1d(ways[0][1], chosen)])
-            shown = PackingProblem(problem.instance, replace(problem.fleet, capacity=problem.fleet.capacity[number]))
-            ways = [(problem, ways[0][1], PORTFOLIO[:1]), (shown, number, PORTFOLIO)]
-    for shown, number, names in ways:
+    listed, ordered = Shown(problem, np.arange(len(problem.kinds))), cheapest_first(problem)
+    ways = [(listed, PORTFOLIO)] if ordered is None else [(listed, PORTFOLIO[:1]), (ordered, PORTFOLIO)]
+    for shown, names in ways:
         for name in names:
             deadline = clock.start + PORTFOLIO_SHARE * clock.seconds if best.rows is not None else None
             if deadline is not None and time.monotonic() > deadline:
                 return found
-            if (rows := _packed(shown, name, number, deadline)) is not None:
+            if (rows := _packed(shown, name, deadline)) is not None:
                 used = np.unique(rows[1])
                 found[name] = len(used)
                 left = int(problem.replicas @ size - rows[2] @ size[rows[0]])
@@ -47,15 +73,12 @@ def run_portfolio(problem: PackingProblem, clock: Clock, best: BestSoFar, size: 
     return found
 
 
-def _packed(problem: PackingProblem, name: str, number: Int, deadline: float | None) -> Rows | None:
-    """The plan of a rule, on machines by their `number`; None if it takes too long or fails."""
-    from tvwrl.packing.affinity import entries
-
+def _packed(shown: Shown, name: str, deadline: float | None) -> Rows | None:
+    """The plan of a rule; None if it takes too long or fails."""
     try:
-        packing = rule(name).pack(problem, Watch(deadline=deadline))
+        packing = rule(name).pack(shown.problem, Watch(deadline=deadline))
     except TimeoutError:
         return None
-    if packing.left.any() and not problem.fleet.fixed:
+    if packing.left.any() and not shown.problem.fleet.fixed:
         return None  # the machines without end are too small for some, and the others were full
-    application, machine, replicas = entries(packing)
-    return application, np.where(machine < len(number), number[np.minimum(machine, len(number) - 1)], machine), replicas
+    return shown.rows(packing)

@@ -10,10 +10,12 @@ import numpy as np
 
 from tvwrl.checks import hint
 from tvwrl.planning.best import SEARCH, search
+from tvwrl.planning.ejection import NOTHING
 from tvwrl.planning.flow.registry import ALADDIN, BASELINES, FlowPlanner, flow_planner
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.planners import Planner, Progress, Watch
+from tvwrl.planning.portfolio import Shown, cheapest_first
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.rules import RULES, rule
 from tvwrl.types import InputError
@@ -90,7 +92,7 @@ def make_plan(
     """Place the replicas of a problem by the planner `name`.
 
     On an open fleet it places all, on as few machines as it can; on a fixed one as many as it can, and the plan says
-    why the others have no machine.
+    why the others have no machine. Rules try the machines of a fixed fleet in the order of `portfolio.cheapest_first`.
 
     Args:
         problem: applications and machines.
@@ -128,23 +130,26 @@ def make_plan(
         return Plan.of(name, found.application, found.machine, found.replicas, start.seconds + found.seconds)
     if (flow := flow_planner(name, seed, medea_seconds)) is not None:
         return replace(flow(problem), algorithm=name)
-    return by_rule(problem, rule(name), name, Watch(progress, deadline))
+    return _by_rule(problem, rule(name), name, Watch(progress, deadline), as_listed=False)
 
 
 def by_rule(problem: PlanningProblem, planner: Planner, name: str, watch: Watch | None = None) -> Plan:
-    """The plan of a rule, named or not; see `make_plan`."""
-    from tvwrl.packing.affinity import entries
+    """The plan of a rule, named or not; see `make_plan`. Machines are tried in the order in which they are listed."""
+    return _by_rule(problem, planner, name, watch or Watch(), as_listed=True)
 
-    begun, watch = time.process_time(), watch or Watch()
+
+def _by_rule(problem: PlanningProblem, planner: Planner, name: str, watch: Watch, as_listed: bool) -> Plan:
+    begun = time.process_time()
     if not problem.fleet.fixed:
         problem.merged.check_all_fit()
     if not len(problem.merged.kept):
-        return problem.merged.plan(name, (np.zeros(0, np.int64),) * 3, 0.0, TRIED)
+        return problem.merged.plan(name, NOTHING, 0.0, TRIED)
     work = problem.merged.packing_problem
-    packing = planner.pack(work, watch)
+    shown = (None if as_listed else cheapest_first(work)) or Shown(work, np.arange(len(work.kinds)))
+    packing = planner.pack(shown.problem, watch)
     watch.report(1.0)
     work.check_all_placed(packing)
-    return problem.merged.plan(name, entries(packing), time.process_time() - begun, TRIED)
+    return problem.merged.plan(name, shown.rows(packing), time.process_time() - begun, TRIED)
 
 
 def plan(
