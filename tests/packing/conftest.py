@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from tvwrl.packing.affinity import entries
-from tvwrl.planning.instance import Fleet
+from tvwrl.packing.contents import contents_of
+from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.kinds import Kinds
+from tvwrl.planning.measures import ByInput
 from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import FirstFit, Watch
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 
@@ -46,3 +50,20 @@ def held() -> Callable[[Any], Held]:
 def check() -> Callable[[PackingProblem, Any], None]:
     """The function that checks a packing; see `_check`."""
     return _check
+
+
+def _packed(instance: Instance, fleet: Fleet, spare: int = 8) -> tuple[PackingProblem, Any]:
+    """A packing problem, and the contents of the machines as first fit packs it."""
+    problem = PackingProblem(instance, fleet)
+    packing = FirstFit(ByInput()).pack(problem, Watch())
+    kinds = Kinds.among(fleet)
+    capacity = np.empty((len(kinds), problem.kinds.shape[1]))
+    capacity[kinds.of] = problem.kinds
+    number = np.arange(packing.open[0])
+    return problem, contents_of(problem.applications, capacity, kinds.of, number, entries(packing), spare)
+
+
+@pytest.fixture(scope="session")
+def packed() -> Callable[..., tuple[PackingProblem, Any]]:
+    """The function that packs by first fit; see `_packed`."""
+    return _packed

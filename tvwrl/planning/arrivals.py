@@ -32,7 +32,7 @@ class RunningPlan:
 
     Each application of `merged` is one vertex: an application, or a group whose copies stay whole. A replica goes to
     the fullest of up to 100 machines in use that take it, else to the smallest empty one; if there is none, others are
-    ejected and placed again (see `packing.repair`), or, where that fails, nothing changes.
+    ejected and placed again (see `packing.running`), or, where that fails, nothing changes.
 
     >>> running = RunningPlan(problem, make_plan(problem, "best"))  # doctest: +SKIP
     >>> running.arrive(3).machine  # doctest: +SKIP
@@ -45,7 +45,8 @@ class RunningPlan:
         Raises InputError for an open fleet, and for a plan that breaks a rule.
         """
         from tvwrl.packing.contents import contents_of
-        from tvwrl.packing.repair import MAX_EJECTED, Journal, put_back
+        from tvwrl.packing.ejection import MAX_EJECTED
+        from tvwrl.packing.running import Journal, put_back
 
         if not problem.fleet.fixed:
             raise InputError("the fleet is unlimited: arrivals need a fixed number of machines")
@@ -77,7 +78,7 @@ class RunningPlan:
 
     def arrive(self, vertex: int) -> Arrival:
         """Place one more replica of a vertex. Raises InputError for an unknown vertex, or one that fits nowhere."""
-        from tvwrl.packing.repair import admit
+        from tvwrl.packing.running import admit
 
         i, s = self._index(vertex), self._s
         begin = int(self._rng.integers(max(int(s.open[0]), 1)))
@@ -89,7 +90,7 @@ class RunningPlan:
 
     def depart(self, vertex: int, machine: int) -> None:
         """Remove one replica of a vertex from a machine. Raises InputError if there is none."""
-        from tvwrl.packing.repair import release
+        from tvwrl.packing.running import release
 
         within(0, len(self._s.place) - 1, machine=machine)
         if not release(self._a, self._s, self._index(vertex), np.int64(self._s.place[machine])):
@@ -129,7 +130,7 @@ class RunningPlan:
 
     def _repair(self, i: int) -> Arrival:
         """Make room by moving others, or leave everything as it was."""
-        from tvwrl.packing.repair import repair
+        from tvwrl.packing.running import repair
 
         s, j = self._s, self._journal
         s.weight[:] = 1.0  # earlier ejections say nothing about this one

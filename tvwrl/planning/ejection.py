@@ -65,7 +65,7 @@ class EjectionSearch:
         """The contents of the machines to begin with."""
         from tvwrl.packing.affinity import entries
         from tvwrl.packing.contents import contents_of
-        from tvwrl.packing.repair import put_back
+        from tvwrl.packing.running import put_back
 
         problem, number = self._problem, self._first_machines()
         capacity = np.empty((len(self._kinds), len(problem.capacity)))
@@ -150,7 +150,7 @@ class EjectionSearch:
 
     def _offer(self) -> bool:
         """Offer the current state, with as few moves as can be had; whether it is the best so far."""
-        from tvwrl.packing.repair import replicas_away, return_home
+        from tvwrl.packing.running import replicas_away, return_home
 
         cost, s = self._cost(), self._contents
         if self._moves:

@@ -10,8 +10,8 @@ import numpy as np
 
 from tvwrl.compiled import inner, njit
 from tvwrl.packing.contents import INITIAL_WEIGHT, clear_limits, set_limits
+from tvwrl.packing.ejection import affinity_ejections, capacity_ejections
 from tvwrl.packing.fit import lacks
-from tvwrl.packing.repair import affinity_ejections, capacity_ejections
 from tvwrl.planning.flow.network_kernels import (
     ANY,
     NO_MACHINE,

@@ -1,0 +1,196 @@
+"""Compiled changes of a plan that runs: replicas stay, return, arrive and leave, and others make room.
+
+Arguments and sizes as in `packing.affinity` and `packing.contents`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvwrl.compiled import inner, njit
+from tvwrl.packing.contents import INITIAL_WEIGHT, add, clear_limits, drop_empty_entries, remove, set_limits, unplace
+from tvwrl.packing.ejection import best_machine, takes
+from tvwrl.packing.fit import has_room
+
+
+@inner
+def replicas_on(s, i, m):  # type: ignore[no-untyped-def]
+    """Replicas of i on machine m."""
+    for w in range(s.kinds[m]):
+        if s.application[m, w] == i:
+            return s.count[m, w]
+    return np.int32(0)
+
+
+@inner
+def home_with_room(a, s, i):  # type: ignore[no-untyped-def]
+    """A machine that takes one more replica of i, and where one of those at home is missing; else -1."""
+    for h in range(s.home_start[i], s.home_start[i + 1]):
+        m = s.place[s.home[h]]
+        if m < s.open[0] and replicas_on(s, i, m) < s.stay[h] and takes(a, s, i, m):
+            return m
+    return -1
+
+
+@inner
+def _at_home(s, i, m):  # type: ignore[no-untyped-def]
+    """Replicas of i that are at home on machine m."""
+    for h in range(s.home_start[i], s.home_start[i + 1]):
+        if s.home[h] == s.number[m]:
+            return s.stay[h]
+    return np.int32(0)
+
+
+@njit
+def put_back(a, s, application, machine, replicas):  # type: ignore[no-untyped-def]
+    """Place what runs, as far as capacities and limits allow; returns (A,) how many replicas of each they do not."""
+    left, refused = a.replicas.copy(), np.zeros(len(a.replicas), np.int64)
+    for r in range(len(application)):
+        i, m = application[r], s.place[machine[r]]
+        set_limits(a, s, i)
+        for _ in range(replicas[r]):
+            if left[i] > 0 and takes(a, s, i, m):
+                add(a, s, i, m, 1)
+                left[i] -= 1
+            else:
+                refused[i] += 1
+        clear_limits(a, s, i)
+    s.unplaced[0] = 0
+    for i in range(len(left)):
+        for _ in range(left[i]):
+            s.pool[s.unplaced[0]] = i
+            s.unplaced[0] += 1
+    return refused
+
+
+@njit
+def return_home(a, s):  # type: ignore[no-untyped-def]
+    """Move replicas that are not at home back to where there is room for them; returns how many moved."""
+    moved = 0
+    for m in range(s.open[0]):
+        w = 0
+        while w < s.kinds[m]:
+            i = s.application[m, w]
+            away = s.count[m, w] - _at_home(s, i, m)
+            if away > 0:
+                set_limits(a, s, i)
+                to = home_with_room(a, s, i)
+                clear_limits(a, s, i)
+                if to >= 0 and to != m:
+                    remove(a, s, m, w, 1)
+                    drop_empty_entries(s, m)
+                    add(a, s, i, to, 1)
+                    moved += 1
+                    continue
+            w += 1
+    return moved
+
+
+@njit
+def replicas_away(s, size):  # type: ignore[no-untyped-def]
+    """Replicas that are at home elsewhere than they are, or are on no machine; `size` (A,): of them in a copy."""
+    away = 0
+    for i in range(len(s.home_start) - 1):
+        for h in range(s.home_start[i], s.home_start[i + 1]):
+            m = s.place[s.home[h]]
+            there = replicas_on(s, i, m) if m < s.open[0] else np.int32(0)
+            away += max(s.stay[h] - there, 0) * size[i]
+    return away
+
+
+@njit
+def admit(a, s, i, begin, enough):  # type: ignore[no-untyped-def]
+    """Place one replica of i on an open machine that takes it as it is; that machine, or -1 for none.
+
+    It is the fullest of the first `enough` that take it, in turn from machine `begin`.
+    """
+    set_limits(a, s, i)
+    where, tightest, found, machines = -1, np.inf, 0, s.open[0]
+    needed, residual = a.needed, s.residual
+    for turn in range(machines):
+        m = (begin + turn) % machines
+        if found == enough:
+            break
+        if has_room(needed, i, residual, m) and takes(a, s, i, m):
+            found += 1
+            slack = 0.0
+            for k in range(a.demand.shape[1]):
+                slack += s.residual[m, k] / s.capacity[s.kind[m], k]
+            if slack < tightest:
+                where, tightest = m, slack
+    clear_limits(a, s, i)
+    if where >= 0:
+        add(a, s, i, where, 1)
+    return where
+
+
+@njit
+def release(a, s, i, m):  # type: ignore[no-untyped-def]
+    """Remove one replica of i from machine m. False if it has none."""
+    for w in range(s.kinds[m]):
+        if s.application[m, w] == i:
+            remove(a, s, m, w, 1)
+            drop_empty_entries(s, m)
+            return True
+    return False
+
+
+class Journal(NamedTuple):
+    """Machines as they were before a repair changed them, in the order in which it did."""
+
+    length: Any  # (1,) int64
+    machine: Any  # (J,) int64
+    saved: Any  # (M,) bool: whether a machine is in the journal
+    residual: Any  # (J, K) float64
+    kinds: Any  # (J,) int32
+    application: Any  # (J, W) int32
+    count: Any  # (J, W) int32
+
+
+@inner
+def _save(s, j, m):  # type: ignore[no-untyped-def]
+    """Note how machine m is, unless that was done before."""
+    if not j.saved[m]:
+        at = j.length[0]
+        j.machine[at], j.kinds[at], j.saved[m] = m, s.kinds[m], True
+        j.residual[at] = s.residual[m]
+        j.application[at], j.count[at] = s.application[m], s.count[m]
+        j.length[0] += 1
+
+
+@njit
+def repair(a, s, i, examined, rng, j):  # type: ignore[no-untyped-def]
+    """Place one replica of i where it ejects others, and these elsewhere, changing at most J machines.
+
+    Whether that succeeds; if not, nothing has changed. `j`: Journal of what is different after it.
+    """
+    for at in range(j.length[0]):
+        j.saved[j.machine[at]] = False
+    j.length[0], s.pool[0], s.unplaced[0] = 0, i, 1
+    for _ in range(len(j.machine)):
+        if s.unplaced[0] == 0:
+            return True
+        s.unplaced[0] -= 1
+        k = s.pool[s.unplaced[0]]
+        set_limits(a, s, k)
+        where, _cost, entries = best_machine(a, s, k, examined, rng)
+        clear_limits(a, s, k)
+        if where < 0:
+            break
+        _save(s, j, where)
+        for e in range(entries):
+            unplace(a, s, where, s.out[0, e], s.out[1, e])
+        drop_empty_entries(s, where)
+        add(a, s, k, where, 1)
+        s.weight[k] += INITIAL_WEIGHT * (entries > 0)
+    else:
+        if s.unplaced[0] == 0:
+            return True
+    for at in range(j.length[0]):
+        m = j.machine[at]
+        s.residual[m], s.kinds[m] = j.residual[at], j.kinds[at]
+        s.application[m], s.count[m] = j.application[at], j.count[at]
+    s.unplaced[0] = 0
+    return False
