@@ -49,6 +49,13 @@ def test_a_folder_of_tables(call, folder, tmp_path):
     assert json.loads((out / "run.json").read_text())["planners"] == ["Aladdin+H.2", "Tetris.1"]
 
 
+def test_planners_are_listed_by_how_they_place(call):
+    listed = call("place.py", "--list-planners").stdout
+    assert "by flow through groups of machines (fixed fleets only):\n  Aladdin+H.2(LRF), " in listed
+    assert "without regard to constraints (fixed fleets only, may break limits):\n  Tetris.1, " in listed
+    assert "within a time budget:\n  best\n" in listed
+
+
 def test_a_full_disk_leaves_nothing(call, folder, tmp_path, monkeypatch):
     def full(path, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

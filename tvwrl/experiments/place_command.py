@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 from tvwrl.command_line import Names
+from tvwrl.planning.pictures import family_of
 from tvwrl.planning.plan_file import read_running
-from tvwrl.planning.registry import PLANNERS, check_planner
+from tvwrl.planning.registry import IMPROVED, PLANNERS, abilities, check_planner
 from tvwrl.planning.sources.open_problem import GENERATED, Reading, open_problem
 from tvwrl.planning.suite import Budget, run_planners, title_of
 from tvwrl.runs import default_folder
@@ -65,7 +67,7 @@ class PlacementSettings:
 def place(settings: PlacementSettings) -> None:
     """Place the problem by each planner, write the files and print the table. Raises InputError for bad options."""
     if settings.list_planners:
-        print("\n".join(PLANNERS))
+        print(planners_by_family())
         return
     budget = Budget(
         settings.seconds,
@@ -84,3 +86,19 @@ def place(settings: PlacementSettings) -> None:
     facts = {"source": settings.instance, "demand": settings.demand, "times": settings.times}
     print(run_planners(problem, settings.planners, out, budget, settings.seed, start, facts).summary())
     print(f"written to {out}")
+
+
+def planners_by_family() -> str:
+    """All planners, by how they place, with what each family cannot do."""
+    families: dict[str, list[str]] = {}
+    for name in PLANNERS:
+        families.setdefault(family_of(name), []).append(name)
+    parts = []
+    for family, names in families.items():
+        can = abilities(names[0])
+        lacks = [*["fixed fleets only"] * (not can.open_fleet), *["may break limits"] * (not can.keeps_constraints)]
+        head = f"{family} ({', '.join(lacks)}):" if lacks else f"{family}:"
+        parts.append(f"{head}\n{fill(', '.join(names), 78, initial_indent='  ', subsequent_indent='  ')}")
+    return "\n".join(
+        [*parts, f"\nNAME{IMPROVED} lets the search go on from the plan of any planner that keeps limits."]
+    )

@@ -71,7 +71,7 @@ def plot_largest(file: Path, rows: Rows, columns: Sequence[str]) -> None:
     caption += f", means over {seeds} seeds" * (seeds > 1)
     percentiles = "5th to 95th percentile of machines" if SPREAD.keys() & set(columns) else ""
     lines = "; ".join(filter(None, [percentiles, "95 % intervals of other means" if seeds > 1 else ""]))
-    sides = "Aladdin+H, the paper's", "others"
+    sides = "the search of this project", "others"
     draw_estimates(file, shown, panels, across=len(panels), sides=sides, caption=caption, lines=lines)
 
 
