@@ -98,7 +98,9 @@ def planners_by_family() -> str:
         can = abilities(names[0])
         lacks = [*["fixed fleets only"] * (not can.open_fleet), *["may break limits"] * (not can.keeps_constraints)]
         head = f"{family} ({', '.join(lacks)}):" if lacks else f"{family}:"
-        parts.append(f"{head}\n{fill(', '.join(names), 78, initial_indent='  ', subsequent_indent='  ')}")
+        parts.append(
+            f"{head}\n{fill(', '.join(names), 78, break_on_hyphens=False, initial_indent='  ', subsequent_indent='  ')}"
+        )
     return "\n".join(
         [*parts, f"\nNAME{IMPROVED} lets the search go on from the plan of any planner that keeps limits."]
     )
