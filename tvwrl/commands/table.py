@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.commands.prepare:prepare_trace",
             (
                 "source", "name", "out", "slot_seconds", "gaps", "min_records", "readers", "plots",
-                "columns", "scale", "interval",
+                "columns", "scale", "workload_column", "time_column", "time_unit", "interval",
             ),
             fresh=True,
             family="tvwrl.commands.prepare:loaders",
