@@ -240,6 +240,7 @@ def test_a_missing_column(tmp_path, column):
         ("workload_id,slot\na,0\n", ["<resource>", "workload_id, slot"]),
         ("workload_id,cpu\na,0\n", ["no column 'slot'", "workload_id, cpu"]),
         ("workload_id;slot;cpu\na;0;1\n", ["no column 'workload_id'", "workload_id;slot;cpu", "--separator ';'"]),
+        ("workload_id\tslot\tcpu\na\t0\t1\n", ["no column 'workload_id'", r"--separator $'\t'"]),
         ("pod,time,cpu\na,0,1\n", ["no column 'workload_id'", "tvwrl prepare csv", "--workload-column", "--time-unit"]),
         (f"time,{','.join(f'pod-{i}' for i in range(99))}\n0\n", ["pod-10 and 88 more", "one row per workload"]),
         ("workload_id,slot,cpu\na,2026-03-02,1\n", ["'2026-03-02' is not a number", "--time-unit iso"]),

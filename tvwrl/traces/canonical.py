@@ -28,6 +28,7 @@ LARGEST_USAGE = 1e6  # reference machines; what is above it must be in another u
 LARGEST_SLOT = 2**53  # above it a slot that passed through a float (pandas, CSV) is no longer exact
 FEW_STEPS = 10  # from slot to slot; with fewer, they do not tell what is counted
 SHOWN = 12  # columns that a message lists
+OTHER_SEPARATORS = {";": "';'", "\t": r"$'\t'", "|": "'|'"}  # as they are written in a shell
 PREPARE = "`tvwrl prepare csv` reads other tables (--workload-column, --time-column, --time-unit)"
 
 
@@ -149,8 +150,8 @@ class _Table:
         there = self.frame.columns
         if not self.is_csv or missing not in ("workload_id", "slot"):
             return ""
-        if len(there) == 1 and (found := [mark for mark in ";\t|" if mark in there[0]]):
-            return f"; needed: commas between fields; `tvwrl prepare csv --separator {found[0]!r}` reads others"
+        if len(there) == 1 and (found := [shown for mark, shown in OTHER_SEPARATORS.items() if mark in there[0]]):
+            return f"; needed: commas between fields; `tvwrl prepare csv --separator {found[0]}` reads others"
         if len(there) > SHOWN:
             return "; needed: one row per workload and moment, not one column per workload (pandas: melt)"
         return f"; {PREPARE}"

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 import polars as pl
 
 from tvwrl.checks import at_least, positive
+from tvwrl.traces.canonical import OTHER_SEPARATORS
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.layout import LISTED, YEAR_10000, Column, Rule, Table, no_column, usage_column
 from tvwrl.traces.preparation.loader import Loader, Part, Rows, not_found
@@ -175,8 +176,8 @@ class Csv(_OwnTable):
 
     def _hint(self, names: Sequence[str]) -> str:
         """What to do about a missing column."""
-        if len(names) == 1 and (found := [mark for mark in ";\t|," if mark in names[0]]):
-            return f"is the separator another one? --separator {found[0]!r}"
+        if len(names) == 1 and (found := [shown for mark, shown in OTHER_SEPARATORS.items() if mark in names[0]]):
+            return f"is the separator another one? --separator {found[0]}"
         if len(names) > LISTED:
             return "needed: one row per workload and moment, not one column per workload (pandas: melt)"
         return "name yours: --workload-column, --time-column, --columns"
