@@ -130,19 +130,6 @@ def test_ways_of_writing_a_csv(tmp_path, text):
     assert_equal(trace, expected)
 
 
-def test_a_csv_says_which_workloads_are_replicas(tmp_path):
-    text = "application,workload_id,slot,cpu\nweb,b,3,0.5\n,a,0,0.1\n web ,c,0,0.1\n,b,4,0\n7,d,0,1\n"
-    trace = read_trace(csv_of(tmp_path, text), 300)
-    assert trace.resources == ("cpu",)
-    assert dict(zip(trace.workload_id, trace.application, strict=True)) == {"b": "web", "a": "", "c": "web", "d": "7"}
-
-
-def test_slots_may_be_apart_where_not_most_are_alike(tmp_path):
-    slots = [0, 1, 3, 5, 7, 8, 9, 10, 12, 14, 15, 16]  # half of the steps are 2
-    text = "workload_id,slot,cpu\n" + "".join(f"a,{slot},1\n" for slot in slots)
-    assert read_trace(csv_of(tmp_path, text), 300).slot.tolist() == slots
-
-
 BAD_CELLS = [
     ("cpu", -0.25, "negative", "finite number >= 0"),
     ("cpu", float("nan"), "nan", "finite number >= 0"),
@@ -240,15 +227,6 @@ def test_a_missing_column(tmp_path, column):
         ("workload_id,slot\na,0\n", ["<resource>", "workload_id, slot"]),
         ("workload_id,cpu\na,0\n", ["no column 'slot'", "workload_id, cpu"]),
         ("workload_id;slot;cpu\na;0;1\n", ["no column 'workload_id'", "workload_id;slot;cpu", "--separator ';'"]),
-        ("workload_id\tslot\tcpu\na\t0\t1\n", ["no column 'workload_id'", r"--separator $'\t'"]),
-        ("pod,time,cpu\na,0,1\n", ["no column 'workload_id'", "tvwrl prepare csv", "--workload-column", "--time-unit"]),
-        (f"time,{','.join(f'pod-{i}' for i in range(99))}\n0\n", ["pod-10 and 88 more", "one row per workload"]),
-        ("workload_id,slot,cpu\na,2026-03-02,1\n", ["'2026-03-02' is not a number", "--time-unit iso"]),
-        ("workload_id,slot,cpu\n" + "".join(f"a,{300 * i},1\n" for i in range(11)), ["300 apart", "--time-unit s"]),
-        (
-            "workload_id,slot,application,cpu\na,0,web,1\nb,0,web,1\na,1,,1\na,2,db,1\n",
-            ["line 5, column application: 'db'", "workload 'a' has 'web' in line 2"],
-        ),
         (",workload_id,slot,cpu\n0,a,0,1\n", ["line 1", "index=False"]),
         ("workload_id,slot,cpu,cpu\na,0,1,1\n", ["line 1", "name of its own"]),
         ("workload_id,slot,cpu\na,0,1\na,1,1,5\n", ["line 3", "column 4", "'5'", "3 fields"]),
