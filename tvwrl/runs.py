@@ -70,10 +70,6 @@ class InFolder:
         return Path(folder)
 
 
-def nothing(text: str) -> None:
-    """Receives reports of progress that nobody asked for."""
-
-
 def folder_for(out: str | Path | None, name: str) -> tuple[Path, TemporaryDirectory[str] | None]:
     """The folder `out`, or if it is None `name` in a temporary folder, with what removes that one."""
     if out is not None:

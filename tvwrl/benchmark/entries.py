@@ -20,6 +20,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, complete
 from tvwrl.experiments.evaluation import EpisodesCell
 from tvwrl.experiments.scheduler_names import scheduler_of
+from tvwrl.progress import Report
 from tvwrl.runs import InFolder
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
@@ -169,7 +170,7 @@ def _shown_to(saved: Any, run: str, setting: Setting) -> tuple[Problem, str]:
 
 
 def complete_own_first(
-    entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell], report: Callable[[str], None]
+    entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell], report: Report
 ) -> dict[str, str]:
     """Complete the cells, those of `entries` first, and raise their errors before the other schedulers take time."""
     own = [cell for cell in cells if isinstance(cell, EpisodesCell) and cell.scheduler.name in entries]

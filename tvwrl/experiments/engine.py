@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from tvwrl.markdown import markdown_table
 from tvwrl.parallel import run_calls
-from tvwrl.progress import say, ticking
+from tvwrl.progress import Report, say, ticking
 from tvwrl.runs import is_disk_full, locked, provenance, write_json
 from tvwrl.types import InputError
 
@@ -142,7 +142,7 @@ def complete(
     cells: Sequence[Cell],
     workers: int = 1,
     ray: str | None = None,
-    report: Callable[[str], None] = say,
+    report: Report = say,
     deadline: float = math.inf,
 ) -> dict[str, str]:
     """Run the cells that are missing in the folder `out`, `workers` groups at a time in processes, or on the Ray
@@ -163,7 +163,7 @@ def complete(
     for cell in missing:
         groups.setdefault(cell.group, []).append(cell)
     ended, begun = 0, time.monotonic()
-    with ticking("cells", total=len(missing), unit="cell") as bar:
+    with ticking("cells", report, total=len(missing), unit="cell") as bar:
         for own, errors in _outcomes(out, list(groups.values()), workers, ray, deadline, bar.set_postfix_str):
             ended += len(own)
             bar.update(len(own))
