@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+from tvwrl.agents.config import PRESETS
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.starting_policy import check_start
@@ -17,7 +18,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.evaluated import Evaluation
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
-from tvwrl.experiments.learning import plot_learning, what_training_brought
+from tvwrl.experiments.learning import plot_learning, rules_ahead, what_training_brought
 from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import new_trainer, open_again, restored_trainer
 from tvwrl.forecasting.files import read_forecaster
@@ -107,6 +108,9 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
         brought = (
             "training did not improve on the initial policy, which is the best on validation sequences and is kept"
         )
+    if ahead := rules_ahead(found.rows, policy.name):
+        trial = trainer.config.iterations <= PRESETS["smoke"].iterations
+        brought = "; ".join(filter(None, [brought, ahead, "so short a training is only a trial" * trial]))
     return found, brought
 
 
