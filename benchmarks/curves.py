@@ -42,7 +42,7 @@ PANELS = {
 def learning(
     runs: tyro.conf.Positional[tuple[Path, ...]],
     share: float = 0.9,
-    figure: Path = Path("docs/results/training/curves.png"),
+    figure: Path = Path("curves.png"),
 ) -> None:
     """Reward of the training episodes against minutes, and when most of the way is done.
 

@@ -27,10 +27,9 @@ from tvwrl.types import Placement, Workload
 
 SCENARIO = tvwrl.Scenario(machines=6, load=0.8)
 CAPTION = (  # of the picture in the README, which these defaults make
-    f"{SCENARIO.machines} machines, each with its CPU and memory over the last {SCENARIO.history} slots of half an "
-    "hour, the newest at the bottom. Colours are classes of workloads that behave alike; red is demand above a "
-    "machine's capacity. Best-Fit packs by what is used at the moment, and machines overflow when workloads grow "
-    "together."
+    f"{SCENARIO.machines} machines, each with its CPU and memory over the last {SCENARIO.history} half-hour slots, the "
+    "newest at the bottom. Colours stand for classes of workloads that behave alike; red marks demand above a "
+    "machine's capacity. Best-Fit packs by current usage, so machines overflow when workloads grow together."
 )
 
 

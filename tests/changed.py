@@ -2,6 +2,7 @@
 
 A test file that changed is run itself. `tvwrl/ec/dtw.py` is tested by `tests/ec/test_dtw.py`; a module without a test
 file of its own by the nearest folder, or file, that mirrors a folder above it: `tests/ec/` or `tests/test_ec.py`.
+`ELSEWHERE` names the exceptions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ALWAYS = "tests/test_architecture.py"
-ELSEWHERE = {"examples": "tests/benchmark/test_examples.py", "docs": "tests/test_docs.py"}
+ELSEWHERE = {
+    "examples": "tests/benchmark/test_examples.py",
+    "docs": "tests/test_docs.py",
+    "tvwrl/schedulers/scores.py": "tests/schedulers/test_rules.py",
+}
 
 
 def git(*arguments: str) -> list[str]:
@@ -33,8 +38,9 @@ def mirror_of(name: str) -> str | None:
     top, *inner = Path(name).parts
     if top == "tests":
         return name if inner[-1].startswith("test_") else str(Path(name).parent) if inner[1:] else None
-    if top in ELSEWHERE:
-        return ELSEWHERE[top]
+    for place in (name, top):
+        if place in ELSEWHERE:
+            return ELSEWHERE[place]
     if not name.endswith(".py") or top not in ("tvwrl", "scripts"):
         return None
     mirror = Path("tests", *(["scripts"] if top == "scripts" else []), *inner).with_suffix("")

@@ -15,6 +15,8 @@ from tests.changed import ROOT, mirror_of
         ("tvwrl/ec/k_medoids.py", "tests/ec/test_k_medoids.py"),
         ("tvwrl/ec/medoid_kernels.py", "tests/ec"),
         ("tvwrl/papers/pism/published.py", "tests/papers/test_pism.py"),
+        ("tvwrl/schedulers/registry.py", "tests/schedulers/test_registry.py"),
+        ("tvwrl/schedulers/scores.py", "tests/schedulers/test_rules.py"),
         ("tvwrl/schedulers/production/__init__.py", "tests/schedulers/production"),
         ("tvwrl/__init__.py", None),
         ("scripts/tune.py", "tests/scripts/test_tune.py"),

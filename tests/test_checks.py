@@ -38,6 +38,10 @@ def test_values_are_refused_outside_their_limits(check, good, bad, message):
         (lambda: checks.at_least(1, machines=3, workers=0), "workers is 0: must be at least 1"),
         (lambda: checks.positive(loads=(0.5, np.float64(-1))), "loads is -1.0: must be a number > 0"),
         (lambda: checks.one_of(("a", "b"), law="c"), "law is 'c': must be one of a, b"),
+        (
+            lambda: checks.one_of(("spread", 3), law="sprad"),
+            "law is 'sprad': did you mean spread? It must be one of spread, 3",
+        ),
         (lambda: checks.different(seeds=(1, 1)), "seeds is 1, 1: must be different values, at least one"),
         (lambda: checks.different(seeds=()), "seeds is empty: must be different values, at least one"),
     ],

@@ -26,3 +26,12 @@ def test_in_a_terminal_the_clock_goes_on_while_nothing_is_reported(
             shown += capsys.readouterr().err
     assert "cells:   0%" in shown
     assert capsys.readouterr().err.rstrip(" ").endswith("\r")  # it leaves no trace
+
+
+def test_who_wants_no_report_sees_no_bar_either(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.phase("preparing", progress.nothing):
+        pass
+    assert capsys.readouterr() == ("", "")

@@ -25,5 +25,9 @@ TASK_NAMES = tuple(  # TRACE-LOAD-VERSION or TRACE-LOAD-VARIANT-VERSION; tvwrl.b
 
 register_environments(TASK_NAMES)
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __all__ += ["TASK_NAMES"]
+
+
+def __dir__() -> list[str]:
+    return __all__

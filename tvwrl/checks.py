@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from tvwrl.types import InputError
 
+CLOSE = 0.7  # of values, unlike names, that are near enough to be meant; 1: equal
 Class = TypeVar("Class", bound=type)
 
 
@@ -54,8 +55,8 @@ def percent(**values: Any) -> None:
 
 
 def one_of(allowed: Collection[Any], /, **values: Any) -> None:
-    """Elements of `allowed`."""
-    _check(values, lambda x: x in allowed, f"one of {', '.join(map(str, allowed))}")
+    """Elements of `allowed`; the error names those that are near."""
+    _check(values, lambda x: x in allowed, f"one of {', '.join(map(str, allowed))}", allowed)
 
 
 def different(**values: Sequence[Any]) -> None:
@@ -77,11 +78,15 @@ def hint(name: str, known: Iterable[str], list_all: bool = False) -> str:
     'must be one of best-fit, spread'
     """
     known = list(known)
-    near = get_close_matches(name, known, n=4, cutoff=0.5)
-    every = f"must be one of {', '.join(known)}"
+    near, every = _meant(name, known), f"must be one of {', '.join(known)}"
     if not near:
         return every
-    return f"did you mean {' or '.join(near)}?" + (f" It {every}" if list_all else "")
+    return near + (f" It {every}" if list_all else "")
+
+
+def _meant(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    near = get_close_matches(name, known, 4, cutoff)
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def with_known_fields(cls: Class) -> Class:
@@ -100,7 +105,7 @@ def with_known_fields(cls: Class) -> Class:
     return cls
 
 
-def _check(values: Mapping[str, Any], good: Callable[[Any], bool], limit: str) -> None:
+def _check(values: Mapping[str, Any], good: Callable[[Any], bool], limit: str, allowed: Iterable[Any] = ()) -> None:
     for name, value in values.items():
         for x in _elements(value):
             try:
@@ -109,7 +114,9 @@ def _check(values: Mapping[str, Any], good: Callable[[Any], bool], limit: str) -
                 passes = False
             if not passes:
                 shown = f"'{x}'" if isinstance(x, str) else x
-                raise InputError(f"{name} is {shown}: must be {limit}")
+                texts = [one for one in allowed if isinstance(one, str)]
+                meant = _meant(x, texts, CLOSE) if isinstance(x, str) else ""
+                raise InputError(f"{name} is {shown}: {meant and f'{meant} It '}must be {limit}")
 
 
 def _elements(value: Any) -> Iterator[Any]:

@@ -60,7 +60,6 @@ def described(meaning: str, default: str = "") -> Any:
     return tyro.conf.arg(help=f"{meaning}; default: {default}." if default else f"{meaning}.")
 
 
-PREPARING = "preparing sequences, classes and forecasts"
 TRACE = (
     "google or alibaba (the real trace if it is prepared, otherwise a synthetic population; synthetic:google is always "
     "synthetic), the name of a prepared trace, a trace folder or a CSV"

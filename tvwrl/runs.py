@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from typing import Any
 from tvwrl.types import InputError, summary
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LAST = Path("checkpoints/last.pt")  # of a training run: what it is resumed from
+START = Path("checkpoints/start.pt")  # of a run of tvwrl learn-online: the policy that it began with
 RECORDED = ("tvwrl", "numpy", "numba", "gymnasium", "torch", "polars", "scikit-learn")
 
 
@@ -38,7 +41,16 @@ def check_new_folder(folder: Path) -> None:
     if folder.is_file():
         raise InputError(f"{folder} is a file: give a folder")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} already exists and is not empty: give another folder, or remove this one")
+        advice = "give another folder, or remove this one"
+        if (folder / LAST).is_file():
+            advice = f"continue its training ({how_to_continue(folder)}), {advice}"
+        raise InputError(f"{folder} already exists and is not empty: {advice}")
+
+
+def how_to_continue(folder: Path) -> str:
+    """The command that continues the training run in a folder."""
+    command = "learn-online" if (folder / START).is_file() else "train"
+    return shlex.join(["tvwrl", command, "--resume", str(folder)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,10 +68,6 @@ class InFolder:
         with whole_folder(Path(folder)) as partial:
             shutil.copytree(self.folder, partial, dirs_exist_ok=True)
         return Path(folder)
-
-
-def nothing(text: str) -> None:
-    """Receives reports of progress that nobody asked for."""
 
 
 def folder_for(out: str | Path | None, name: str) -> tuple[Path, TemporaryDirectory[str] | None]:

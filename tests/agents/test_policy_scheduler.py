@@ -35,6 +35,11 @@ def scheduler_of(problem, train, scenario, kind="shared"):
     return PolicyScheduler("mine", saved)
 
 
+def test_it_shows_its_name_and_what_it_knows(problem, train):
+    scheduler = scheduler_of(problem, train, replace(problem.scenario, **SEEN))
+    assert repr(scheduler) == "<PolicyScheduler name='mine', knows='demand forecasts'>"
+
+
 @pytest.mark.parametrize(
     ("change", "difference"),
     [

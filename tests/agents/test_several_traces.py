@@ -95,7 +95,7 @@ def test_each_trace_has_as_many_classes_of_the_same_kind(problem, other, classes
 def test_a_trace_that_looks_different_to_the_network_is_refused(problem, other, monkeypatch):
     there = replace(problem, scenario=SEEN)
     fewer = replace(there, trace=other, classes=OwnLabels(2))  # as where few workloads are distinct
-    monkeypatch.setattr(Problem, "build", lambda *arguments: fewer)
+    monkeypatch.setattr(Problem, "build", lambda *arguments, **options: fewer)
     with pytest.raises(InputError, match=r"also other: the network would see classes 2, but \d+ of trace 'google'"):
         make_tasks(there, replace(TINY, also=("other",)), [other])
 

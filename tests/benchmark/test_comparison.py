@@ -272,7 +272,12 @@ def test_sick_models(small):
         ({"../up": first}, {}, "a name has letters"),
         ({"mine": 3}, {}, "entry 'mine' is 3: must be a function"),
         ({"mine": First}, {}, r"entry 'mine' is a class: give an instance, First\(\)"),
-        ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler: .* did you mean best-fit or"),
+        ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler: did you mean best-fit or"),
+        (
+            {"mine": "google-0.5-v1"},
+            {},
+            r"a task is named by `task` \(--task\); did you mean google-0\.5-v0 or",
+        ),
         ({"mine": "kube-default(foo=1)"}, {}, r"^kube-default\(foo=1\): 'foo' is not an option"),
         ({"mine": "n-sigma(n=3"}, {}, r"^scheduler is 'n-sigma\(n=3': a bracket is missing; write NAME"),
         ({"mine": "runs/mine"}, {}, r"^runs/mine: no such file or folder$"),
@@ -281,7 +286,11 @@ def test_sick_models(small):
         ({"mine": "katalyst-load(threshold=0.7)"}, {}, r"threshold is 0\.7: must be a percentage, 1 to 100"),
         ({"mine": first}, {"sequences": 4}, "sequences is 4: must be 1 to 3"),
         ({"mine": first}, {"observe": {"load": 0.1}}, "is fixed by the task"),
-        ({"mine": first}, {"against": ("bset-fit",)}, "bset-fit"),
+        (
+            {"mine": first},
+            {"against": ("sprad",)},
+            r"^'sprad' is neither a training run nor a scheduler: did you mean spread",
+        ),
     ],
 )
 def test_what_cannot_enter(small, entries, options, message):

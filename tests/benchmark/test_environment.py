@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -63,6 +64,10 @@ def test_test_sequences_are_not_for_training(small):
         gym.make("tvwrl/google-0.5-v0", task=small, split="test")
     with pytest.raises(InputError, match="is fixed by the task"):
         gym.make("tvwrl/google-0.5-v0", task=small, load=0.1)
+    for make in (gym.make, partial(gym.make_vec, vectorization_mode="vector_entry_point")):
+        for option, meant in (("histroy", "history"), ("splt", "split")):
+            with pytest.raises(InputError, match=rf"there is no option '{option}': did you mean {meant}\?"):
+                make("tvwrl/google-0.5-v0", task=small, **{option: 5})
     shown = gym.make("tvwrl/google-0.5-v0", task=small, split="validation", hold_action=True)
     assert shown.action_space.n == 5
 

@@ -15,6 +15,7 @@ from tvwrl.benchmark import tasks
 from tvwrl.benchmark.frozen import FROZEN
 from tvwrl.benchmark.tasks import TASKS, find_task, problem_of, sequences_hash, trace_of
 from tvwrl.ec import OwnLabels, population_of
+from tvwrl.forecasting import NetworkForecaster
 from tvwrl.traces import write_trace
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
@@ -113,8 +114,26 @@ def test_sequences_of_another_hash_are_refused(small):
 def test_only_what_is_seen_can_be_chosen(small):
     with pytest.raises(InputError, match="observe: 'machines' is fixed by the task"):
         problem_of(small, {"machines": 20})
+    with pytest.raises(InputError, match=r"there is no option 'histroy': did you mean history\?"):
+        problem_of(small, {"histroy": 5})
     shown = problem_of(small, {"observe_demand": False})
     assert shown.scenario == replace(small.scenario, observe_demand=False)
+
+
+def test_what_is_seen_differently_shares_classes_and_forecaster(small, monkeypatch):
+    fitted = NetworkForecaster()
+    monkeypatch.setattr(tasks, "forecaster_of", lambda task: fitted)
+    other = replace(small, milliseconds=2.0)  # nobody has prepared it
+    problems = [problem_of(other, {"history": rows, "observe_forecast": True}) for rows in (5, 6)]
+    assert problems[0].classes is problems[1].classes is problem_of(small).classes
+    assert problems[0].forecaster is problems[1].forecaster is fitted
+
+
+def test_a_preparation_is_announced_once(small, capsys):
+    other = replace(small, milliseconds=3.0)
+    for said in ("preparing task small-v0: classes and test sequences, some seconds\n", ""):
+        problem_of(other)
+        assert capsys.readouterr() == ("", said)
 
 
 def test_a_task_may_have_the_name_that_gymnasium_knows():

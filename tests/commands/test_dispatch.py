@@ -137,6 +137,7 @@ def test_the_word_help_is_the_option(subcommand: list[str], capsys: pytest.Captu
         ),
         ("train --trace", "--trace needs a value: `tvwrl train --help` shows which kind"),
         ("fetch", "tvwrl fetch needs NAME"),
+        ("completion", "tvwrl completion needs SHELL, one of bash, zsh, fish"),
         ("provision --machine 8 8", "tvwrl provision needs --instance"),
     ],
 )

@@ -44,6 +44,16 @@ def test_a_folder_that_holds_something_is_refused_where_it_has_to_be_new(tmp_pat
     check_contents(there, COMMANDS["evaluate"])  # it was interrupted there
 
 
+@pytest.mark.parametrize(("command", "file"), [("train", "last.pt"), ("learn-online", "start.pt")])
+def test_how_to_continue_a_run_that_is_in_the_way(command: str, file: str, tmp_path: Path) -> None:
+    run = tmp_path / "läufe" / "smoke lang"
+    (run / "checkpoints").mkdir(parents=True)
+    for name in ("last.pt", file):
+        (run / "checkpoints" / name).touch()
+    with pytest.raises(InputError, match=rf"continue its training \(tvwrl {command} --resume '{run}'\), give another"):
+        check_contents(settings(out=run), COMMANDS["train"])
+
+
 @pytest.mark.parametrize("name", ["out", "resume"])
 def test_a_file_is_no_folder(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")

@@ -13,13 +13,13 @@ from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
-from tvwrl.schedulers import GROUPS, KNOWLEDGE, PRODUCTION, ROLLOUTS, SCHEDULERS, make_scheduler
+from tvwrl.schedulers import KNOWLEDGE, PRODUCTION, SCHEDULERS, make_scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS, REQUESTS
 from tvwrl.schedulers.planning.rollout import Rollout
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
-from tvwrl.types import InputError, Machines
+from tvwrl.types import Machines
 
 PLANNING = ("rollout(expected-cost)", "rollout(best-fit-peak)", "rollout(spread)")  # one for each kind of knowledge
 EVERY = (*SCHEDULERS, *PLANNING, "deeprm")  # the last is learnt
@@ -122,19 +122,6 @@ def test_current_load_alone_does_overshoot(problem, train):
     machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
     episode = play("stack", train, machines, problem.scenario)
     assert score_episode(episode, machines, problem.scenario.penalty_weights())["overshoot_pct"] > 0
-
-
-def test_every_name_says_what_it_knows():
-    assert set(KNOWLEDGE) == {*SCHEDULERS, *ROLLOUTS}
-    assert len(SCHEDULERS) == len(set(SCHEDULERS))
-    assert all(knows.group in GROUPS and knows.note for knows in KNOWLEDGE.values())
-    for name in KNOWLEDGE:
-        assert make_scheduler(name).name == name
-    with pytest.raises(InputError, match="scheduler is 'x': must be one of best-fit, ") as caught:
-        make_scheduler("x")
-    assert all(name in str(caught.value) for name in SCHEDULERS)
-    with pytest.raises(InputError, match=r"scheduler is 'bset-fit': did you mean best-fit or best-fit-peak or "):
-        make_scheduler("bset-fit")
 
 
 # ---- what may be known

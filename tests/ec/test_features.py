@@ -190,7 +190,7 @@ def test_scaled_features_lie_in_0_1_and_survive_json(train: np.ndarray, data: st
         ([[["a", "b"]]], CPU_MEM, "workload 0: its series is not an array of numbers"),
         ([[[1, 1], [1, np.nan]]], CPU_MEM, "workload 0, slot 1, resource 1: usage is nan.*gaps first"),
         ([np.ones((3, 0))], (), "at least one"),
-        ([np.ones((3, 2))], ("cpu", "cpu"), "different ones"),
+        ([np.ones((3, 2))], ("cpu", "cpu"), "must be different"),
         ([np.ones((3, 1))], ("cpu__a",), "'cpu__a': its name must not contain '__'"),
         ([np.ones((3, 1))], ("cpu_",), "end in '_'"),
     ],

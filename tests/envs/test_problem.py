@@ -11,6 +11,7 @@ from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.envs.problem import Problem
 from tvwrl.forecasting import NetworkForecaster, training_windows
 from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import InputError
 
@@ -29,6 +30,25 @@ def test_machines_of_several_kinds_keep_their_number(google, problem):
     kinds = Problem.build(google, replace(problem.scenario, machine_types=("3x8", "1x16")), problem.classes)
     with pytest.raises(InputError, match=r"machines is 8.*3x8 1x16"):
         kinds.on_machines(8)
+
+
+def test_each_step_of_the_preparation_is_reported(problem, google):
+    told = []
+    Problem.build(google, problem.scenario, report=told.append)
+    assert [line.partition(" ")[0] for line in told] == ["scale:", "fitting"]
+    told.clear()
+    forecaster = NetworkForecaster(epochs=1)
+    forecaster.fit(training_windows(problem.sampler, 50), report=told.append)
+    assert told[0] == "fitting forecaster 1 of 4"
+    assert told[1:] == [f"fitting forecaster {place} of 4, without fold {place - 2}" for place in (2, 3, 4)]
+
+
+def test_the_scale_says_which_demand_fills_a_machine(make_trace):
+    series = [np.full((800, 2), (0.3, 3.0)) for _ in range(8)]
+    series[0][:6, 0] = 30.0  # one slot of the environment's, above the percentile
+    with pytest.warns(UserWarning, match=r"600 units \(the 99.5th percentile of its demand counts as 6\); the largest"):
+        sampler = SequenceSampler(make_trace(series), Scenario(machines=2, workloads=4))
+    assert sampler.scale().startswith("scale: demand of cpu 0.4, mem 4 fills a machine; the 99.5th percentile")
 
 
 def rewritten(trace, runs):

@@ -114,7 +114,24 @@ def test_failing_cells_are_named_and_the_others_finish(tmp_path, workers):
     assert failed == {"square-13": "ValueError: no luck", "square-14": "machines is 14: must be below 14"}
     assert measured(tmp_path) == [3, 4]
     assert "no luck" in (out / "cells" / "square-13" / "error.txt").read_text()
-    assert sum("failed" in line for line in lines) == 2
+    assert sum(": failed: " in line for line in lines) == 2
+    assert lines[0] == "measuring 4 cells, of which the first also prepares what others need"
+    ended = [line for line in lines if line.startswith("4 of 4 cells ended")]
+    assert len(ended) == 1
+    assert ", 2 failed: square-" in ended[0]
+
+
+@pytest.mark.parametrize(
+    ("ends", "failed", "said"),
+    [
+        ([(1, 60.0)], 1, "1 of 9 cells ended in 01:00, 1 failed"),
+        ([(1, 60.0), (2, 61.0)], 0, "2 of 9 cells ended in 01:01"),
+        ([(1, 60.0), (2, 61.0), (4, 66.0)], 0, "4 of 9 cells ended in 01:06, about 00:10 left"),
+        ([(1, 60.0), (2, 61.0), (9, 66.0)], 0, "9 of 9 cells ended in 01:06"),
+    ],
+)
+def test_what_is_left_is_estimated_without_the_first_end(ends, failed, said):
+    assert engine._so_far([(0, 0.0), *ends], 9, failed) == said
 
 
 def test_a_worker_that_dies_is_named_and_what_it_had_finished_stays(tmp_path):

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tvwrl.experiments.learning import INITIAL, what_training_brought
+from tvwrl.experiments.learning import INITIAL, rules_ahead, what_training_brought
 
 
 def rows_of(best, initial):
@@ -32,6 +32,26 @@ def test_an_interval_without_zero_decides(best, begins):
     said = what_training_brought(rows_of(best, [-10000.0, -11000.0, -9000.0]), "mine", 7)
     assert said.startswith(begins)
     assert "to that of iteration 7, on 3 unseen sequences" in said
+
+
+@pytest.mark.parametrize(
+    ("rewards", "said"),
+    [
+        ({"spread": [-4.0, -6.0, -5.0], "random": [-3.0, -5.0, -4.0]}, "rules random and spread"),
+        ({"spread": [-4.0, -6.0, -5.0], "random": [-9.0, -9.0, -9.0]}, "rule spread"),
+        ({"spread": [-4.0, -9.0, -5.0], "clairvoyant": [-1.0, -1.0, -1.0]}, ""),  # by chance; it knows more
+        ({"spread": [-4.0], "random": [-3.0]}, ""),
+    ],
+)
+def test_simple_rules_that_are_ahead_are_named(rewards, said):
+    own = {"mine": [-8.0, -8.0, -8.0][: len(rewards["spread"])]}
+    rows = [
+        {"scheduler": name, "load": 0.5, "sequence": i, "reward": reward}
+        for name, values in (own | rewards).items()
+        for i, reward in enumerate(values)
+    ]
+    found = rules_ahead(pl.DataFrame(rows), "mine")
+    assert found == (said and f"the policy is still behind the simple {said}")
 
 
 def test_one_sequence_says_nothing_about_chance():

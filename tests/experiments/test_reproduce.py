@@ -105,6 +105,16 @@ def test_report_only_names_all_damaged_cells_and_writes_the_other_figures(
     assert f"{made / 'right'} is outdated" not in printed
 
 
+def test_a_figure_is_not_called_outdated_where_another_request_is_refused(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = made / "cells" / "left-1" / "cell.json"
+    manifest.write_text(manifest.read_text().replace('"number": 1', '"number": 7'))
+    with pytest.raises(InputError, match="made for another request: number is 7 there, 1 here"):
+        reproduce(Numbers(), FIGURES, "numbers", RunOptions(made))
+    assert "outdated" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("number", "error"), [(9, KeyboardInterrupt), (10, InputError)])
 def test_an_older_figure_is_called_outdated_where_a_run_is_stopped_or_fails(
     made: Path, number: int, error: type[BaseException], capsys: pytest.CaptureFixture[str]

@@ -86,7 +86,7 @@ def unpadded(text: str) -> str:
 def test_comparison_table_content() -> None:
     rows = make_rows({"worse": [-3000.0, -3000.0], "better": [-1000.0, -2000.0]})
     lines = unpadded(comparison_table(rows, knowledge={"worse": CURRENT_LOAD, "absent": FUTURE})).splitlines()
-    assert lines[0] == "### Load 0.5 (actually offered: 0.45), 2 sequences"
+    assert lines[0] == "### Load 0.5 (offered: 0.45), 2 sequences"
     assert lines[4].startswith("| *current load and history* | |")
     assert lines[5].startswith("| worse | -3.00 [-3.00, -3.00] | -3.00 [-3.00, -3.00] |")
     assert lines[6].startswith("| *knowledge not stated* | |")

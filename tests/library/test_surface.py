@@ -37,6 +37,10 @@ def mentioned(name: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
+def test_what_is_public_is_listed():
+    assert [set(package.__all__) - set(dir(package)) for package in PACKAGES] == [set()] * len(PACKAGES)
+
+
 def test_every_room_says_what_it_is_for_and_names_what_it_exports():
     assert [package.__name__ for package in PACKAGES if not (package.__doc__ and package.__all__)] == []
 

@@ -7,7 +7,9 @@ import pytest
 import tvwrl
 from tvwrl import InputError
 from tvwrl.agents import PRESETS
+from tvwrl.agents.training import Trainer
 from tvwrl.library.training import config_from
+from tvwrl.traces import write_trace
 
 TINY = {"iterations": 2, "machines": 4, "workloads": 16, "train_sequences": 4, "eval_sequences": 3, "eval_every": 1}
 
@@ -39,6 +41,33 @@ def test_a_run_on_a_trace_in_memory_cannot_be_opened_again(run):
         tvwrl.train(resume=run.folder)
 
 
+def test_the_caller_chooses_where_progress_is_reported(google, monkeypatch, capsys):
+    monkeypatch.setattr(Trainer, "run", lambda trainer: "SIGINT")  # what follows would take seconds
+    reported = []
+    for more in ({}, {"report": reported.append}, {"report": None}):
+        with pytest.raises(KeyboardInterrupt):
+            tvwrl.train(google, "smoke", **more, **TINY)
+        out, shown = capsys.readouterr()
+        assert out == ""
+        assert shown.startswith("scale: ") != bool(more)
+        assert more or shown.endswith("stopped after iteration 0\n")
+    assert reported[0].startswith("scale: ")
+
+
+def test_an_interrupted_training_says_how_to_continue(google, monkeypatch, tmp_path):
+    monkeypatch.setattr(Trainer, "run", lambda trainer: "SIGINT")
+    write_trace(google, tmp_path / "trace")
+    for trace, out, again in (
+        (tmp_path / "trace", tmp_path / "run", f"; continue with: tvwrl.train(resume='{tmp_path / 'run'}')"),
+        (tmp_path / "trace", None, ""),
+        (google, tmp_path / "other", ""),  # nobody can open it again
+    ):
+        told = []
+        with pytest.raises(KeyboardInterrupt):
+            tvwrl.train(trace, "smoke", out=out, report=told.append, **TINY)
+        assert told[-1] == f"stopped after iteration 0{again}"
+
+
 def test_changes_go_to_the_preset_and_its_scenario():
     made = config_from("smoke", None, {"iterations": 3, "load": 0.8, "train_loads": [0.3, 0.8]})
     assert (made.iterations, made.scenario.load, made.train_loads) == (3, 0.8, (0.3, 0.8))
@@ -53,8 +82,9 @@ def test_changes_go_to_the_preset_and_its_scenario():
     ("arguments", "message"),
     [
         ({"trace": "gogle"}, "unknown trace 'gogle'.*did you mean google"),
+        ({"trace": "google-0.5-v0"}, "this is a task of the benchmark; name its trace, synthetic:google$"),
         ({"trace": 3}, "trace is 3: must be a Trace"),
-        ({"preset": "smok"}, "preset is 'smok': must be one of"),
+        ({"preset": "smok"}, "preset is 'smok': did you mean smoke.* It must be one of"),
         ({"iteratons": 3}, "there is no option 'iteratons': did you mean iterations"),
         ({"iterations": 0}, "iterations is 0"),
         ({"learning_rate": "fast"}, "learning_rate is 'fast': must be a number > 0"),

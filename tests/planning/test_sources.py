@@ -214,6 +214,15 @@ def test_trace_with_applications(make_trace: Callable[..., Trace], tmp_path: Pat
     assert beside.replicas.tolist() == [2, 7]
 
 
+def test_workloads_of_a_csv_are_replicas_of_their_application(tmp_path: Path) -> None:
+    rows = ["web-1,0,web,0.3,0.1", "web-1,1,web,0.2,0.1", "web-2,0,web,0.4,0.1", "db,0,,0.5,0.1"]
+    path = write(tmp_path / "usage.csv", rows, "workload_id,slot,application,cpu,mem\n")
+    instance = open_instance(path, slot_seconds=300)
+    assert dict(zip(instance.application, instance.replicas, strict=True)) == {"web": 2, "db": 1}
+    assert instance.resources == ("cpu", "mem")
+    assert instance.demand.tolist() == [[[0.4, 0.1], [0.2, 0.1]], [[0.5, 0.1], [0.0, 0.0]]]
+
+
 def test_bad_affinity_tables_are_named(make_trace: Callable[..., Trace], tmp_path: Path) -> None:
     write_trace(trace_of(make_trace), tmp_path / "trace")
     for table, message in (

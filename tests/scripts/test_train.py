@@ -52,7 +52,7 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
         patch.setattr(Runner, "play", interrupted)
         second = call("train.py", "--resume", out)
     assert second.returncode == 130, second.stderr
-    assert f"continue with: --resume {out}" in second.stderr
+    assert f"continue with: tvwrl train --resume {out}" in second.stderr
     assert [path.name for path in (out / "evaluation").iterdir()] == ["cells"]
     third = call("train.py", "--resume", out)
     assert third.returncode == 0, third.stderr
@@ -112,7 +112,7 @@ def check_resumes(call, out, printed):
         with (out / "progress.csv").open() as file:
             assert int(list(csv.DictReader(file))[-1]["iteration"]) == saved
         assert f"stopped after iteration {saved}" in printed
-    assert f"continue with: --resume {out}" in printed
+    assert f"continue with: tvwrl train --resume {out}" in printed
     resumed = call("train.py", "--resume", out, "--stop-after", 1)
     assert resumed.returncode == 0, resumed.stderr
     assert torch.load(out / "checkpoints/last.pt", weights_only=True)["iteration"] == saved + 1

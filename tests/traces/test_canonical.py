@@ -226,7 +226,7 @@ def test_a_missing_column(tmp_path, column):
         ("workload_id,slot,cpu\n", ["empty"]),
         ("workload_id,slot\na,0\n", ["<resource>", "workload_id, slot"]),
         ("workload_id,cpu\na,0\n", ["no column 'slot'", "workload_id, cpu"]),
-        ("workload_id;slot;cpu\na;0;1\n", ["no column 'workload_id'", "workload_id;slot;cpu"]),
+        ("workload_id;slot;cpu\na;0;1\n", ["no column 'workload_id'", "workload_id;slot;cpu", "--separator ';'"]),
         (",workload_id,slot,cpu\n0,a,0,1\n", ["line 1", "index=False"]),
         ("workload_id,slot,cpu,cpu\na,0,1,1\n", ["line 1", "name of its own"]),
         ("workload_id,slot,cpu\na,0,1\na,1,1,5\n", ["line 3", "column 4", "'5'", "3 fields"]),
@@ -248,6 +248,8 @@ def test_what_is_not_there(tmp_path):
     refused("usage.parquet", "empty", path=folder_of(tmp_path / "none", pl.DataFrame(USAGE).clear()))
     (tmp_path / "notes.txt").write_text(CSV)
     refused("notes.txt", ".csv", path=tmp_path / "notes.txt", slot_seconds=300)
+    (tmp_path / "t.parquet").touch()
+    refused("t.parquet", "tvwrl prepare parquet", path=tmp_path / "t.parquet", slot_seconds=300)
     (tmp_path / "d.csv.gz").mkdir()
     refused("d.csv.gz", "no trace.json", path=tmp_path / "d.csv.gz")
 

@@ -250,7 +250,9 @@ def test_the_order_of_workloads_makes_no_difference(google: Trace, quick: None) 
 def test_a_sample_worth_many_machines_is_named(make_trace: MakeTrace, quick: None) -> None:
     series = mixed_series(6, 400)
     series[2][100, 0] *= 1000
-    with pytest.warns(UserWarning, match=r"workload 'w2', slot 100, column cpu is .* units; the largest machine has 8"):
+    with pytest.warns(
+        UserWarning, match=r"workload 'w2', slot 100, column cpu is .* units .*; the largest machine has 8"
+    ):
         SequenceSampler(make_trace(series, slot_seconds=3600), HOUR)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.policy_scheduler import environment_signature
 from tvwrl.envs.problem import Problem
+from tvwrl.progress import Report
 from tvwrl.schedulers.planning.replay import CompiledRule
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import GOING, OVER, SLOT, SLOTS
@@ -21,7 +22,7 @@ from tvwrl.types import InputError, SequenceSet
 SEQUENCES = 100  # training sequences that the rules play, and as many validation sequences
 
 
-def with_starting_rule(config: TrainConfig, problem: Problem, report: Callable[[str], None]) -> TrainConfig:
+def with_starting_rule(config: TrainConfig, problem: Problem, report: Report) -> TrainConfig:
     """The configuration with a teacher and a base policy: the best of `config.starting_rules`.
 
     The best has the highest mean reward on training and validation sequences together, as rules learn nothing from

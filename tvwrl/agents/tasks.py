@@ -19,6 +19,7 @@ from tvwrl.ec import EquivalenceClasses
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import picture
 from tvwrl.envs.problem import Problem
+from tvwrl.progress import Report, nothing, phase
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
@@ -48,9 +49,11 @@ class Task(ABC):
         return None
 
 
-def make_task(problem: Problem, config: TrainConfig) -> Task:
-    """The task of the policy that `config` names."""
-    return DeepRMTask(problem, config) if config.policy == "deeprm" else PlacementTask(problem, config)
+def make_task(problem: Problem, config: TrainConfig, report: Report = nothing) -> Task:
+    """The task of the policy that `config` names; `report` gets a line before its sequences are drawn."""
+    count, trace = config.train_sequences + config.eval_sequences, problem.trace.name
+    with phase(f"drawing {count} sequences of '{trace}' for training and validation", report):
+        return DeepRMTask(problem, config) if config.policy == "deeprm" else PlacementTask(problem, config)
 
 
 def open_others(config: TrainConfig, trace: Trace) -> list[Trace]:
@@ -74,17 +77,18 @@ def open_others(config: TrainConfig, trace: Trace) -> list[Trace]:
     return opened
 
 
-def make_tasks(problem: Problem, config: TrainConfig, others: Sequence[Trace]) -> list[Task]:
+def make_tasks(problem: Problem, config: TrainConfig, others: Sequence[Trace], report: Report = nothing) -> list[Task]:
     """The task of `problem`, then one for each of `others`, each with its own forecasts, and its own
-    classes, made in the same way and as many as for `problem`.
+    classes, made in the same way and as many as for `problem`. `report` gets a line as each step begins.
 
     Raises InputError for a trace whose workloads look different to the network.
     """
-    task, classes = make_task(problem, config), problem.classes
+    task, classes = make_task(problem, config, report), problem.classes
     kind = classes.representation if isinstance(classes, EquivalenceClasses) else "none"
     tasks, scenario = [task], replace(config.scenario, classes=classes.k)
     for name, trace in zip(config.also, others, strict=True):
-        other = make_task(Problem.build(trace, scenario, kind), replace(config, eval_sequences=1))
+        own = Problem.build(trace, scenario, kind, report=report)
+        other = make_task(own, replace(config, eval_sequences=1), report)
         for field, shown in other.shapes.items():
             if shown != task.shapes[field]:
                 raise InputError(

@@ -29,6 +29,7 @@ from tvwrl.agents.networks import check_device, make_policy
 from tvwrl.agents.starting_policy import check_start, with_starting_rule
 from tvwrl.agents.tasks import make_tasks, open_others
 from tvwrl.envs.problem import Problem
+from tvwrl.progress import Report, hidden
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.schedulers.knowledge import knowledge_of
 from tvwrl.schedulers.planning.replay import check_memory
@@ -46,7 +47,7 @@ class Trainer:
     config: TrainConfig
     folder: Path
     trace: dict[str, Any]  # argument, slot_seconds, name, source, hash
-    report: Callable[[str], None]
+    report: Report
     iteration: int = 0
     best_reward: float = -np.inf
     best_iteration: int = -1
@@ -64,7 +65,7 @@ class Trainer:
             check_memory(self.config.scenario, self.problem.machines, arrivals, self.config.rollout_slots)
         self.config = config = with_starting_rule(self.config, self.problem, self.report)
         torch.set_num_threads(config.threads)
-        self._task, *others = make_tasks(self.problem, config, traces)
+        self._task, *others = make_tasks(self.problem, config, traces, self.report)
         self._every = [self._task.envs, *(other.envs for other in others)]
         self.envs, self.shapes = self._task.envs, self._task.shapes
         self._rng = np.random.default_rng([config.seed, 1])
@@ -134,7 +135,8 @@ class Trainer:
         end = total if stop_after is None else min(total, self.iteration + stop_after)
         logged = self.iteration + (self.imitated or self.iteration > 0)  # TensorBoard drops later steps
         writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=logged)
-        bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
+        off = hidden(self.report)
+        bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=off)
         try:
             with writer, bar, collect_signals() as received:
                 known = knowledge_of(self.config.scenario)

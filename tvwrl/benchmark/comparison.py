@@ -89,6 +89,7 @@ def compare(
             origins=origins,
             observed={name: entry.problem for name, entry in everybody.items() if entry.problem is not None},
             completed=partial(complete_own_first, made, report=say),
+            report=say,
         )
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
     return Comparison(folder, kept, knowledge, {name: origins[name] for name in made}, task, count)

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import numpy as np
 
 from tvwrl.benchmark.functions import FunctionScheduler, of_onnx, of_stable_baselines, of_torch
 from tvwrl.benchmark.guard import Guarded
-from tvwrl.benchmark.tasks import OBSERVED, Task, problem_of, trace_of
+from tvwrl.benchmark.tasks import OBSERVED, TASKS, Task, problem_of, trace_of
 from tvwrl.checks import hint
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, complete
 from tvwrl.experiments.evaluation import EpisodesCell
 from tvwrl.experiments.scheduler_names import scheduler_of
+from tvwrl.progress import Report
 from tvwrl.runs import InFolder
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
@@ -136,7 +138,10 @@ def _of_text(text: str, setting: Setting) -> tuple[Scheduler, Problem | None, st
     try:
         return scheduler_of(text, "cpu"), None, text
     except UnknownScheduler as error:
-        raise InputError(f"'{text}' is neither a training run nor a scheduler: {error}") from None
+        meant = str(error).partition(": ")[2]
+        if get_close_matches(text, TASKS, cutoff=0.8):
+            meant = f"a task is named by `task` (--task); {hint(text, TASKS)}"
+        raise InputError(f"'{text}' is neither a training run nor a scheduler: {meant}") from None
 
 
 def _of_run(run: Path, setting: Setting) -> tuple[Scheduler, Problem, str]:
@@ -169,7 +174,7 @@ def _shown_to(saved: Any, run: str, setting: Setting) -> tuple[Problem, str]:
 
 
 def complete_own_first(
-    entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell], report: Callable[[str], None]
+    entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell], report: Report
 ) -> dict[str, str]:
     """Complete the cells, those of `entries` first, and raise their errors before the other schedulers take time."""
     own = [cell for cell in cells if isinstance(cell, EpisodesCell) and cell.scheduler.name in entries]

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.benchmark.tasks import OBSERVED, Task, find_task, problem_of
+from tvwrl.benchmark.tasks import Task, check_observed, find_task, problem_of
 from tvwrl.checks import one_of
 from tvwrl.envs import PlacementEnv, PlacementVectorEnv
 from tvwrl.envs.placement import Observation
+from tvwrl.progress import say
 from tvwrl.traces.splits import Split
 from tvwrl.types import InputError, SequenceSet
 
+VECTOR = ("autoreset_mode", "copy", "render_mode")  # options of `PlacementVectorEnv`
+OPTIONS = ("split", "sequences", "seed", *VECTOR)  # beside fields of `OBSERVED`
 SEQUENCES, OF_MANY_MACHINES = 200, 4  # sequences drawn by default, with about as many workloads in both cases
 
 
@@ -66,7 +69,7 @@ class TaskVectorEnv(PlacementVectorEnv):
         seed: int = 0,
         **options: Any,
     ) -> None:
-        observe = {name: options.pop(name) for name in list(options) if name in OBSERVED}
+        observe = {name: options.pop(name) for name in list(options) if name not in VECTOR}
         self.task, drawn = _drawn(task, split, sequences, seed, observe)
         super().__init__(num_envs, drawn, scenario=problem_of(self.task, observe).scenario, **options)
 
@@ -83,6 +86,7 @@ def _drawn(
 ) -> tuple[Task, SequenceSet]:
     """The task, and the sequences to train on."""
     task = find_task(name)
+    check_observed(observe, OPTIONS)
     one_of(("train", "validation", "test"), split=split)
     if split == task.split:
         raise InputError(
@@ -97,4 +101,6 @@ def _drawn(
 @lru_cache(maxsize=4)
 def _sequences(task: Task, split: Split, count: int, seed: int, observe: tuple[tuple[str, Any], ...]) -> SequenceSet:
     """Drawn once and shared by all environments of the process."""
-    return problem_of(task, dict(observe)).sequences(split, count, seed)
+    problem = problem_of(task, dict(observe))
+    say(f"drawing {count} {split} sequences of task {task.name}")
+    return problem.sequences(split, count, seed)

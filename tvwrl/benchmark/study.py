@@ -16,13 +16,12 @@ from tvwrl.benchmark import page
 from tvwrl.benchmark.entries import OTHER_TRACE, Entry, Setting, entry_of
 from tvwrl.benchmark.guard import stopping_hangs
 from tvwrl.benchmark.submission import FILES, check_submission, read_submission
-from tvwrl.benchmark.tasks import TASKS, Task, find_task, is_here, problem_of
+from tvwrl.benchmark.tasks import TASKS, Task, find_task, forecaster_of, is_here, problem_of
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
 from tvwrl.experiments.reproduce import Report
-from tvwrl.forecasting import Forecaster
 from tvwrl.schedulers import PRODUCTION, SCHEDULERS
 from tvwrl.schedulers.head_of_queue import BACKFILL
 from tvwrl.schedulers.registry import SEARCHING, tunable
@@ -154,19 +153,11 @@ def played(entry: Entry, task: Task, split: Split, count: int) -> Rows:
 def _runner(task: Task, split: Split, count: int, forecasts: bool) -> tuple[Problem, Runner]:
     """The task's own problem and a runner on it, shared by all cells of a process."""
     problem = problem_of(task)
-    return _runner_on(
-        replace(problem, forecaster=_forecaster(task.trace)) if forecasts else problem, task, split, count
-    )
+    return _runner_on(replace(problem, forecaster=forecaster_of(task)) if forecasts else problem, task, split, count)
 
 
 def _runner_on(problem: Problem, task: Task, split: Split, count: int) -> tuple[Problem, Runner]:
     return problem, Runner(problem.sequences(split, count, task.seed), problem.machines, problem.scenario, task.seed)
-
-
-@lru_cache(maxsize=1)
-def _forecaster(trace: str) -> Forecaster | None:
-    """The forecaster of a trace, which is the same at every load."""
-    return problem_of(TASKS[f"{trace}-0.5-v0"]).with_forecasts().forecaster
 
 
 @dataclass(frozen=True)

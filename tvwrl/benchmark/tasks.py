@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +18,10 @@ import numpy as np
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark.frozen import FROZEN, TRACES
 from tvwrl.checks import hint
+from tvwrl.ec import OwnLabels
 from tvwrl.envs.problem import Problem
+from tvwrl.forecasting import Forecaster
+from tvwrl.progress import say
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.canonical import trace_hash
 from tvwrl.traces.catalogue import data_folder, find_trace, open_trace
@@ -160,27 +164,38 @@ def _opened(name: str, data: str) -> tuple[Trace, str]:
     return trace, trace_hash(trace)
 
 
+def check_observed(chosen: Iterable[str], others: Sequence[str] = ()) -> None:
+    """Raise InputError for a field that entrants may not choose; `others`: options beside fields, for the hint."""
+    known = {one.name for one in fields(Scenario)}
+    for name in chosen:
+        if name not in known:
+            raise InputError(f"there is no option '{name}': {hint(name, (*OBSERVED, *others))}")
+        if name not in OBSERVED:
+            raise InputError(f"observe: '{name}' is fixed by the task; entrants may choose {', '.join(OBSERVED)}")
+
+
 def problem_of(task: Task, observe: dict[str, Any] | None = None) -> Problem:
     """The task as a problem. `observe`: fields of `OBSERVED` whose values replace those of the task's scenario.
 
     Raises InputError as `trace_of` does, for a field that entrants may not choose, and if the test sequences drawn here
     are not the task's.
     """
-    for field in observe or {}:
-        if field not in OBSERVED:
-            raise InputError(f"observe: '{field}' is fixed by the task; entrants may choose {', '.join(OBSERVED)}")
+    check_observed(observe or {})
     return _problem(task, tuple(sorted((observe or {}).items())), str(data_folder()))
 
 
 @lru_cache(maxsize=4)
 def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Problem:
+    say(f"preparing task {task.name}: classes and test sequences, some seconds")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # run.json says what the trace cannot provide
         trace, scenario = trace_of(task), replace(task.scenario, **dict(observe))
         first = _first(task.trace, data) if task.name in TASKS else Problem.build(trace, scenario)
         same = scenario == first.scenario
-        problem = first if same else Problem.build(trace, scenario, first.classes, first.sampler.unit)
-        found = sequences_hash(problem.sequences(task.split, task.sequences, task.seed))
+        forecaster = forecaster_of(task) if scenario.looks_ahead and task.name in TASKS else None
+        problem = first if same else Problem.build(trace, scenario, first.classes, first.sampler.unit, forecaster)
+        plain = OwnLabels(scenario.classes)  # neither labels nor forecasts, which take long, are part of the hash
+        found = sequences_hash(problem.sampler.sequences(task.split, task.sequences, task.seed, plain))
     if found != task.sequences_hash:
         raise InputError(
             f"task {task.name}: the test sequences drawn here have the hash {found}, the task's have "
@@ -194,6 +209,16 @@ def _first(trace: str, data: str) -> Problem:
     """One of the tasks of a trace, from which the others take units and classes: they have the same training series."""
     task = TASKS[f"{trace}-0.5-v0"]
     return Problem.build(trace_of(task), task.scenario)
+
+
+def forecaster_of(task: Task) -> Forecaster | None:
+    """The forecaster of a task's trace, the same in all of its tasks."""
+    return _forecaster(task.trace, str(data_folder()))
+
+
+@lru_cache(maxsize=1)
+def _forecaster(trace: str, data: str) -> Forecaster | None:
+    return _first(trace, data).with_forecasts(say).forecaster
 
 
 def sequences_hash(drawn: SequenceSet) -> str:

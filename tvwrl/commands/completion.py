@@ -66,11 +66,11 @@ complete -c tvwrl -f
 class CompletionOptions:
     """Print a script that completes subcommands, options and their choices in a shell; print it again after an update.
 
-    bash: tvwrl completion bash > ~/.local/share/bash-completion/completions/tvwrl.
+    bash: tvwrl completion bash > ~/.local/share/bash-completion/completions/tvwrl
 
-    zsh: tvwrl completion zsh > ~/.tvwrl.zsh, and the line source ~/.tvwrl.zsh in ~/.zshrc.
+    zsh: tvwrl completion zsh > ~/.tvwrl.zsh, and the line source ~/.tvwrl.zsh in ~/.zshrc
 
-    fish: tvwrl completion fish > ~/.config/fish/completions/tvwrl.fish.
+    fish: tvwrl completion fish > ~/.config/fish/completions/tvwrl.fish
     """
 
     shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]

@@ -85,7 +85,8 @@ class Line:
         elif fault == "BadValue":
             raise InputError(f"{option} needs a value: `{self.title} --help` shows which kind")
         elif fault == "MissingArgs":
-            raise InputError(f"{self.title} needs {', '.join(_option(one.arg) for one in wrong.missing_arguments)}")
+            needed = (one.arg for one in wrong.missing_arguments)
+            raise InputError(f"{self.title} needs {', '.join(_option(arg) + _choices(arg) for arg in needed)}")
         elif fault == "InstantiationFailure":
             raise InputError(self._not_read(option, wrong.argument) if option else wrong.message)
 
@@ -135,6 +136,12 @@ def known(name: str, names: Collection[str], title: str, kind: str) -> str:
     near = "" if name.startswith("-") else hint(name, names)
     meant = near if near.startswith("did") else f"`{title}` lists all"  # which may be many
     raise InputError(f"{title} has no {kind} '{name}': {meant}")
+
+
+def _choices(argument: Any) -> str:
+    """What an argument may be, if there are few choices: `, one of bash, zsh, fish`."""
+    choices = argument.lowered.choices
+    return f", one of {', '.join(map(str, choices))}" if choices else ""
 
 
 def _option(argument: Any) -> str:

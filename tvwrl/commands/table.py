@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.commands.prepare:prepare_trace",
             (
                 "source", "name", "out", "slot_seconds", "gaps", "min_records", "readers", "plots",
-                "columns", "scale", "interval",
+                "columns", "scale", "workload_column", "time_column", "time_unit", "interval",
             ),
             fresh=True,
             family="tvwrl.commands.prepare:loaders",
@@ -57,7 +57,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "train a placement policy on a trace, then compare it with heuristics",
             "tvwrl.experiments.train_options:TrainingSettings",
             "tvwrl.experiments.train_command:train",
-            ("trace", "preset", "out", "resume", "iterations", "load", "machines", "algo", "policy", "seed", "device"),
+            (
+                "trace", "slot_seconds", "preset", "out", "resume", "iterations", "load", "machines", "algo", "policy",
+                "seed",
+            ),
             fresh=True,
             alone=True,
         ),
@@ -101,8 +104,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.evaluate_command:ComparisonSettings",
             "tvwrl.experiments.evaluate_command:compare_schedulers",
             (
-                "trace", "schedulers", "list_schedulers", "checkpoint", "loads", "machines", "sequences", "out",
-                "workers",
+                "trace", "slot_seconds", "schedulers", "list_schedulers", "checkpoint", "loads", "machines",
+                "sequences", "out", "workers",
             ),
             continues="cells",
             alone=True,

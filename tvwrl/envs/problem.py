@@ -11,6 +11,7 @@ from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.forecasting import Forecaster, NetworkForecaster, training_windows
 from tvwrl.forecasting.pretrained import fit_or_adapt
 from tvwrl.metrics import score_episode
+from tvwrl.progress import Report, nothing, phase
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import Split
@@ -41,6 +42,7 @@ class Problem:
         classes: Classes | str = "temporal",
         unit: Float | None = None,
         forecaster: Forecaster | None = None,
+        report: Report = nothing,
     ) -> Problem:
         """The problem of a trace: sets the arrival rate and fits on the training series whatever is not given.
 
@@ -48,25 +50,28 @@ class Problem:
             dtw); "none" gives each workload a label of its own, as long as there are labels
         `unit`: (D,) input value of one unit
         `forecaster`: fitted if the scenario shows forecasts or peaks
+        `report`: gets a line on the scale, and one as each step begins
 
         >>> problem = Problem.build(open_trace("google"), Scenario(load=0.8))  # doctest: +SKIP
         >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
         """
         sampler = SequenceSampler(trace, scenario, unit)
+        report(sampler.scale())
         if classes == "none":
             classes = OwnLabels(scenario.classes)
         elif isinstance(classes, str):
             made = EquivalenceClasses(classes, scenario.classes, QUICK_INITIALISATIONS)
-            classes = made.fit(population_of(sampler), {"trace": trace.name})
+            with phase(f"fitting {scenario.classes} classes of the workloads of '{trace.name}'", report):
+                classes = made.fit(population_of(sampler), {"trace": trace.name})
         problem = cls(trace, scenario, sampler, classes, forecaster)
-        return problem.with_forecasts() if scenario.looks_ahead else problem
+        return problem.with_forecasts(report) if scenario.looks_ahead else problem
 
-    def with_forecasts(self) -> Problem:
+    def with_forecasts(self, report: Report = nothing) -> Problem:
         """The same problem with a forecaster of demand; if it has none, what `fit_or_adapt` makes."""
         if self.forecaster is not None:
             return self
         forecaster = NetworkForecaster(self.scenario.peak_units, self.scenario.step_seconds)
-        return replace(self, forecaster=fit_or_adapt(forecaster, training_windows(self.sampler), self.trace))
+        return replace(self, forecaster=fit_or_adapt(forecaster, training_windows(self.sampler), self.trace, report))
 
     def at_load(self, load: float) -> Problem:
         """The same problem at another offered load, with the same units, classes and forecaster."""

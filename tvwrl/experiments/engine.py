@@ -24,11 +24,12 @@ from tqdm import tqdm
 
 from tvwrl.markdown import markdown_table
 from tvwrl.parallel import run_calls
-from tvwrl.progress import say, ticking
+from tvwrl.progress import Report, say, ticking
 from tvwrl.runs import is_disk_full, locked, provenance, write_json
 from tvwrl.types import InputError
 
 Rows = list[dict[str, Any]]
+ENOUGH = 3  # ends of cells that tell how long the others may take
 CELLS, MANIFEST, ROWS, ERROR = "cells", "cell.json", "rows.json", "error.txt"
 
 
@@ -142,7 +143,7 @@ def complete(
     cells: Sequence[Cell],
     workers: int = 1,
     ray: str | None = None,
-    report: Callable[[str], None] = say,
+    report: Report = say,
     deadline: float = math.inf,
 ) -> dict[str, str]:
     """Run the cells that are missing in the folder `out`, `workers` groups at a time in processes, or on the Ray
@@ -162,20 +163,36 @@ def complete(
     groups: dict[str, list[Cell]] = {}
     for cell in missing:
         groups.setdefault(cell.group, []).append(cell)
-    ended, begun = 0, time.monotonic()
-    with ticking("cells", total=len(missing), unit="cell") as bar:
+    lost, ends, begun = 0, [(0, 0.0)], time.monotonic()
+    with ticking("cells", report, total=len(missing), unit="cell") as bar:
+        if bar.disable and missing:  # no terminal, but a log that should show that work goes on
+            more = f"{len(missing)} cells, of which the first also prepares what others need"
+            report(f"measuring {more if len(missing) > 1 else missing[0].name}")
         for own, errors in _outcomes(out, list(groups.values()), workers, ray, deadline, bar.set_postfix_str):
-            ended += len(own)
             bar.update(len(own))
             failed |= errors
             for name, error in errors.items():
                 report(f"{name}: failed: {error}")
-            if bar.disable:  # no terminal, but a log that should show that work goes on
-                seconds = time.monotonic() - begun
-                taken, left = map(tqdm.format_interval, (seconds, seconds / ended * (len(missing) - ended)))
-                report(f"{ended} of {len(missing)} cells in {taken}, about {left} left: {own[-1].name}")
+            lost += len(errors)
+            ends.append((ends[-1][0] + len(own), time.monotonic() - begun))
+            if bar.disable:
+                report(f"{_so_far(ends, len(missing), lost)}: {own[-1].name}")
     # Another run in this folder may have finished cells that were locked here.
     return {cell.name: failed[cell.name] for cell in cells if cell.name in failed and not _finished_by_now(out, cell)}
+
+
+def _so_far(ends: Sequence[tuple[int, float]], total: int, failed: int) -> str:
+    """How many cells have ended and failed, and how long the others may take; `ends`: cells that had ended after so
+    many seconds, from (0, 0) on."""
+    ended, seconds = ends[-1]
+    text = f"{ended} of {total} cells ended in {tqdm.format_interval(seconds)}"
+    if failed:
+        text += f", {failed} failed"
+    if len(ends) > ENOUGH and ended < total:
+        first, prepared = ends[1]  # which may have prepared what all others need, so it tells nothing about them
+        left = (seconds - prepared) / (ended - first) * (total - ended)
+        text += f", about {tqdm.format_interval(left)} left"
+    return text
 
 
 def damaged(out: Path, cells: Sequence[Cell]) -> dict[str, str]:

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import tyro
 
 from tvwrl.checks import at_least, different
-from tvwrl.command_line import PREPARING, TRACE, ForecasterFile, Names, Shares, SlotSeconds, described
+from tvwrl.command_line import TRACE, ForecasterFile, Names, Shares, SlotSeconds, described
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.forecasting.files import forecaster_file, read_forecaster
-from tvwrl.progress import phase, say
+from tvwrl.progress import say
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS, Scheduler
 from tvwrl.schedulers.planning.rollout import CERTAINTY, CERTAINTY_OF_RISKS, HORIZON, ROLLOUTS
@@ -159,6 +159,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         reward_bound=settings.reward_bound,
         origins=origins,
         completed=settings.complete,
+        report=say,
     )
     if rows is None:
         return
@@ -188,8 +189,7 @@ def _problem(settings: ComparisonSettings) -> Problem:
     forecaster = None
     if settings.forecaster is not None:
         forecaster = read_forecaster(settings.forecaster, SequenceSampler(trace, scenario))
-    with phase(PREPARING):
-        return Problem.build(trace, scenario, forecaster=forecaster)
+    return Problem.build(trace, scenario, forecaster=forecaster, report=say)
 
 
 def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Problem, Scheduler, dict[str, Any]]:

@@ -19,6 +19,7 @@ from tvwrl.experiments.episode_tables import background_table, demand_table, epi
 from tvwrl.experiments.plots import plot_comparison
 from tvwrl.experiments.tables import comparison_table, with_gaps
 from tvwrl.packing.bounds import lower_bounds
+from tvwrl.progress import Report, nothing
 from tvwrl.runs import check_new_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
 from tvwrl.schedulers.planning.cost_bound import cost_bound
@@ -52,6 +53,7 @@ def evaluate(
     origins: Mapping[str, Any] | None = None,
     observed: Mapping[str, Problem] | None = None,
     completed: Callable[[Path, Sequence[Cell]], dict[str, str] | None] = complete,
+    report: Report = nothing,
 ) -> pl.DataFrame | None:
     """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
 
@@ -64,7 +66,7 @@ def evaluate(
     (0: none is solved; None: no bounds); `reward_bound`: whether to bound the reward too; `origins`: scheduler -> what
     its results depend on beside its name, such as a checkpoint; `observed`: scheduler -> the problem it plays on if it
     observes other things than `problem` shows; `completed` completes the cells and says which failed, or returns None,
-    and then nothing is written.
+    and then nothing is written; `report` gets a line as each step of the preparation begins.
 
     Until everything is finished, each scheduler's episodes at a load are a cell in `out/cells`: after an interruption
     the same call continues there. If a scheduler fails, the files hold the others, and InputError names it at the end.
@@ -76,7 +78,7 @@ def evaluate(
         check_new_folder(out)
     others = observed or {}
     if any(scheduler.needs_forecasts for scheduler in schedulers if scheduler.name not in others):
-        problem = problem.with_forecasts()
+        problem = problem.with_forecasts(report)
     stages = [_Stage(problem.at_load(load), sequences, seed) for load in loads]
     limits = [] if bound_seconds is None else [_BoundsCell(stage, bound_seconds, reward_bound) for stage in stages]
     cells = [

@@ -9,18 +9,17 @@ from typing import Any
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.online import OnlineLearner, Phase
 from tvwrl.agents.online_config import OnlineConfig
-from tvwrl.command_line import PREPARING
 from tvwrl.experiments.learn_online_options import OnlineSettings
 from tvwrl.experiments.online_report import compare_on_stream
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
 from tvwrl.progress import phase, say
-from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
+from tvwrl.runs import LAST, START, check_new_folder, default_folder, how_to_continue, provenance, write_json
 from tvwrl.schedulers import make_scheduler
 from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import how_to_open, trace_identity
 from tvwrl.types import InputError, Trace
 
-START = "start.pt"  # the pretrained policy, kept for the comparison
+PREPARING = "preparing sequences, classes and forecasts"
 
 
 def learn_online(settings: OnlineSettings) -> int:
@@ -30,7 +29,7 @@ def learn_online(settings: OnlineSettings) -> int:
     """
     check_resume(settings)
     learner, schedulers = _resume(settings.resume) if settings.resume else _start(settings)
-    again = f"continue with: --resume {learner.folder}"
+    again = f"continue with: {how_to_continue(learner.folder)}"
     try:
         ended = learner.run(settings.stop_after)
         if ended != "finished":
@@ -71,7 +70,7 @@ def _start(settings: OnlineSettings) -> tuple[OnlineLearner, list[str]]:
     phases = [{"trace": trace_identity(t, name, seconds), "load": load} for t, name, seconds, load in opened]
     with phase(PREPARING):
         learner = _build(saved, [trace for trace, *_ in opened], phases, names, settings.config, folder)
-    saved.save(folder / "checkpoints" / START)
+    saved.save(folder / START)
     facts = learner.facts() | {"schedulers": names, "notes": [p.problem.sampler.notes for p in learner.stream]}
     write_json(folder / "run.json", provenance() | {"checkpoint": str(settings.checkpoint)} | facts)
     learner.save()  # from here on there is something to resume
@@ -104,10 +103,10 @@ def _resume(folder: Path) -> tuple[OnlineLearner, list[str]]:
         config, phases, names = OnlineConfig(**facts["online"]), facts["phases"], facts["schedulers"]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{folder} is not a run of tvwrl learn-online, or its run.json is damaged") from error
-    saved = Checkpoint.load(find_checkpoint(folder, (START,)))
+    saved = Checkpoint.load(find_checkpoint(folder, (START.name,)))
     traces = [open_again(one["trace"]) for one in phases]
     with phase(PREPARING):
         learner = _build(saved, traces, phases, names, config, folder)
-    learner.restore(Checkpoint.load(find_checkpoint(folder, ("last.pt",))))
+    learner.restore(Checkpoint.load(find_checkpoint(folder, (LAST.name,))))
     say(f"resuming {folder} at update {learner.updates} of {learner.total}")
     return learner, names

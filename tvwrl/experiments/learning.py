@@ -11,6 +11,8 @@ import polars as pl
 
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
+from tvwrl.schedulers import KNOWLEDGE
+from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.schedulers.titles import INITIAL
 
 
@@ -37,6 +39,21 @@ def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
         f"{verdict}: {gain:+.1f} thousand [{low:+.1f}, {high:+.1f}] per sequence ({share:+.1f} %) from the initial "
         f"policy to that of iteration {iteration}, on {len(best)} unseen sequences (paired, 95 %)"
     )
+
+
+def rules_ahead(rows: pl.DataFrame, name: str) -> str:
+    """A sentence that names the rules in `rows` that look only at the current load, yet have significantly better
+    rewards than policy `name`; empty if there are none."""
+    rewards = {
+        one: rows.filter(pl.col("scheduler") == one).sort("load", "sequence")["reward"].to_numpy()
+        for one in rows["scheduler"].unique(maintain_order=True)
+    }
+    simple = [one for one in rewards if one in KNOWLEDGE and KNOWLEDGE[one] == CURRENT_LOAD]
+    ahead = [rule for rule in simple if paired_bootstrap(rewards[rule], rewards[name])[1] > 0]
+    if not ahead or len(rewards[name]) == 1:  # one sequence is too few to rule out chance
+        return ""
+    ahead.sort(key=lambda rule: float(rewards[rule].mean()), reverse=True)
+    return f"the policy is still behind the simple rule{'s' * (len(ahead) > 1)} {' and '.join(ahead)}"
 
 
 def plot_learning(progress: Sequence[Mapping[str, Any]], best: int, file: Path) -> None:

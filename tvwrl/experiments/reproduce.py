@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tvwrl.checks import at_least, different
 from tvwrl.experiments.cell_options import CellOptions
-from tvwrl.experiments.engine import CELLS, MANIFEST, Cell, Rows, damaged, is_finished, refuse_failed
+from tvwrl.experiments.engine import CELLS, MANIFEST, AnotherRequest, Cell, Rows, damaged, is_finished, refuse_failed
 from tvwrl.experiments.evaluation import is_unfinished
 from tvwrl.experiments.pages import write_page
 from tvwrl.progress import say
@@ -91,7 +91,7 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
     cells = {figure: list(study.cells(figure)) for figure in figures}
     out = options.out or default_folder(label)
     check_folder(out)
-    every, written = list(chain.from_iterable(cells.values())), dict[str, Report]()
+    every, written, refused = list(chain.from_iterable(cells.values())), dict[str, Report](), False
     if options.dry_run:
         options.complete(out, every)
         return
@@ -106,9 +106,12 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
             written[figure] = report
             print("\n\n".join(text.strip() for text in (report.text, *report.parts.values())) + "\n")
             print(f"written to {out / figure}")
+    except AnotherRequest:
+        refused = True  # before anything ran, so figures and cells still belong together
+        raise
     finally:
         for figure in cells:
-            if figure not in written and (out / figure / TABLE).exists():
+            if not refused and figure not in written and (out / figure / TABLE).exists():
                 say(f"{out / figure} is outdated: it was not written again, and shows the results of an earlier run")
     if options.page is not None and written:
         write_page(options.page, out, written, label.replace("-", " ").capitalize() if len(cells) > 1 else "")

@@ -355,7 +355,7 @@ def _heading(load: float, group: Summaries) -> str:
     fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
     offered = point_estimate(np.concatenate([columns["offered_load"] for columns in group.values()]))
     sequences = f"{most} sequence{'s' * (most != 1)}" + (f" (fewer: {fewer})" if fewer else "")
-    return f"Load {load:g} (actually offered: {offered:.2f}), {sequences}{_most(group)}"
+    return f"Load {load:g} (offered: {offered:.2f}), {sequences}{_most(group)}"
 
 
 def _most(group: Summaries) -> str:

@@ -7,6 +7,7 @@ from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume
 from tvwrl.experiments.training_steps import begin, compare_with_heuristics, take_up
 from tvwrl.progress import say
+from tvwrl.runs import how_to_continue
 from tvwrl.schedulers import KNOWLEDGE
 
 
@@ -18,14 +19,15 @@ def train(settings: TrainingSettings) -> int:
     """
     check_resume(settings)
     trainer = take_up(settings.resume, say) if settings.resume else begin(settings, say)
+    again = f"continue with: {how_to_continue(trainer.folder)}"
     try:
         ended = trainer.run(settings.stop_after)
         if ended != "finished":
-            say(f"stopped after iteration {trainer.iteration}; continue with: --resume {trainer.folder}")
+            say(f"stopped after iteration {trainer.iteration}; {again}")
             return EXIT_CODES[ended]
         found, brought = compare_with_heuristics(trainer, say)
     except (KeyboardInterrupt, SystemExit):  # before its first iteration, a second time, or in the comparison
-        say(f"stopped; continue with: --resume {trainer.folder}")
+        say(f"stopped; {again}")
         raise
     print(terminal_table(found.rows, {**KNOWLEDGE, **found.knowledge}))
     if brought:

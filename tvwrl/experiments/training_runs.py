@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.training import Trainer
 from tvwrl.checks import at_least
 from tvwrl.envs.problem import Problem
-from tvwrl.progress import say
+from tvwrl.progress import Report, say
 from tvwrl.runs import provenance, write_json
 from tvwrl.traces import open_and_describe, trace_hash
 from tvwrl.traces.catalogue import how_to_open
@@ -35,7 +35,7 @@ def new_trainer(
     folder: Path,
     identity: Mapping[str, Any],
     classes: str,
-    report: Callable[[str], None],
+    report: Report,
     forecaster: Path | None = None,
     others: Sequence[Trace] | None = None,
 ) -> Trainer:
@@ -61,14 +61,14 @@ def new_trainer(
     return trainer
 
 
-def restored_trainer(saved: Checkpoint, trace: Trace, folder: Path, report: Callable[[str], None]) -> Trainer:
+def restored_trainer(saved: Checkpoint, trace: Trace, folder: Path, report: Report) -> Trainer:
     """The trainer of a run as its last checkpoint left it."""
     trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, report)
     trainer.restore(saved)
     return trainer
 
 
-def open_again(identity: Mapping[str, Any], report: Callable[[str], object] = say) -> Trace:
+def open_again(identity: Mapping[str, Any], report: Report = say) -> Trace:
     """The trace of a run by its `trace_identity`, described. Raises InputError if its content has changed."""
     trace = open_and_describe(*how_to_open(identity), report)
     if trace_hash(trace) != identity["hash"]:

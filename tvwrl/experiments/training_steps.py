@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+from tvwrl.agents.config import PRESETS
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.starting_policy import check_start
 from tvwrl.agents.tasks import open_others
 from tvwrl.agents.training import INITIAL_POLICY, Trainer
-from tvwrl.command_line import PREPARING
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.evaluated import Evaluation
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
-from tvwrl.experiments.learning import plot_learning, what_training_brought
+from tvwrl.experiments.learning import plot_learning, rules_ahead, what_training_brought
 from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import new_trainer, open_again, restored_trainer
 from tvwrl.forecasting.files import read_forecaster
-from tvwrl.progress import phase
-from tvwrl.runs import check_new_folder, default_folder, whole_file
+from tvwrl.progress import Report
+from tvwrl.runs import LAST, START, check_new_folder, default_folder, how_to_continue, whole_file
 from tvwrl.schedulers import SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.schedulers.titles import INITIAL
 from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError, Trace
-
-Report = Callable[[str], Any]  # gets a line of progress now and then
 
 
 def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None) -> Trainer:
@@ -58,10 +55,9 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
     if settings.config.start_from:
         labels = scenario.classes if isinstance(classes, str) else classes.k
         check_start(settings.config, trace.resources, labels)
-    with phase(PREPARING, report):
-        problem = Problem.build(trace, scenario, classes, forecaster=forecaster)
+    problem = Problem.build(trace, scenario, classes, forecaster=forecaster, report=report)
     trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, report, settings.forecaster, others)
-    report(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
+    report(f"run folder: {folder} (watch it with: tensorboard --logdir {shlex.quote(str(folder))})")
     return trainer
 
 
@@ -69,12 +65,11 @@ def take_up(folder: Path, report: Report) -> Trainer:
     """A run as its last checkpoint left it. Raises InputError if there is none, or its trace has changed."""
     if not folder.is_dir():
         raise InputError(f"no run folder {folder}")
-    saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
-    if (folder / "checkpoints" / "start.pt").exists():
-        raise InputError(f"{folder} is a run of tvwrl learn-online: resume it with that command")
+    saved = Checkpoint.load(find_checkpoint(folder, (LAST.name,)))
+    if (folder / START).exists():
+        raise InputError(f"{folder} is a run of tvwrl learn-online: resume it by: {how_to_continue(folder)}")
     trace = open_again(saved.trace, report)
-    with phase(PREPARING, report):
-        trainer = restored_trainer(saved, trace, folder, report)
+    trainer = restored_trainer(saved, trace, folder, report)
     report(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")
     return trainer
 
@@ -103,6 +98,7 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
             policy.name,
             origins={policy.name: saved.iteration} | {one.name: 0 for one in initial},
             completed=partial(complete, report=report),
+            report=report,
         )
     found = Evaluation(out, None, knowledge, {policy.name: f"iteration {saved.iteration}"})
     brought = ""
@@ -112,6 +108,9 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
         brought = (
             "training did not improve on the initial policy, which is the best on validation sequences and is kept"
         )
+    if ahead := rules_ahead(found.rows, policy.name):
+        trial = trainer.config.iterations <= PRESETS["smoke"].iterations
+        brought = "; ".join(filter(None, [brought, ahead, "so short a training is only a trial" * trial]))
     return found, brought
 
 

@@ -14,6 +14,7 @@ from tvwrl.forecasting.beginnings import Beginnings, levels_of
 from tvwrl.forecasting.continuations import Continuations
 from tvwrl.forecasting.parameters import Parameters
 from tvwrl.forecasting.segments import Distribution, columns, forecast_table, steps
+from tvwrl.progress import Report, nothing, phase
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.statistics import DAY_SECONDS
@@ -52,19 +53,24 @@ class Forecaster(Parameters, ABC):
         """Slots in a day."""
         return DAY_SECONDS / self.step_seconds
 
-    def fit(self, windows: Windows, also: Sequence[Windows] = ()) -> Self:
+    def fit(self, windows: Windows, also: Sequence[Windows] = (), report: Report = nothing) -> Self:
         """Learn from windows (n,) of a trace's training series and of those of other traces (`also`).
 
-        Where windows have folds, each fold is forecast by a copy fitted without it (cross-fitting).
+        Where windows have folds, each fold is forecast by a copy fitted without it (cross-fitting). `report` gets a
+        line as each of these begins.
         """
         rng = np.random.default_rng([self.random_state, 2])
         drawn = [Beginnings.draw(part, rng) for part in (windows, *also)]
         own, others = drawn[0], drawn[1:]
-        self._learn(drawn, level_values(drawn, self.levels, self.peak_units))
-        for fold in np.unique(own.fold[own.fold != UNSEEN]).tolist():
+        folds = np.unique(own.fold[own.fold != UNSEEN]).tolist()
+        count = 1 + len(folds)
+        with phase(f"fitting forecaster 1 of {count}", report):
+            self._learn(drawn, level_values(drawn, self.levels, self.peak_units))
+        for place, fold in enumerate(folds, 2):
             rest = np.flatnonzero(own.fold != fold)
             if seen := [own[rest]] * (len(rest) > 0) + others:
-                self.without_[fold] = self._for_fold()._learn(seen, self.values_)
+                with phase(f"fitting forecaster {place} of {count}, without fold {fold}", report):
+                    self.without_[fold] = self._for_fold()._learn(seen, self.values_)
         self._learnt, self._continuations = own, {}
         return self
 

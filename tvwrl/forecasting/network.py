@@ -17,6 +17,7 @@ from tvwrl.forecasting.features import scale_of, scaled
 from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists
 from tvwrl.forecasting.seeding import seeded
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
+from tvwrl.progress import Report, nothing
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, Int
 
@@ -53,7 +54,13 @@ class NetworkForecaster(Forecaster):
     random_state: int = 0
     adapted_ = False  # whether it started from another one
 
-    def fit(self, windows: Windows, also: Sequence[Windows] = (), start: NetworkForecaster | None = None) -> Self:
+    def fit(
+        self,
+        windows: Windows,
+        also: Sequence[Windows] = (),
+        report: Report = nothing,
+        start: NetworkForecaster | None = None,
+    ) -> Self:
         """See `Forecaster.fit`. With `start`, every network begins as its first one and adapts.
 
         It keeps the scaling of inputs of `start`. Raises InputError for a `start` of other units, slots, resources or
@@ -63,7 +70,7 @@ class NetworkForecaster(Forecaster):
             for name, (own, other) in self.differences(start, windows.demand.shape[-1]).items():
                 raise InputError(f"{name} is {own}, but the forecaster to start from has {other}: fit without it")
         self._start, self.adapted_ = start, start is not None
-        return super().fit(windows, also)
+        return super().fit(windows, also, report)
 
     def differences(self, start: NetworkForecaster, resources: int) -> dict[str, tuple[int, int]]:
         """Field -> its value here and in `start`, where they differ and so nothing can start from it."""

@@ -15,6 +15,7 @@ import numpy as np
 from tvwrl.forecasting.beginnings import Outcomes
 from tvwrl.forecasting.network import NetworkForecaster
 from tvwrl.forecasting.scores import ranked_probability
+from tvwrl.progress import Report, nothing
 from tvwrl.traces.canonical import trace_hash
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
@@ -43,17 +44,20 @@ def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster 
     return start if matches and not _knows(content, trace) else None
 
 
-def fit_or_adapt(forecaster: NetworkForecaster, windows: Windows, trace: Trace) -> NetworkForecaster:
+def fit_or_adapt(
+    forecaster: NetworkForecaster, windows: Windows, trace: Trace, report: Report = nothing
+) -> NetworkForecaster:
     """`forecaster` fitted on windows (n,) of a trace, from nothing or, if its series are few, from the shipped one.
 
     The one with the lower error on held-out folds is kept. Without folds they cannot be compared, and the forecaster
-    starts from the shipped one where it may.
+    starts from the shipped one where it may. `report` gets a line as each step begins.
     """
-    fitted = forecaster.fit(windows)
+    fitted = forecaster.fit(windows, report=report)
     start = start_for(trace, forecaster) if len(np.unique(windows.series)) < FEW_SERIES else None
     if start is None:
         return fitted
-    adapted = replace(forecaster).fit(windows, start=start)
+    report("adapting the shipped forecaster, as this trace has few series")
+    adapted = replace(forecaster).fit(windows, report=report, start=start)
     if (windows.fold == UNSEEN).all():
         return adapted
     return min(fitted, adapted, key=unseen_error)

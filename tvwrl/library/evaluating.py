@@ -12,7 +12,8 @@ from tvwrl.checks import at_least, different, positive
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluated import Evaluation
 from tvwrl.experiments.evaluation import evaluate as evaluate_problem
-from tvwrl.runs import InFolder, folder_for, nothing
+from tvwrl.progress import Report, nothing, say
+from tvwrl.runs import InFolder, folder_for
 from tvwrl.schedulers import Scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace
@@ -31,7 +32,7 @@ def evaluate(
     bounds: bool = True,
     reward_bound: bool = False,
     out: str | Path | None = None,
-    report: Callable[[str], Any] | None = None,
+    report: Report | None = say,
 ) -> Evaluation:
     """Play schedulers and agents on the same test sequences of a trace, to the end; printing the result prints a table.
 
@@ -48,7 +49,7 @@ def evaluate(
     `reward_bound`: whether to bound the reward too, which takes seconds per sequence
     `out`: a new folder for the files (docs/reference/run-files.md); after an interruption the same call continues
         there. Default: a temporary folder, removed with the result; `Evaluation.write` copies it
-    `report`: called with a line of progress now and then, for example print
+    `report`: called with a line of progress now and then; default: to stderr; None: silence
 
     Raises InputError for names that are unknown (with those that are near), a trace that cannot be opened, values out
     of range, a folder that is not empty, and an error inside a scheduler, with sequence and slot.
@@ -57,7 +58,7 @@ def evaluate(
     >>> print(found)  # doctest: +SKIP
     >>> found.rows.group_by("scheduler", "load").agg(pl.col("reward").mean())  # doctest: +SKIP
     """
-    entries = _named(schedulers)
+    entries, report = _named(schedulers), report or nothing
     at_least(0, seed=seed)
     whole = not isinstance(sequences, bool) and hasattr(sequences, "__index__")
     if not whole:
@@ -69,7 +70,7 @@ def evaluate(
     if loads is not None:
         different(loads=list(loads))
     folder, kept = folder_for(out, "evaluation")
-    problem = problem_from(problem, scenario)
+    problem = problem_from(problem, scenario, report)
     setting = Setting.of_problem(problem)
     made = {name: entry_of(name, given, setting, observe) for name, given in entries.items()}
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
@@ -88,12 +89,13 @@ def evaluate(
         reward_bound=reward_bound,
         origins=origins,
         observed={name: entry.problem for name, entry in made.items() if entry.problem is not None},
-        completed=partial(complete_own_first, made, report=report or nothing),
+        completed=partial(complete_own_first, made, report=report),
+        report=report,
     )
     return Evaluation(folder, kept, knowledge, origins)
 
 
-def problem_from(given: Any, scenario: Scenario | None = None) -> Problem:
+def problem_from(given: Any, scenario: Scenario | None = None, report: Report = nothing) -> Problem:
     """The problem that `given` is, or that of a trace, its name or path, under a scenario (default: the paper's).
 
     Raises InputError for anything else, and for a scenario beside a problem, which has one.
@@ -104,7 +106,7 @@ def problem_from(given: Any, scenario: Scenario | None = None) -> Problem:
         if scenario is not None:
             raise InputError("scenario cannot be combined with a Problem, which has one: give its trace")
         return given
-    return Problem.build(trace_from(given), scenario or Scenario())
+    return Problem.build(trace_from(given), scenario or Scenario(), report=report)
 
 
 def trace_from(given: Any) -> Trace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,8 @@ from tvwrl.experiments.evaluated import Evaluation
 from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import pass_on_signal
 from tvwrl.experiments.training_steps import begin, compare_with_heuristics, take_up
-from tvwrl.runs import InFolder, folder_for, nothing
+from tvwrl.progress import Report, nothing, say
+from tvwrl.runs import InFolder, folder_for
 from tvwrl.schedulers import Scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Trace
@@ -93,7 +93,7 @@ def train(
     forecaster: str | Path | None = None,
     out: str | Path | None = None,
     resume: str | Path | None = None,
-    report: Callable[[str], Any] | None = None,
+    report: Report | None = say,
     **changes: Any,
 ) -> TrainingRun:
     """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
@@ -109,23 +109,24 @@ def train(
         `TrainingRun.write` copies it. Only a run in a folder can be resumed
     `resume`: continue the run in this folder to its original number of iterations; nothing else is given then but
         `report`
-    `report`: called with a line of progress now and then, for example print
+    `report`: called with a line of progress now and then; default: to stderr; None: silence
     `changes`: any field of `tvwrl.TrainConfig` or `tvwrl.Scenario` that differs from the preset, such as iterations=10
         or load=0.8
 
     Raises InputError for an unknown trace, preset or field (with those that are near), values out of range, a folder
-    that is not empty, and a training that diverges. Ctrl-C ends it after the iteration, with a checkpoint in `out`.
+    that is not empty, and a training that diverges. Ctrl-C ends it after the iteration, with a checkpoint in `out`, and
+    says how to continue.
 
     >>> run = train("google", "smoke", load=0.8)  # doctest: +SKIP
     >>> print(run)  # doctest: +SKIP
     >>> tvwrl.evaluate({"mine": run, "spread": "spread"}, run.problem, loads=[0.3, 0.5])  # doctest: +SKIP
     """
-    say = report or nothing
+    report = report or nothing
     if resume is not None:
         if changes or (trace, preset, scenario, slot_seconds, ec, forecaster, out) != _ALONE:
             raise InputError("resume continues with the run's own settings: only report can be combined with it")
         folder, kept = Path(resume).expanduser(), None
-        trainer = take_up(folder, say)
+        trainer = take_up(folder, report)
     else:
         config = config_from(preset, scenario, changes)
         if not isinstance(trace, Trace | str | Path):
@@ -139,9 +140,15 @@ def train(
             out=folder,
             config=config,
         )
-        trainer = begin(settings, say, trace if isinstance(trace, Trace) else None)
-    pass_on_signal(trainer.run())
-    evaluation, brought = compare_with_heuristics(trainer, say)
+        trainer = begin(settings, report, trace if isinstance(trace, Trace) else None)
+    try:
+        pass_on_signal(trainer.run())
+        evaluation, brought = compare_with_heuristics(trainer, report)
+    except (KeyboardInterrupt, SystemExit):
+        again = f"; continue with: tvwrl.train(resume={str(folder)!r})"
+        resumable = kept is None and trainer.trace["argument"] is not None
+        report(f"stopped after iteration {trainer.iteration}" + again * resumable)
+        raise
     return TrainingRun(folder, kept, trainer.problem, replace(evaluation, _kept=kept), brought)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvwrl.schedulers.knowledge import Knowledge
 from tvwrl.simulation.cluster import Cluster
-from tvwrl.types import Int, Placement, Workload
+from tvwrl.types import Int, Placement, Workload, summary
 
 
 class Scheduler(ABC):
@@ -28,6 +28,9 @@ class Scheduler(ABC):
     knowledge: Knowledge  # what it may know
     looks_at_grid = False  # whether the simulation must draw label grids for it
     needs_forecasts = False  # whether the simulation must sum forecasts of demand by machine
+
+    def __repr__(self) -> str:
+        return summary(self, name=self.name, knows=self.knowledge.group)
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Prepare for a new episode on `cluster`. Stateless schedulers need not override this."""

@@ -26,6 +26,10 @@ USAGE, WORKLOADS, HEADER = "usage.parquet", "workloads.parquet", "trace.json"
 RESERVED = ("workload_id", "slot", "load", "sequence")  # other columns where resources are columns too
 LARGEST_USAGE = 1e6  # reference machines; what is above it must be in another unit, and sums of it could overflow
 LARGEST_SLOT = 2**53  # above it a slot that passed through a float (pandas, CSV) is no longer exact
+FEW_STEPS = 10  # from slot to slot; with fewer, they do not tell what is counted
+SHOWN = 12  # columns that a message lists
+OTHER_SEPARATORS = {";": "';'", "\t": r"$'\t'", "|": "'|'"}  # as they are written in a shell
+PREPARE = "`tvwrl prepare csv` reads other tables (--workload-column, --time-column, --time-unit)"
 
 
 def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) -> Trace:
@@ -45,13 +49,15 @@ def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) ->
     if not os.path.exists(path):
         raise InputError(f"{path}: no such file or folder")
     if not path.name.lower().endswith((".csv", ".csv.gz")):
-        raise InputError(f"{path}: neither a folder nor a .csv or .csv.gz file")
+        other = "; `tvwrl prepare parquet` makes a trace of it" if path.suffix.lower() == ".parquet" else ""
+        raise InputError(f"{path}: neither a folder nor a .csv or .csv.gz file{other}")
     if slot_seconds is None:
         raise InputError(f"{path}: the length of a slot is unknown: give slot_seconds, the interval of the CSV")
     usage = _read_csv(path)
-    resources = tuple(name for name in usage.frame.columns if name not in ("workload_id", "slot"))
+    resources = tuple(name for name in usage.frame.columns if name not in ("workload_id", "slot", "application"))
     name = path.name[: path.name.lower().rindex(".csv")]
-    return _trace(usage, None, {"name": name, "resources": resources, "slot_seconds": slot_seconds})
+    header = {"name": name, "resources": resources, "slot_seconds": slot_seconds}
+    return _trace(usage, _applications(usage), header)
 
 
 def write_trace(trace: Trace, folder: str | os.PathLike[str]) -> None:
@@ -132,10 +138,23 @@ class _Table:
         raise InputError(f"{self.file}: {self.place(row)}, column {column}: {shown}{problem}")
 
     def need(self, columns: Sequence[str]) -> None:
-        there = ", ".join(self.frame.columns) or "none"
+        there = self.frame.columns
         for name in columns:
-            if name not in self.frame.columns:
-                raise InputError(f"{self.file}: no column {name!r}; the columns are: {there}")
+            if name not in there:
+                more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
+                listed = ", ".join(there[:SHOWN]) or "none"
+                raise InputError(f"{self.file}: no column {name!r}; the columns are: {listed}{more}{self._hint(name)}")
+
+    def _hint(self, missing: str) -> str:
+        """What may be wrong with a CSV that lacks a column."""
+        there = self.frame.columns
+        if not self.is_csv or missing not in ("workload_id", "slot"):
+            return ""
+        if len(there) == 1 and (found := [shown for mark, shown in OTHER_SEPARATORS.items() if mark in there[0]]):
+            return f"; needed: commas between fields; `tvwrl prepare csv --separator {found[0]}` reads others"
+        if len(there) > SHOWN:
+            return "; needed: one row per workload and moment, not one column per workload (pandas: melt)"
+        return f"; {PREPARE}"
 
 
 def _read_folder(folder: Path, slot_seconds: int | None) -> Trace:
@@ -249,11 +268,48 @@ def _trace(usage: _Table, workloads: _Table | None, header: dict[str, Any]) -> T
         usage.refuse(row, "slot", f" is {fault}: {other}; needed: slots that rise from row to row of a workload")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
     slot = slot[order]
+    _refuse_times(usage, np.diff(slot)[np.diff(owner[order]) == 0])
     used = np.column_stack([_numbers(usage, name) for name in resources])[order]
     workloads = workloads or _Table(usage.file, pl.DataFrame({"workload_id": names}))
     known = _metadata(workloads, names.to_list(), slot[offsets[:-1]], resources)
     workload_id = np.array(names.to_list(), dtype=object)
     return Trace(**header, **known, workload_id=workload_id, offsets=offsets, slot=slot, usage=used)
+
+
+def _refuse_times(usage: _Table, steps: Int) -> None:
+    """Refuse slots that are the same number > 1 apart in most of these steps, as times are."""
+    if len(steps) < FEW_STEPS:
+        return
+    apart = int(np.median(steps))
+    if apart > 1 and (steps == apart).mean() > 0.5:
+        raise InputError(
+            f"{usage.file}: column slot: the slots of a workload are mostly {apart} apart; needed: the number of each "
+            "interval, which rises by 1. Are these times? `tvwrl prepare csv --time-column slot --time-unit s` makes "
+            "slots of seconds"
+        )
+
+
+def _applications(usage: _Table) -> _Table | None:
+    """The table of workloads with the applications that a CSV names in its rows of usage, if it does.
+
+    Raises InputError for a row that names another application than an earlier row of its workload; an empty one names
+    none.
+    """
+    import polars as pl
+
+    if not {"application", "workload_id"} <= set(usage.frame.columns):
+        return None
+    named = usage.frame.select("workload_id", pl.col("application").str.strip_chars()).with_row_index("row")
+    named = named.filter(pl.col("workload_id").is_not_null() & (pl.col("application").fill_null("") != ""))
+    first = named.unique("workload_id", keep="first", maintain_order=True)
+    other = named.join(first, on="workload_id", suffix="_first").filter(
+        pl.col("application_first") != pl.col("application")
+    )
+    if len(other):
+        row, name, _, at, known = other.sort("row").row(0)
+        fault = f" is another application: workload {name!r} has {known!r} in {usage.place(at)}"
+        usage.refuse(row, "application", f"{fault}; needed: one for all rows of a workload")
+    return _Table(usage.file, first.drop("row"))
 
 
 def _texts(table: _Table, column: str, *, optional: bool = False) -> pl.Series:
@@ -298,7 +354,9 @@ def _numbers(
         fault = "missing" if given[row] is None else "not a number" if np.isnan(value) else "not allowed"
         limit = f"whole number from 0 to {highest}" if whole else f"finite number >= {lowest:g}"
         limit += f" and <= {highest:g}" if not whole and highest < np.inf else ""
-        table.refuse(row, column, f" is {'negative' if value < lowest else fault}; needed: a {limit}")
+        time = table.is_csv and column == "slot" and fault == "not a number"
+        other = f"; {PREPARE}: --time-unit iso for times as text" if time else ""
+        table.refuse(row, column, f" is {'negative' if value < lowest else fault}; needed: a {limit}{other}")
     return values
 
 

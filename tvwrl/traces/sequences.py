@@ -167,6 +167,17 @@ class SequenceSampler:
                 f"(the largest has {capacity.max(axis=0).tolist()} units): raise capacity or lower peak_units"
             )
 
+    def scale(self) -> str:
+        """A sentence on the demand that fills a machine, in the trace's own values."""
+        largest = self.machines.capacity.max(axis=0)
+        pairs = zip(self.trace.resources, self.unit * largest, strict=True)
+        full = ", ".join(f"{name} {demand:.3g}" for name, demand in pairs)
+        sizes = " or ".join(f"{size:g}" for size in np.unique(largest))
+        return (
+            f"scale: demand of {full} fills a machine; the 99.5th percentile of a resource's demand "
+            f"counts as {self.scenario.peak_units} units, the capacity is {sizes}"
+        )
+
     def _slots_of(self, runs: list[Run]) -> int:
         """Slots of the longest window that the runs can give."""
         return max(10**9 if r.period else r.rows // self.ratio for r in runs)
@@ -241,8 +252,9 @@ class SequenceSampler:
             owner = self.trace.workload_id[np.searchsorted(self.trace.offsets, row, "right") - 1]
             self._note(
                 f"demand far above every machine's capacity: workload '{owner}', slot {self.trace.slot[row]}, column "
-                f"{self.trace.resources[d]} is {self.trace.usage[row, d]:g}, which is {units:.0f} units; the largest "
-                f"machine has {largest[d]:g}. It is cut to {self.scenario.peak_units}, like all demand above"
+                f"{self.trace.resources[d]} is {self.trace.usage[row, d]:g}, which is {units:.0f} units (the 99.5th "
+                f"percentile of its demand counts as {self.scenario.peak_units}); the largest machine has "
+                f"{largest[d]:g}. It is cut to {self.scenario.peak_units}, like all demand above"
             )
 
     def _draw_kind(self, split: Split, length: int, kind: int, rng: np.random.Generator) -> Window:

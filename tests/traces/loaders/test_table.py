@@ -145,7 +145,8 @@ def test_a_time_that_cannot_be_read_is_named_with_its_column(tmp_path: Path) -> 
     frame = pl.DataFrame({"start": start, "workload_id": "a", "cpu": 0.1, "mem": ["0.2", "x", "0.2"]})
     frame.write_parquet(tmp_path / "x.parquet")
     with pytest.raises(
-        InputError, match=r"first: row 1: start is not a number: --time-unit s\?: '2026-01-05T00:00:00Z'"
+        InputError,
+        match=r"first: row 1: start is not a number \(for times such as .* --time-unit iso\): '2026-01-05T00:00:00Z'",
     ):
         run(tmp_path / "x.parquet", Parquet(time_column="start"))
     report = run(
@@ -181,7 +182,15 @@ def test_other_text_than_utf8_is_refused_with_its_line(rows: int, line: int, tmp
         (b"time,workload_id,cpu,mem\r0,a,1,1\r", "line 1 holds null bytes or carriage returns"),
         (b"\0" * 99, "line 1 holds null bytes or carriage returns"),
         (b"time,workload_id,cpu,cpu\n0,a,1,1\n", "line 1: two columns have the same name: time, workload_id, cpu, cpu"),
-        (b"time,workload_id,cpu\n0,a,1\n", "no column 'mem'; the columns are: time, workload_id, cpu"),
+        (
+            b"time,workload_id,cpu\n0,a,1\n",
+            "no column 'mem'; the columns are: time, workload_id, cpu; name yours: --wo",
+        ),
+        (
+            b"time;workload_id;cpu\n0;a;1\n",
+            "no column 'workload_id'; .*; is the separator another one.* --separator ';'",
+        ),
+        (b"time," + b",".join(b"p%d" % i for i in range(99)), "no .*, p28 and 70 more; needed: one row per workload"),
     ],
 )
 def test_a_bad_header_is_named(content: bytes, message: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import ClassVar, Literal
 import polars as pl
 
 from tvwrl.checks import at_least, positive
+from tvwrl.traces.canonical import OTHER_SEPARATORS
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
-from tvwrl.traces.preparation.layout import YEAR_10000, Column, Rule, Table, no_column, usage_column
+from tvwrl.traces.preparation.layout import LISTED, YEAR_10000, Column, Rule, Table, no_column, usage_column
 from tvwrl.traces.preparation.loader import Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
@@ -97,7 +99,8 @@ class _OwnTable(Loader):
 
     def _columns(self) -> tuple[Column, ...]:
         """What is read, and checked row by row."""
-        kind, unread = (str if self.time_unit == "iso" else float), f"is not a number: --time-unit {self.time_unit}?"
+        kind: type = str if self.time_unit == "iso" else float
+        unread = "is not a number (for times such as 2026-01-31T12:00:00Z: --time-unit iso)"
         time = Column(self.time_column, kind, rules=self._time_rules(), unread=unread)
         usage = (self._amount(name, column) for name, column in self.columns.items())
         application = [Column(self.application_column, str, True)] if self.application_column else []
@@ -166,9 +169,18 @@ class Csv(_OwnTable):
         names = header_of(part.source, self.separator) or [column.name for column in asked]  # none: an empty file
         for column in asked:
             if column.name not in names:
-                raise no_column(part.source, column.name, names)
+                error = no_column(part.source, column.name, names)
+                raise InputError(f"{error}; {self._hint(names)}")
         table = Table(tuple(names), asked, self.separator, header=True, quoted=True)
         return self._rows(part, read_table(replace(part, table="usage"), table))
+
+    def _hint(self, names: Sequence[str]) -> str:
+        """What to do about a missing column."""
+        if len(names) == 1 and (found := [shown for mark, shown in OTHER_SEPARATORS.items() if mark in names[0]]):
+            return f"is the separator another one? --separator {found[0]}"
+        if len(names) > LISTED:
+            return "needed: one row per workload and moment, not one column per workload (pandas: melt)"
+        return "name yours: --workload-column, --time-column, --columns"
 
 
 @dataclass(frozen=True)

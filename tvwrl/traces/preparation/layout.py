@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 YEAR_10000 = 253_402_300_800  # seconds since 1970; no date is as late
 LONGEST_RECORD = 3  # days; a record with an absurd end must not become a million slots
+LISTED = 30  # columns that a message lists
 SHOWN = 60  # characters of a bad value that a message shows
 WRONG_FILE = 0.5  # share of bad rows above which a file is taken for something else
 
@@ -143,7 +144,9 @@ def drop_bad(rows: Rows, source: str, table: Table, first: int = 0, given: pl.Da
 
 def no_column(source: str, name: str, names: Iterable[str]) -> InputError:
     """The error for a file whose columns `names` lack one that is needed."""
-    return InputError(f"{source}: no column '{name}'; the columns are: {', '.join(names)}")
+    there = list(names)
+    more = f" and {len(there) - LISTED} more" if len(there) > LISTED else ""
+    return InputError(f"{source}: no column '{name}'; the columns are: {', '.join(there[:LISTED])}{more}")
 
 
 def note(rows: Rows, source: str, rule: str, line: int, what: str) -> None:

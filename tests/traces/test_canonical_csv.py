@@ -1,0 +1,50 @@
+"""A CSV that says more than usage, and what is said of one that is no trace yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tvwrl.traces import read_trace
+from tvwrl.types import InputError
+
+
+def csv_of(folder: Path, text: str) -> Path:
+    file = folder / "data.csv"
+    file.write_text(text)
+    return file
+
+
+def test_a_csv_says_which_workloads_are_replicas(tmp_path: Path) -> None:
+    text = "application,workload_id,slot,cpu\nweb,b,3,0.5\n,a,0,0.1\n web ,c,0,0.1\n,b,4,0\n7,d,0,1\n"
+    trace = read_trace(csv_of(tmp_path, text), 300)
+    assert trace.resources == ("cpu",)
+    assert dict(zip(trace.workload_id, trace.application, strict=True)) == {"b": "web", "a": "", "c": "web", "d": "7"}
+
+
+def test_slots_may_be_apart_where_not_most_are_alike(tmp_path: Path) -> None:
+    slots = [0, 1, 3, 5, 7, 8, 9, 10, 12, 14, 15, 16]  # half of the steps are 2
+    text = "workload_id,slot,cpu\n" + "".join(f"a,{slot},1\n" for slot in slots)
+    assert read_trace(csv_of(tmp_path, text), 300).slot.tolist() == slots
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("workload_id\tslot\tcpu\na\t0\t1\n", ["no column 'workload_id'", r"--separator $'\t'"]),
+        ("pod,time,cpu\na,0,1\n", ["no column 'workload_id'", "tvwrl prepare csv", "--workload-column", "--time-unit"]),
+        (f"time,{','.join(f'pod-{i}' for i in range(99))}\n0\n", ["pod-10 and 88 more", "one row per workload"]),
+        ("workload_id,slot,cpu\na,2026-03-02,1\n", ["'2026-03-02' is not a number", "--time-unit iso"]),
+        ("workload_id,slot,cpu\n" + "".join(f"a,{300 * i},1\n" for i in range(11)), ["300 apart", "--time-unit s"]),
+        (
+            "workload_id,slot,application,cpu\na,0,web,1\nb,0,web,1\na,1,,1\na,2,db,1\n",
+            ["line 5, column application: 'db'", "workload 'a' has 'web' in line 2"],
+        ),
+    ],
+)
+def test_what_is_no_trace_yet_is_told_how_to_become_one(tmp_path: Path, text: str, parts: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        read_trace(csv_of(tmp_path, text), 300)
+    for part in ["data.csv", *parts]:
+        assert part in str(error.value)
