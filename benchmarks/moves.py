@@ -22,6 +22,7 @@ from tvwrl.planning.suite import warm_up
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 
 STARTS = ("FF", "Aladdin+H.4", "Aladdin+H.2(SRF)")
+MOVE = 0.004  # machines that a move costs
 SHARES = (0.025, 0.05, 0.1, 0.15)  # of the replicas, in the table
 LINES = ((OURS, "-"), (OTHERS, "--"), (COLOURS[0], ":"))
 
@@ -72,7 +73,7 @@ def improved(problem: PlanningProblem, start: str, bound: int, seconds: float) -
         assert verdict.feasible, verdict.examples
         found.append((verdict.machines, verdict.moved))
 
-    search(problem, seconds, save=record, bound=bound, moves_cost=1e-6)
+    search(problem, seconds, save=record, bound=bound, moves_cost=MOVE)
     return np.array(found)
 
 

@@ -58,7 +58,7 @@ def test_a_bound_that_is_reached_ends_the_search(make: Make) -> None:
 @pytest.mark.slow
 def test_searches_run_side_by_side(six: PlanningProblem) -> None:
     better: list[int] = []
-    found = search(six, 20.0, workers=2, save=lambda made: better.append(made.machines))
+    found = search(six, 20.0, searches=2, save=lambda made: better.append(made.machines))
     assert (found.plan.machines, better) == (3, [3])  # each ends at the bound
 
 

@@ -149,6 +149,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "place applications with affinity on machines of many kinds",
             "tvwrl.experiments.place_command:PlacementSettings",
             "tvwrl.experiments.place_command:place",
+            (
+                "instance", "planners", "list_planners", "seconds", "running", "moves_cost", "most_moves", "machines",
+                "out",
+            ),
             fresh=True,
             alone=True,
         ),

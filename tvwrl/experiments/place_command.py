@@ -7,8 +7,8 @@ from pathlib import Path
 from textwrap import fill
 
 from tvwrl.command_line import Names
+from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.planning.pictures import family_of
-from tvwrl.planning.plan_file import read_running
 from tvwrl.planning.registry import IMPROVED, PLANNERS, abilities, check_planner
 from tvwrl.planning.sources.open_problem import GENERATED, Reading, open_problem
 from tvwrl.planning.suite import Budget, run_planners, title_of
@@ -16,7 +16,7 @@ from tvwrl.runs import default_folder
 
 
 @dataclass(frozen=True)
-class PlacementSettings:
+class PlacementSettings(SearchOptions):
     """Place the replicas of applications on the machines that there are, of any kinds, by one or more planners.
 
     Writes rows.csv, plan.parquet, unplaced.csv, trade-off.png and run.json to --out, and prints a table. Replicas that
@@ -33,16 +33,7 @@ class PlacementSettings:
     list_planners: bool = False
     """Only list what --planners takes."""
     seconds: float = 30.0
-    """Time limit of the search (best), seconds; 0: First-Fit only."""
-    running: Path | None = None
-    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.parquet."""
-    moves_cost: float = 0.0
-    """With --running: what moving a replica costs, in machines (or in the unit of their costs); best then starts from
-    what runs."""
-    most_moves: int | None = None
-    """With --running: replicas that best may move at most."""
-    start: Path | None = None
-    """A plan.parquet for best to improve."""
+    """Time limit of the search, seconds."""
     machines: int | None = None
     """Machines in the cluster; default: 12,000 if generated, 6,000 of the contest. Fewer of the contest have a
     proportional share of its applications."""
@@ -56,8 +47,6 @@ class PlacementSettings:
     1."""
     bounds: bool = True
     """Compute lower bounds on the number of machines needed, and the gaps to them."""
-    workers: int = 1
-    """Searches side by side, each in a process with a seed of its own; the best plan of any counts."""
     seed: int = 0
     """Seed of generated problems and of the planners."""
     out: Path | None = None
@@ -74,14 +63,14 @@ def place(settings: PlacementSettings) -> None:
         bound_seconds=0.0 if settings.bounds else None,
         moves_cost=settings.moves_cost,
         most_moves=settings.most_moves,
-        workers=settings.workers,
+        searches=settings.searches,
     )
     size = {name: getattr(settings, name) for name in ("machines", "replicas", "demand", "times", "seed", "running")}
     problem = open_problem(settings.instance, reading=Reading(**size))
     for name in settings.planners:
         check_planner(name, problem)
     out = settings.out or default_folder(f"place-{problem.instance.name}")
-    start = None if settings.start is None else read_running(settings.start, problem)[0]
+    start = settings.plan_to_improve(problem)
     print(title_of(problem))
     facts = {"source": settings.instance, "demand": settings.demand, "times": settings.times}
     print(run_planners(problem, settings.planners, out, budget, settings.seed, start, facts).summary())

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
 from tvwrl.experiments.handover import write_hand_over
+from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.advice import advise
 from tvwrl.planning.best import SEARCH
@@ -29,7 +30,7 @@ from tvwrl.types import InputError, Trace
 
 
 @dataclass(frozen=True)
-class PlanningSettings:
+class PlanningSettings(SearchOptions):
     """Plan as few machines as possible for all replicas of many applications, by one or more planners.
 
     Writes rows.csv, plan.parquet, trade-off.png and run.json to --out, and prints the rows. Without --planners, --best
@@ -84,17 +85,6 @@ class PlanningSettings:
     affinity: Path | None = None
     """Affinity limits, .parquet or .csv with app_a, app_b, limit; default: the instance's own."""
     slot_seconds: SlotSeconds = None
-    running: Path | None = None
-    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.parquet."""
-    moves_cost: float = 0.0
-    """With --running: what moving a replica costs, in machines (or in the unit of --costs); the search then starts from
-    what runs."""
-    most_moves: int | None = None
-    """With --running: replicas that the search may move at most."""
-    start: Path | None = None
-    """A plan.parquet for the search to improve."""
-    workers: int = 1
-    """Searches side by side, each in a process with a seed of its own; the best plan of any counts."""
     seed: int = 0
     """Seed of the search of --best."""
     out: Path | None = None
@@ -166,11 +156,11 @@ def _plan(problem: PlanningProblem, settings: PlanningSettings) -> None:
         settings.bound_seconds,
         settings.moves_cost,
         settings.most_moves,
-        settings.workers,
+        settings.searches,
         settings.fragment_weight,
     )
     names = [*settings.planners, *[SEARCH] * (search and SEARCH not in settings.planners)]
-    start = None if settings.start is None else read_running(settings.start, problem)[0]
+    start = settings.plan_to_improve(problem)
     facts = {"slack": settings.slack, "source": settings.instance}
     try:
         results = run_planners(problem, names, out, budget, settings.seed, start, facts)

@@ -46,7 +46,7 @@ def search(
     start: Plan | None = None,
     moves_cost: float = 0.0,
     most_moves: int | None = None,
-    workers: int = 1,
+    searches: int = 1,
 ) -> Found:
     """The cheapest plan that is found in `seconds` >= 0; first fit's takes as long as it takes.
 
@@ -63,15 +63,15 @@ def search(
         start: a plan to improve, in place of the portfolio; default: the running one, if moves count.
         moves_cost: >= 0, added to the cost for each replica that is not where it is in the plan to start from.
         most_moves: how many these may be; default: any number.
-        workers: >= 1 searches with seeds of their own, side by side in processes; the best plan of any counts.
+        searches: >= 1, how many, with seeds of their own, side by side in processes; the best plan of any counts.
 
     Raises InputError if an option is out of range, or, on an open fleet, if not all replicas can be placed.
     """
     at_least(0, seconds=seconds, moves_cost=moves_cost, most_moves=most_moves, seed=seed)
-    at_least(1, workers=workers)
-    if workers > 1:
+    at_least(1, searches=searches)
+    if searches > 1:
         options = {"bound": bound, "start": start, "moves_cost": moves_cost, "most_moves": most_moves}
-        return _best_of(problem, seconds, range(seed, seed + workers), options, progress, save)
+        return _best_of(problem, seconds, range(seed, seed + searches), options, progress, save)
     merged, clock = problem.merged, Clock(seconds, progress)
     if not problem.fleet.fixed:
         merged.check_all_fit()

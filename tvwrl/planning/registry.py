@@ -84,7 +84,7 @@ def make_plan(
     seconds: float = 30.0,
     moves_cost: float = 0.0,
     most_moves: int | None = None,
-    workers: int = 1,
+    searches: int = 1,
     medea_seconds: float = 2.0,
     progress: Progress | None = None,
     deadline: float | None = None,
@@ -99,7 +99,7 @@ def make_plan(
         name: one of `PLANNERS`, or a variant that `rules.rule` and `flow.registry.flow_planner` describe.
         seed: >= 0, of planners that draw.
         seconds: >= 0, of the search.
-        moves_cost, most_moves, workers: for the search, see `best.search`.
+        moves_cost, most_moves, searches: for the search, see `best.search`.
         medea_seconds: > 0, of each of Medea's integer programmes.
         progress: called now and then with the share of the work that is done, 0 to 1.
         deadline: reading of time.monotonic() at which to stop: searches then return their best plan so far.
@@ -120,7 +120,7 @@ def make_plan(
         progress=progress,
         moves_cost=moves_cost,
         most_moves=most_moves,
-        workers=workers,
+        searches=searches,
     )
     if name == SEARCH:
         return searched().plan

@@ -41,13 +41,13 @@ class Budget:
     bound_seconds: float | None = 0.0  # >= 0, of the linear programme that raises the bound; None: no bound at all
     moves_cost: float = 0.0  # >= 0, of a running replica that moves, in machines or in the unit of costs
     most_moves: int | None = None  # >= 0
-    workers: int = 1  # >= 1, searches side by side
+    searches: int = 1  # >= 1, searches side by side
     fragment_weight: float = 0.0  # >= 0, of the integer programme on a fixed fleet
 
     def __post_init__(self) -> None:
         at_least(0, seconds=self.seconds, bound_seconds=self.bound_seconds, moves_cost=self.moves_cost)
         at_least(0, most_moves=self.most_moves)
-        at_least(1, workers=self.workers)
+        at_least(1, searches=self.searches)
         positive(milp_seconds=self.milp_seconds)
         Weights(1.0, self.fragment_weight)
 
@@ -192,7 +192,7 @@ def measured(
     warm_up(problem, name)
     forget_peak()
     options: dict[str, Any] = {"seconds": budget.seconds}
-    options |= {"moves_cost": budget.moves_cost, "most_moves": budget.most_moves, "workers": budget.workers}
+    options |= {"moves_cost": budget.moves_cost, "most_moves": budget.most_moves, "searches": budget.searches}
     return make_plan(problem, name, seed=seed, medea_seconds=medea_seconds, progress=show, **options), peak_mb()
 
 
@@ -213,7 +213,7 @@ def _add_searched(results: Results, budget: Budget, seed: int, start: Plan | Non
         start=start,
         moves_cost=budget.moves_cost,
         most_moves=budget.most_moves,
-        workers=budget.workers,
+        searches=budget.searches,
     )
     results.add(found.plan, peak_mb())
 

@@ -1,0 +1,31 @@
+"""Options of the search that `tvwrl provision` and `tvwrl place` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.plan_file import read_running
+from tvwrl.planning.problem import PlanningProblem
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """What the search starts from, and what moves cost."""
+
+    running: Path | None = None
+    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.parquet."""
+    moves_cost: float = 0.0
+    """With --running: what moving a replica costs, in machines (or in the unit of their costs); the search then starts
+    from what runs."""
+    most_moves: int | None = None
+    """With --running: replicas that the search may move at most."""
+    improve: Path | None = None
+    """A plan.parquet of an earlier run for the search to improve."""
+    searches: int = 1
+    """Searches side by side, each in a process with a seed of its own; the best plan of any counts."""
+
+    def plan_to_improve(self, problem: PlanningProblem) -> Plan | None:
+        """The plan in `improve`."""
+        return None if self.improve is None else read_running(self.improve, problem)[0]
