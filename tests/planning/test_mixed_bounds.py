@@ -1,10 +1,13 @@
 """No placement beats the bound."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 
 from tests.planning.flow.conftest import constrained_problems, make_problem
 from tvwrl.planning.bounds.lower_bound import lower_bound
+from tvwrl.planning.instance import Fleet
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import make_plan
@@ -44,3 +47,13 @@ def test_no_placement_without_violations_uses_fewer(problem: PlanningProblem) ->
     plan = make_plan(problem, "Aladdin+H.2")
     if not (verdict := validate(problem, plan)).missing:
         assert lower_bound(problem).machines <= verdict.machines
+
+
+def test_costs_are_bounded_by_volume_and_by_number() -> None:
+    """12 cores on machines of 8 for 5 and of 4 for 3: 1.5 x 5 by volume, but whole costs; apart: two of the cheapest."""
+    fleet = Fleet.of_kinds([(8, 8), (4, 4)], [9, 9], fixed=True, cost=[5.0, 3.0])
+    problem = replace(make_problem([12], [(1, 1)], [(4, 4)]), fleet=fleet)
+    bound = lower_bound(problem)
+    assert (bound.machines, bound.cost) == (2, 8)
+    apart = replace(make_problem([3], [(1, 1)], [(4, 4)], [(0, 0, 1)]), fleet=fleet)
+    assert (lower_bound(apart).machines, lower_bound(apart).cost) == (3, 9)

@@ -64,10 +64,8 @@ def lower_bound(problem: PlanningProblem, seconds: float = 0.0) -> PlanBound:
     machines = max(each.values())
     if fleet.cost is None:
         return PlanBound(machines, machines, each)
-    cost = _cheapest(kinds, machines)
-    return PlanBound(
-        machines, max(cost, kinds.cost[0] * machines if len(kinds) == 1 else mixed.by_volume(instance, fleet)), each
-    )
+    cost = max(_cheapest(kinds, machines), mixed.by_volume(instance, fleet))
+    return PlanBound(machines, up(cost) if (kinds.cost % 1 == 0).all() else cost, each)
 
 
 def _cheapest(kinds: Kinds, machines: int) -> float:
