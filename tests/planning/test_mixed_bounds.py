@@ -50,7 +50,7 @@ def test_no_placement_without_violations_uses_fewer(problem: PlanningProblem) ->
 
 
 def test_costs_are_bounded_by_volume_and_by_number() -> None:
-    """12 cores on machines of 8 for 5 and of 4 for 3: 1.5 x 5 by volume, but whole costs; apart: two of the cheapest."""
+    """12 cores, machines of 8 for 5 or of 4 for 3: 7.5 by volume, but costs are whole. Apart: three of the cheapest."""
     fleet = Fleet.of_kinds([(8, 8), (4, 4)], [9, 9], fixed=True, cost=[5.0, 3.0])
     problem = replace(make_problem([12], [(1, 1)], [(4, 4)]), fleet=fleet)
     bound = lower_bound(problem)
