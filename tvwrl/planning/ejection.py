@@ -115,6 +115,8 @@ class EjectionSearch:
 
     def run(self, least: float) -> None:
         """Search until the time is over, or a plan costs no more than `least`."""
+        if self._homes and self.left:
+            self._open_more()  # before others have to move for what is on no machine yet
         if self._homes and (self.left == 0 or self._problem.fleet.fixed):
             self._offer()
         open_more_at = iter(OPEN_MORE_AT)
