@@ -49,3 +49,20 @@ def test_code_is_compiled_anew_if_a_constant_or_kernel_that_it_uses_has_changed(
     changes = {"prices": "RATE = 1\n", "rates": "RATE = 3\n", "sums": files["sums"].replace("add", "total")}
     changes["tax"] = files["tax"].replace("due", "owed")
     assert len({stamp(**{name: text}) for name, text in changes.items()} | {stamp()}) == 5
+
+
+def test_a_type_that_has_moved_to_another_module_is_no_error(tmp_path: Path) -> None:
+    """Its module is gone when the index is read, as after an update of the package."""
+    save = """
+import sys, types
+moved = types.ModuleType("moved")
+exec("class Size: ...", moved.__dict__)
+sys.modules["moved"] = moved
+import tvwrl.machine_code
+tvwrl.machine_code.IndexDataCacheFile(sys.argv[1], "kernel", "stamp").save((moved.Size(), 1), "code")
+"""
+    subprocess.run([sys.executable, "-c", save, tmp_path], check=True)
+    cache = tvwrl.machine_code.IndexDataCacheFile(str(tmp_path), "kernel", "stamp")
+    assert cache.load(("int", 1)) is None
+    cache.save(("int", 1), "new code")
+    assert cache.load(("int", 1)) == "new code"

@@ -1,9 +1,10 @@
 """How kernels are compiled: numba's decorators with a disk cache that is never stale or corrupt, and less to compile.
 
-numba's own cache has two flaws. It writes an entry in three steps (read the index, write it, write the machine code)
+numba's own cache has three flaws. It writes an entry in three steps (read the index, write it, write the machine code)
 without a lock, so two trainings started at the same time right after an installation could file the code of one
 signature under another's name. And it recompiles functions in a file that changed, but not functions in other files
-that call or use them, so machine code with outdated constants would stay in use.
+that call or use them, so machine code with outdated constants would stay in use. And it raises an error where the type
+of an argument has moved to another module since.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tvwrl.compiling import Progress, announced_kernels
 PACKAGE = Path(__file__).parent
 IMPORTED = re.compile(r"^from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
-_save = IndexDataCacheFile.save
+_save, _load_index = IndexDataCacheFile.save, IndexDataCacheFile._load_index
 _stamp = _SourceFileBackedLocatorMixin.get_source_stamp
 
 
@@ -41,6 +42,16 @@ def _save_alone(self: Any, key: Any, data: Any) -> None:
 
 
 IndexDataCacheFile.save = _save_alone
+
+
+def _load_index_if_known(self: Any) -> Any:
+    try:
+        return _load_index(self)
+    except (ImportError, AttributeError):  # of arguments whose types have moved to other modules since
+        return {}
+
+
+IndexDataCacheFile._load_index = _load_index_if_known
 
 
 def source_stamp(file: Path, package: Path) -> str:

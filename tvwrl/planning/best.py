@@ -29,7 +29,7 @@ class Found:
     """The plan found, and how."""
 
     plan: Plan
-    bound: float  # lower bound on the cost of machines; a plan that reaches it ends the search
+    bound: float  # lower bound on the cost of machines; a plan that reaches it is the last
     portfolio: dict[str, int] = field(default_factory=dict)  # machines of each rule that ran
     steps: int = 0  # replicas that the search placed
     value: tuple[float, float] = (0.0, 0.0)  # replicas left over, and the cost of machines and moves
@@ -52,18 +52,16 @@ def search(
 
     On a fixed fleet that does not hold all replicas: the plan that leaves the fewest over.
 
-    Args:
-        problem: applications and machines.
-        seconds: of the clock. 0: first fit's plan, or, where that leaves replicas over, that of another rule.
-        seed: decides what the search does; the clock, how far it comes.
-        progress: called now and then with the share of time gone and the machines of the best plan.
-        save: called with every better plan as soon as it is there.
-        bound: a lower bound on the cost, where one better than the volume is known; a plan that reaches it ends the
-            search.
-        start: a plan to improve, in place of the portfolio; default: the running one, if moves count.
-        moves_cost: >= 0, added to the cost for each replica that is not where it is in the plan to start from.
-        most_moves: how many these may be; default: any number.
-        searches: >= 1, how many, with seeds of their own, side by side in processes; the best plan of any counts.
+    `problem`: applications and machines
+    `seconds`: of the clock; 0: first fit's plan, or, where that leaves replicas over, that of another rule
+    `seed`: decides what the search does; the clock, how far it comes
+    `progress`: called now and then with the share of time gone and the machines of the best plan
+    `save`: called with every better plan as soon as it is there
+    `bound`: a lower bound on the cost, where one better than the volume is known; a plan that reaches it ends the search
+    `start`: a plan to improve, in place of the portfolio; default: the running one, if moves count
+    `moves_cost`: >= 0, added to the cost for each replica that is not where it is in the plan to start from
+    `most_moves`: how many these may be; default: any number
+    `searches`: >= 1, how many, with seeds of their own, side by side in processes; the best plan of any counts
 
     Raises InputError if an option is out of range, or, on an open fleet, if not all replicas can be placed.
     """

@@ -41,7 +41,7 @@ class PlanBound:
 
 
 def lower_bound(problem: PlanningProblem, seconds: float = 0.0) -> PlanBound:
-    """Machines, and their cost, that any plan of all replicas needs.
+    """Machines, and their cost, that any plan of all replicas of `problem` needs.
 
     `seconds` >= 0 for the linear programme over fillings; 0 leaves it out. Raises InputError if no plan places all
     replicas, for the first reason that is found.

@@ -36,7 +36,7 @@ def open_problem(source: str, fleet: Fleet | None = None, reading: Reading | Non
     """The problem that `source` and `fleet` make: without a fleet, the machines are the source's own.
 
     `source` is `generated`, a folder of tables (see `folder`), the contest's zip or folder, or, with a fleet, whatever
-    `open_instance` takes. Raises InputError for options that do not go with the source, and for what is wrong in it.
+    `open_instance` takes; `reading` says how it is read. Raises InputError for options that do not go with the source, and for what is wrong in it.
     """
     reading = reading or Reading()
     problem = _with_own_machines(source, reading) if fleet is None else _on(source, fleet, reading)
