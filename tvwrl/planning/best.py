@@ -58,10 +58,10 @@ def search(
     `progress`: called now and then with the share of time gone and the machines of the best plan
     `save`: called with every better plan as soon as it is there
     `bound`: a lower bound on the cost, where one better than the volume is known; a plan that reaches it ends the search
-    `start`: a plan to improve, in place of the portfolio; default: the running one, if moves count
+    `start`: a plan to improve, in place of the portfolio; default: what runs, if moves count
     `moves_cost`: >= 0, added to the cost for each replica that is not where it is in the plan to start from
     `most_moves`: how many these may be; default: any number
-    `searches`: >= 1, how many, with seeds of their own, side by side in processes; the best plan of any counts
+    `searches`: >= 1, how many run side by side in processes, with seeds of their own; the best plan of any counts
 
     Raises InputError if an option is out of range, or, on an open fleet, if not all replicas can be placed.
     """

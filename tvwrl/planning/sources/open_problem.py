@@ -35,8 +35,12 @@ class Reading:
 def open_problem(source: str, fleet: Fleet | None = None, reading: Reading | None = None) -> PlanningProblem:
     """The problem that `source` and `fleet` make: without a fleet, the machines are the source's own.
 
-    `source` is `generated`, a folder of tables (see `folder`), the contest's zip or folder, or, with a fleet, whatever
-    `open_instance` takes; `reading` says how it is read. Raises InputError for options that do not go with the source, and for what is wrong in it.
+    `source`: `generated`, a folder of tables (see `folder`), the contest's zip or folder, or, with a fleet, whatever
+        `open_instance` takes
+    `fleet`: machines in place of the source's
+    `reading`: how the source is read
+
+    Raises InputError for options that do not go with the source, and for what is wrong in it.
     """
     reading = reading or Reading()
     problem = _with_own_machines(source, reading) if fleet is None else _on(source, fleet, reading)
