@@ -34,20 +34,17 @@ def test_what_runs_is_put_back_as_far_as_it_fits(running):
     assert s.pool[: s.unplaced[0]].tolist() == [1]
 
 
-def test_replicas_are_away_and_return(running):
+def test_replicas_are_away_and_return_to_machines_in_use(running):
     a, s = running
-    put_back(a, s, np.array([0, 0, 1]), np.array([1, 2, 0]), np.array([2, 1, 1]))
+    put_back(a, s, np.array([0, 0]), np.array([0, 2]), np.array([1, 2]))
     size = np.array([1, 5])
-    assert replicas_away(s, size) == 2 + 5  # both of a that are at home on 0, and b with the five of a copy
+    assert replicas_away(s, size) == 2 + 5  # one of a each from 0 and 1, and b with the five of a copy
     while return_home(a, s):
         pass
-    assert held(s) == [(0, 1), (2, 0), (1, 0)]  # b fills 0, and 1 has its own: nobody can go
-    assert release(a, s, 1, 0)
-    assert not release(a, s, 1, 0)
-    while return_home(a, s):
-        pass
-    assert held(s) == [(2, 0), (1, 0), (0, 0)]
-    assert replicas_away(s, size) == 5  # b is nowhere
+    assert held(s) == [(2, 0), (0, 0), (1, 0)]  # nobody opens the empty machine again
+    assert replicas_away(s, size) == 1 + 5
+    assert release(a, s, 0, 2)
+    assert not release(a, s, 0, 2)
 
 
 def test_arrivals_go_to_the_fullest_machine(running):

@@ -194,6 +194,9 @@ def test_groups_kinds_moves_and_blacklists_hold_together(
     running = replace(problem, running=before)
     few = validate(running, search(running, 0.03, seed=seed, moves_cost=0.1, most_moves=2).plan)
     assert (few.feasible, few.placed >= verdict.placed or few.moved <= 2) == (True, True)
+    if (first := validate(running, before)).missing == 0:
+        last = validate(running, search(running, 0.03, seed=seed, moves_cost=0.1).plan)
+        assert last.cost + 0.1 * last.moved <= first.cost + 1e-9
 
 
 def test_the_first_plan_is_handed_on_at_once(six: PlanningProblem, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def _place(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     `examined`: machines to examine.
     """
     set_limits(a, s, i)
-    where, best, entries = home_with_room(a, s, i), DIRECT, 0
+    where, best, entries = home_with_room(a, s, i, 0), DIRECT, 0
     if where < 0:
         where, best, entries = best_machine(a, s, i, examined, rng)
     clear_limits(a, s, i)

@@ -25,11 +25,14 @@ def replicas_on(s, i, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def home_with_room(a, s, i):  # type: ignore[no-untyped-def]
-    """A machine that takes one more replica of i, and where one of those at home is missing; else -1."""
+def home_with_room(a, s, i, least):  # type: ignore[no-untyped-def]
+    """A machine that takes one more replica of i, and where one of those at home is missing; else -1.
+
+    Machines with fewer than `least` different applications are left out.
+    """
     for h in range(s.home_start[i], s.home_start[i + 1]):
         m = s.place[s.home[h]]
-        if m < s.open[0] and replicas_on(s, i, m) < s.stay[h] and takes(a, s, i, m):
+        if m < s.open[0] and s.kinds[m] >= least and replicas_on(s, i, m) < s.stay[h] and takes(a, s, i, m):
             return m
     return -1
 
@@ -67,7 +70,7 @@ def put_back(a, s, application, machine, replicas):  # type: ignore[no-untyped-d
 
 @njit
 def return_home(a, s):  # type: ignore[no-untyped-def]
-    """Move replicas that are not at home back to where there is room for them; returns how many moved."""
+    """Move replicas that are not at home back to where there is room, on machines in use; returns how many moved."""
     moved = 0
     for m in range(s.open[0]):
         w = 0
@@ -76,7 +79,7 @@ def return_home(a, s):  # type: ignore[no-untyped-def]
             away = s.count[m, w] - _at_home(s, i, m)
             if away > 0:
                 set_limits(a, s, i)
-                to = home_with_room(a, s, i)
+                to = home_with_room(a, s, i, 1)
                 clear_limits(a, s, i)
                 if to >= 0 and to != m:
                     remove(a, s, m, w, 1)

@@ -57,7 +57,7 @@ def search(
     `seed`: decides what the search does; the clock, how far it comes
     `progress`: called now and then with the share of time gone and the machines of the best plan
     `save`: called with every better plan as soon as it is there
-    `bound`: a lower bound on the cost, where one better than the volume is known; a plan that reaches it ends the search
+    `bound`: a lower bound on the cost, if one better than the volume is known; a plan that reaches it is the last
     `start`: a plan to improve, in place of the portfolio; default: what runs, if moves count
     `moves_cost`: >= 0, added to the cost for each replica that is not where it is in the plan to start from
     `most_moves`: how many these may be; default: any number

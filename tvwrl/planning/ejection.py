@@ -154,10 +154,12 @@ class EjectionSearch:
         """Offer the current state, with as few moves as can be had; whether it is the best so far."""
         from tvwrl.packing.running import replicas_away, return_home
 
-        cost, s = self._cost(), self._contents
+        s = self._contents
         if self._moves:
             while return_home(self._applications, s):
                 pass
+        cost = self._cost()
+        if self._moves:
             each, most = self._moves
             away = int(replicas_away(s, self._size))
             if most is not None and away > most:
