@@ -16,7 +16,7 @@ def fitted(problem, size, emptiest):
     packing, constant = problem.packing(problem.most_machines), size in ("Avg", "Max")
     orders = problem.ordering(packing, SIZES[size], emptiest, full_last=not constant)
     fit = fit_by_passes if constant else fit_by_sorting
-    fit(problem.applications, packing, orders, np.arange(len(problem.replicas)))
+    fit(problem.applications, packing, orders, problem.probes(packing), np.arange(len(problem.replicas)))
     return packing
 
 

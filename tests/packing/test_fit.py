@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvwrl.packing.book import room_ahead, room_now
-from tvwrl.packing.fit import TOLERANCE, exceeds, fits, has_room, lacks, most_that_fit, needed, replicas_that_fit
+from tvwrl.packing.fit import (
+    TOLERANCE,
+    exceeds,
+    first_lack,
+    fits,
+    has_room,
+    lacks,
+    most_that_fit,
+    needed,
+    replicas_that_fit,
+)
 
 UNITS = (1e-7, 1e-3, 1.0, 92.0, 1e12)
 
@@ -61,6 +71,14 @@ def test_the_smallest_machine_sets_the_tolerance_of_planners() -> None:
     demand, full = np.array([[2e-9]]), np.array([[0.0]])  # within the tolerance of 8, not within that of 1e-7
     assert has_room(needed(demand, np.array([[8.0]])), 0, full, 0)
     assert not has_room(needed(demand, np.array([[8.0], [1e-7]])), 0, full, 0)
+
+
+@pytest.mark.parametrize("lacked", [0, 31, 32, 97])
+def test_the_first_dimension_without_room_is_found(lacked: int) -> None:
+    demand, residual = np.ones((1, 98)), np.ones((1, 98))
+    assert first_lack(demand, 0, residual, 0) == 98
+    residual[0, [lacked, 97]] = 0.5
+    assert first_lack(demand, 0, residual, 0) == lacked
 
 
 def test_every_dimension_counts_however_many() -> None:

@@ -6,29 +6,52 @@ Arguments and sizes as in `packing.affinity`.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
-from tvwrl.packing.fit import has_room
+from tvwrl.packing.fit import first_lack, short
 from tvwrl.packing.orders import enough, join, refresh, remeasure, sink, sort_falling, swap_pass
 
 
+class Probes(NamedTuple):
+    """What machines have left of the busiest dimension, and of the one that they lacked last, side by side.
+
+    Nearly all machines without room lack it in one of the two. Rows of `residual` are long and far apart; these fit the
+    processor's cache.
+    """
+
+    lacked: Any  # (M,) int64: the dimension that each open machine lacked last; changed in place
+    left: Any  # (M, 2) float64: of dimension 0 and of that one; changed in place
+
+
 @inner
-def _append(p, o):  # type: ignore[no-untyped-def]
+def _note(p, o, probes, at):  # type: ignore[no-untyped-def]
+    """The machine at position `at` has changed: look at it, and measure it, anew."""
+    m = o.order[at]
+    probes.left[m, 0], probes.left[m, 1] = p.residual[m, 0], p.residual[m, probes.lacked[m]]
+    remeasure(o, p, at)
+
+
+@inner
+def _append(p, o, probes):  # type: ignore[no-untyped-def]
     """Put the machine just opened at the end of the order."""
     m, at = p.open[0] - 1, o.count[0]
     o.order[at] = m
     o.count[0] += 1
     o.total[:] += p.residual[m]
-    remeasure(o, p, at)
+    probes.lacked[m] = 0
+    _note(p, o, probes, at)
 
 
 @inner
 def _scan(  # type: ignore[no-untyped-def]
     order,  # (M,) machines, as in `orders.Ordering`
     key,  # (M,) float64: their keys, by position
-    full,  # (M,) bool: machines that can take nothing more
+    lacked,  # (M,) int64, as in `Probes`; changed
+    left,  # (M, 2) float64, as in `Probes`; changed
     held,  # (M,) replicas of i on each machine, as in `Packing`
     cap,  # (M,) replicas of i that affinity allows there, as in `Packing`
     own,  # replicas of i that its self limit allows on a machine
@@ -43,53 +66,56 @@ def _scan(  # type: ignore[no-untyped-def]
 
     A function of its own, with arrays for arguments: a loop with more around it counts references at every step.
     """
+    row = np.uint64(i)
+    busiest = needed[row, 0]
     while at < end and key[at] >= too_low:
-        m = order[at]
-        if not full[m] and held[m] < cap[m] and held[m] < own and has_room(needed, i, residual, m):
-            return at
+        m = np.uint64(order[at])  # unsigned: no look at whether it counts from the end
+        if not (short(left[m, 0], busiest) | short(left[m, 1], needed[row, lacked[m]])):
+            k = first_lack(needed, i, residual, m)
+            if k < needed.shape[1]:
+                lacked[m], left[m, 1] = k, residual[m, k]
+            elif held[m] < cap[m] and held[m] < own:
+                return at
         at += 1
     return end
 
 
 @inner
 def _find(  # type: ignore[no-untyped-def]
-    a, p, o, i,
+    a, p, o, probes, i,
     at,  # first position to look at
     sorted_from_there,  # whether keys fall from `at` on, so that the search may end at the first that is too low
-    full,  # (M,) bool: machines that can take nothing more
 ):  # fmt: skip
     """First position from `at` on whose machine takes a replica of i, machines opened if need be; -1: none does."""
     too_low = enough(o, a.demand, i) if sorted_from_there and o.sign > 0.0 else -np.inf
+    order, key, lacked, left = o.order, o.key, probes.lacked, probes.left
     while True:
         count = o.count[0]
-        at = _scan(o.order, o.key, full, p.held, p.cap, a.own[i], a.needed, i, p.residual, at, count, too_low)
+        at = _scan(order, key, lacked, left, p.held, p.cap, a.own[i], a.needed, i, p.residual, at, count, too_low)
         if at < count:
             return at
         if not open_next(a, p, i):
             return -1
-        _append(p, o)
+        _append(p, o, probes)
 
 
 @njit
-def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
+def fit_by_passes(a, p, o, probes, order):  # type: ignore[no-untyped-def]
     """Place the applications of `order` (n,), machines kept in order by one pass of neighbour swaps per replica.
 
     For measures with constant weights. The order is only roughly sorted, as in the published code.
     """
-    full = np.zeros(len(p.residual), np.bool_)
     for i in order:
         looked = limit_machines(a, p, i, p.left[i])
         at, calm = np.int64(0), p.left[i] == 0  # numba would compile callees again for constants
         while p.left[i] > 0:
             if not calm:
                 calm = swap_pass(o, at, o.count[0])
-            at = _find(a, p, o, i, at, calm, full)
+            at = _find(a, p, o, probes, i, at, calm)
             if at < 0:
                 break
-            m = np.int64(o.order[at])
-            put(a, p, i, m, 1)
-            full[m] = not has_room(o.least, 0, p.residual, m)
-            remeasure(o, p, at)
+            put(a, p, i, np.int64(o.order[at]), 1)
+            _note(p, o, probes, at)
             if calm and o.sign > 0.0:
                 sink(o, at, o.count[0])
         settle(p, i)
@@ -97,24 +123,23 @@ def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
 
 
 @njit
-def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
+def fit_by_sorting(a, p, o, probes, order):  # type: ignore[no-untyped-def]
     """Place the applications of `order` (n,), machines from the one that took the last replica on kept sorted.
 
     For measures whose weights follow the totals. Machines before that one are not measured anew until the next
     application has been placed once: it still finds them by their old keys, as in the published code.
     """
-    none = np.zeros(len(p.residual), np.bool_)  # the full ones are behind all others: see `orders.FULL`
     for i in order:
         looked = limit_machines(a, p, i, p.left[i])
         at, opened, old, several = np.int64(0), o.count[0], o.old[0], False
         while p.left[i] > 0:
-            found = _find(a, p, o, i, at, not old, none)
+            found = _find(a, p, o, probes, i, at, not old)
             if found < 0:
                 break
             at = found
             put(a, p, i, np.int64(o.order[at]), 1)
             o.total[:] -= a.demand[i]
-            remeasure(o, p, at)
+            _note(p, o, probes, at)
             if refresh(o, p, at, old):
                 old, several = False, True
             elif o.sign > 0.0:

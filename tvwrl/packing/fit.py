@@ -64,6 +64,17 @@ def has_room(needed, i, residual, m):  # type: ignore[no-untyped-def]
 
 
 @inner
+def first_lack(needed, i, residual, m):  # type: ignore[no-untyped-def]
+    """The first dimension in which machine m has no room for row i of `needed`, K if it has; see `has_room`."""
+    row, machine, k, dimensions = np.uint64(i), np.uint64(m), np.uint64(0), np.uint64(needed.shape[1])
+    if has_room(needed, i, residual, m):
+        return dimensions
+    while not short(residual[machine, k], needed[row, k]):
+        k += np.uint64(1)
+    return k
+
+
+@inner
 def most_that_fit(demand, needed, i, residual, m, most):  # type: ignore[no-untyped-def]
     """How many of at most `most` copies of row i of `demand` (A, K) fit machine m; other arrays as in `has_room`.
 

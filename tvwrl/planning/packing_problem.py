@@ -143,6 +143,13 @@ class PackingProblem:
             refresh(ordering, packing, 0, True)
         return ordering
 
+    def probes(self, packing: Any) -> Any:
+        """`packing.best_fit.Probes` of an empty packing."""
+        from tvwrl.packing.best_fit import Probes
+
+        machines = len(packing.residual)
+        return Probes(np.empty(machines, np.int64), np.empty((machines, 2)))
+
     def pairs(self, packing: Any) -> Any:
         """`packing.matching.Pairs` of the open machines of an empty packing."""
         from tvwrl.packing.affinity import UNLIMITED

@@ -84,8 +84,9 @@ class BestFit:
         packing, order = problem.packing(problem.most_machines), self.order.order(problem)
         constant = self.size.constant  # then full machines take part in swaps
         machines = problem.ordering(packing, self.size, self.emptiest_first, full_last=not constant)
+        fit, probes = (fit_by_passes if constant else fit_by_sorting), problem.probes(packing)
         for part in watch.parts(len(order)):
-            (fit_by_passes if constant else fit_by_sorting)(problem.applications, packing, machines, order[part])
+            fit(problem.applications, packing, machines, probes, order[part])
         return packing
 
 
