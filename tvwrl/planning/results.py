@@ -142,7 +142,19 @@ class Results:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap})")
         lines += [MILP_ENDS[self.milp]] if self.milp else []
-        return "\n".join([*lines, *self._reasons(), *([self.about_bound] if self.about_bound else [])])
+        return "\n".join([*lines, *self._added(), *self._reasons(), *([self.about_bound] if self.about_bound else [])])
+
+    def _added(self) -> list[str]:
+        """Lines on plans that use more machines than an open fleet lists, where it lists several."""
+        listed = len(self.problem.fleet.capacity)
+        if self.problem.fleet.fixed or listed == 1:
+            return []
+        more = {name: len(np.unique(one.plan.machine[one.plan.machine >= listed])) for name, one in self.made.items()}
+        return [
+            f"{name}: {count:,} machine{'s' * (count != 1)} beyond the {listed:,} that are listed, like the last of them"
+            for name, count in more.items()
+            if count
+        ]
 
     def _reasons(self) -> list[str]:
         """Lines on unplaced replicas by planner and reason, the most frequent first."""

@@ -81,7 +81,10 @@ def _with_own_machines(source: str, reading: Reading) -> PlanningProblem:
     if not path.exists():
         raise InputError(f"there is no file or folder '{source}': must be {KINDS}")
     if path.is_file() and path.suffix != ".zip":
-        raise InputError(f"{source} has no machines: give them, as in --machine 64 128; or give {KINDS}")
+        raise InputError(
+            f"{source} has no machines: give them to tvwrl provision, as in --machine 64 128 --counts 10 --fixed; or give "
+            f"{KINDS}"
+        )
     from tvwrl.planning.sources.tianchi import read_tianchi, scaled
 
     problem = read_tianchi(str(path), 1 if reading.times is None else reading.times)
