@@ -142,7 +142,8 @@ class Results:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap})")
         lines += [MILP_ENDS[self.milp]] if self.milp else []
-        return "\n".join([*lines, *self._added(), *self._reasons(), *([self.about_bound] if self.about_bound else [])])
+        lines += [*self._added(), *self._reasons(), *([self.about_bound] if self.about_bound else [])]
+        return "\n".join(lines)
 
     def _added(self) -> list[str]:
         """Lines on plans that use more machines than an open fleet lists, where it lists several."""

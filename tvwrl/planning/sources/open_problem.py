@@ -82,8 +82,8 @@ def _with_own_machines(source: str, reading: Reading) -> PlanningProblem:
         raise InputError(f"there is no file or folder '{source}': must be {KINDS}")
     if path.is_file() and path.suffix != ".zip":
         raise InputError(
-            f"{source} has no machines: give them to tvwrl provision, as in --machine 64 128 --counts 10 --fixed; or give "
-            f"{KINDS}"
+            f"{source} has no machines: give them to tvwrl provision, as in --machine 64 128 --counts 10 --fixed; or "
+            f"give {KINDS}"
         )
     from tvwrl.planning.sources.tianchi import read_tianchi, scaled
 
