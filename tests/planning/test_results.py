@@ -124,4 +124,4 @@ assert peak_mb() < before + 40, (before, peak_mb())
 def test_machines_beyond_those_listed_are_counted(instance: Instance, tmp_path: Path) -> None:
     fleet = Fleet(np.array([[2.0, 2.0], [1.0, 1.0]]))
     results = run_planners(PlanningProblem(instance, fleet), ["FF"], tmp_path / "out")
-    assert "FF: 1 machine beyond the 2 that are listed, like the last of them" in results.summary()
+    assert "FF: 1 machine beyond the 2 listed, like the last of them" in results.summary()

@@ -152,7 +152,7 @@ class Results:
             return []
         more = {name: len(np.unique(one.plan.machine[one.plan.machine >= listed])) for name, one in self.made.items()}
         return [
-            f"{name}: {count:,} machine{'s' * (count != 1)} beyond the {listed:,} that are listed, like the last of them"
+            f"{name}: {count:,} machine{'s' * (count != 1)} beyond the {listed:,} listed, like the last of them"
             for name, count in more.items()
             if count
         ]
