@@ -39,7 +39,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.commands.prepare:prepare_trace",
             (
                 "source", "name", "out", "slot_seconds", "gaps", "min_records", "readers", "plots",
-                "columns", "scale", "workload_column", "time_column", "time_unit", "interval",
+                "columns", "scale", "workload_column", "time_column", "time_unit",
+                "application_column", "interval",
             ),
             fresh=True,
             family="tvwrl.commands.prepare:loaders",

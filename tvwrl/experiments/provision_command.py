@@ -120,6 +120,8 @@ def plan_machines(settings: PlanningSettings) -> int:
     if not problem.fleet.fixed:
         check_fits(problem.instance, problem.fleet, settings.instance)
     print(title_of(problem))
+    if is_trace(settings.instance) and (problem.instance.replicas > 1).any():
+        print("each replica counts with the largest demand that any workload of its application has at the time")
     if settings.verify is not None:
         return _verify(settings.verify, problem)
     if settings.advise:

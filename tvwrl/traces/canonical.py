@@ -29,7 +29,7 @@ LARGEST_SLOT = 2**53  # above it a slot that passed through a float (pandas, CSV
 FEW_STEPS = 10  # from slot to slot; with fewer, they do not tell what is counted
 SHOWN = 12  # columns that a message lists
 OTHER_SEPARATORS = {";": "';'", "\t": r"$'\t'", "|": "'|'"}  # as they are written in a shell
-PREPARE = "`tvwrl prepare csv` reads other tables (--workload-column, --time-column, --time-unit)"
+PREPARE = "`tvwrl prepare csv` reads other tables (--workload-column, --time-column, --time-unit, --application-column)"
 
 
 def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) -> Trace:

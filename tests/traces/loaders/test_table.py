@@ -140,6 +140,13 @@ def test_a_row_is_counted_once_with_facts(tmp_path: Path) -> None:
     assert table.select("application", "request_cpu").rows() == [("web", 1.0)]
 
 
+def test_a_column_of_applications_that_nobody_reads_is_named(tmp_path: Path) -> None:
+    rows = [f"{300 * i},a,0.1,0.2,web" for i in range(9)]
+    source = write(tmp_path, *rows, header="time,workload_id,cpu,mem,application")
+    with pytest.warns(UserWarning, match="column 'application' is not read: --application-column application makes"):
+        run(source, Csv())
+
+
 def test_a_time_that_cannot_be_read_is_named_with_its_column(tmp_path: Path) -> None:
     start = ["2026-01-05T00:00:00Z", "2026-01-05T00:05:00Z", "5 past ten"]
     frame = pl.DataFrame({"start": start, "workload_id": "a", "cpu": 0.1, "mem": ["0.2", "x", "0.2"]})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -97,6 +98,15 @@ class _OwnTable(Loader):
         facts = self.request_columns or self.application_column
         return parts_of("usage", files) + (parts_of("facts", files, usage=False) if facts else [])
 
+    def _note_unused(self, names: Iterable[str]) -> None:
+        """Say that a column says which workloads are replicas, but nobody asked to read it."""
+        if "application" in names and self.application_column is None:
+            warnings.warn(
+                "column 'application' is not read: --application-column application makes workloads of one application "
+                "replicas of one another",
+                stacklevel=2,
+            )
+
     def _columns(self) -> tuple[Column, ...]:
         """What is read, and checked row by row."""
         kind: type = str if self.time_unit == "iso" else float
@@ -171,6 +181,7 @@ class Csv(_OwnTable):
             if column.name not in names:
                 error = no_column(part.source, column.name, names)
                 raise InputError(f"{error}; {self._hint(names)}")
+        self._note_unused(names)
         table = Table(tuple(names), asked, self.separator, header=True, quoted=True)
         return self._rows(part, read_table(replace(part, table="usage"), table))
 
@@ -192,7 +203,9 @@ class Parquet(_OwnTable):
 
     def read(self, part: Part) -> Rows:
         """One file. A column of dates needs no unit."""
-        _, dtype = parquet_columns(part.source).get(self.time_column, (None, None))
+        found = parquet_columns(part.source)
+        self._note_unused(found)
+        _, dtype = found.get(self.time_column, (None, None))
         reader, columns = self, self._columns()
         if dtype in (pl.Date, pl.Datetime):
             reader = replace(self, time_unit="us")
