@@ -116,8 +116,8 @@ class TwoPhase:
         sizes, count = problem.sizes, len(problem.replicas)
         total = packing.residual[: packing.open[0]].sum(axis=0)
         cap, touched = np.full(count, UNLIMITED, np.int32), np.empty(count, np.int32)
-        head, score = sizes.start[:-1].copy(), SCORES["Fitness"].score(problem)
-        while fill(applications, packing, sizes, score, total, head, cap, touched, LEAST):
+        queue, score = problem.queue(packing), SCORES["Fitness"].score(problem)
+        while fill(applications, packing, queue, sizes, score, total, cap, touched, LEAST):
             watch.check(0.9)
 
 

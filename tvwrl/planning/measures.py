@@ -96,7 +96,9 @@ class Pull:
             weight = problem.capacity**-2.0
         if self.squares:
             own, weight = (problem.sizes.demand**2 * weight).sum(axis=1), 2.0 * weight
-        return Score(weight, self.power, self.of_totals, own, self.squares)
+        demanded = (problem.total.astype(np.float32) / problem.capacity.astype(np.float32)).astype(np.float32)
+        capacity = problem.capacity.astype(np.float32)
+        return Score(weight, self.power, self.of_totals, own, self.squares, capacity, demanded)
 
 
 SCORES = {

@@ -72,7 +72,10 @@ class PackingProblem:
         start = np.concatenate([[0], np.cumsum(np.diff(first)[rank])])
         member = np.concatenate([member[first[g] : first[g + 1]] for g in rank])
         demand = np.ascontiguousarray(demand[rank])
-        return Sizes(demand, needed(demand, self.kinds), start, member)
+        share = np.ascontiguousarray((demand.astype(np.float32) / self.capacity.astype(np.float32)).T)
+        size = np.empty(len(member), np.int64)
+        size[member] = np.repeat(np.arange(len(demand)), np.diff(start))
+        return Sizes(demand, needed(demand, self.kinds), start, member, size, share, (demand > 0).all(axis=0))
 
     @property
     def most_machines(self) -> int:
@@ -149,6 +152,17 @@ class PackingProblem:
 
         machines = len(packing.residual)
         return Probes(np.empty(machines, np.int64), np.empty((machines, 2)))
+
+    def queue(self, packing: Any) -> Any:
+        """`packing.filling.Queue` of the applications with replicas left, in order of input."""
+        from tvwrl.packing.filling import Queue
+
+        count, left = len(self.replicas), np.flatnonzero(packing.left)
+        order, spare = np.empty((2, count), np.int32)
+        order[count - len(left) :] = left
+        numbers = np.empty((4, count), np.int64)
+        begin, first = np.array([count - len(left)]), np.array([count])
+        return Queue(order, begin, numbers[0], numbers[1], first, spare, numbers[2], numbers[3])
 
     def pairs(self, packing: Any) -> Any:
         """`packing.matching.Pairs` of the open machines of an empty packing."""

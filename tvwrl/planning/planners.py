@@ -118,11 +118,11 @@ class Filling:
 
         packing, sizes, count = problem.packing(problem.most_machines), problem.sizes, len(problem.replicas)
         score, total = self.pull.score(problem), np.zeros(len(problem.capacity))
-        head, cap, touched = sizes.start[:-1].copy(), np.full(count, UNLIMITED, np.int32), np.empty(count, np.int32)
+        queue, cap, touched = problem.queue(packing), np.full(count, UNLIMITED, np.int32), np.empty(count, np.int32)
         more = True
         while more:
             watch.check(1.0 - packing.left.sum() / problem.replicas.sum())
-            more = fill(problem.applications, packing, sizes, score, total, head, cap, touched, LEAST)
+            more = fill(problem.applications, packing, queue, sizes, score, total, cap, touched, LEAST)
         return packing
 
 
