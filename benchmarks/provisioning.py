@@ -17,6 +17,7 @@ from tvwrl.packing.fit import has_room
 from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import plan
 from tvwrl.planning.sources.generated import generate
 from tvwrl.planning.sources.open_instance import open_instance
@@ -152,7 +153,7 @@ def bounds(
     rows = []
     for source in instances:
         instance, _, reading, _ = measure(open_instance, source, times)
-        bound, _, bounding, _ = measure(lower_bound, instance, Fleet.of(machine), seconds)
+        bound, _, bounding, _ = measure(lower_bound, PlanningProblem(instance, Fleet.of(machine)), seconds)
         shown = [f"{bound.each[name]:,}" if name in bound.each else "-" for name in BOUNDS]
         rows.append([instance.name, *shown, f"{reading:.2f}", f"{bounding:.2f}"])
     print(markdown_table(["instance", *BOUNDS, "s to read", "s to bound"], rows))

@@ -107,6 +107,18 @@ def test_bad_plans(refused, write, tmp_path):
     refused("provision.py", "--instance", instance, *MACHINE, "--verify", instance, message=["not a readable Parquet"])
 
 
+def test_a_folder_has_its_own_machines_and_limits(refused, tmp_path):
+    (tmp_path / "applications.csv").write_text("application,replicas,cpu\na,2,1\n")
+    (tmp_path / "machines.csv").write_text("cpu\n4\n")
+    for options, message in (
+        (("--slack", 0.1), "--slack is 0.1: must be left out without --machine"),
+        (("--costs", 2), "--costs is (2.0,): must be left out without --machine"),
+        (("--times", 2), "machines and times must be left out"),
+        (("--times", 2, "--machine", 8), "must be left out: a folder of tables has its own"),
+    ):
+        refused("provision.py", "--instance", tmp_path, *options, message=[message])
+
+
 def test_bad_options(refused, write, tmp_path):
     def check(*options, message):
         refused("provision.py", "--instance", instance, *options, message=message)

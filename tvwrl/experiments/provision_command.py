@@ -18,7 +18,7 @@ from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.plan_file import read_plans, read_running
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.sources.folder import APPLICATIONS, is_folder
+from tvwrl.planning.sources.folder import APPLICATIONS, MACHINES, is_folder
 from tvwrl.planning.sources.lists import read_applications, read_machines
 from tvwrl.planning.sources.open_instance import is_trace, open_instance
 from tvwrl.planning.sources.open_problem import Reading, open_problem
@@ -49,7 +49,7 @@ class PlanningSettings(SearchOptions):
     free amount of each resource."""
     counts: Numbers = ()
     """Numbers of machines, one of each kind; unless --fixed, any number of machines of the last kind may be added."""
-    costs: Numbers = ()
+    costs: Shares = ()
     """What a machine of each kind costs, one number each; plans then cost as little as possible. Default: 1 each, which
     minimises the number of machines."""
     fixed: bool = False
@@ -132,12 +132,20 @@ def plan_machines(settings: PlanningSettings) -> int:
 
 
 def _opened(settings: PlanningSettings) -> PlanningProblem:
-    own = not (settings.machine or settings.machines_file) and is_folder(Path(settings.instance).expanduser())
-    if own:
-        return open_problem(settings.instance, reading=Reading(running=settings.running))
-    if is_folder(Path(settings.instance).expanduser()):
-        resources = read_applications(Path(settings.instance).expanduser() / APPLICATIONS).resources
-        return open_problem(settings.instance, settings.fleet(resources), Reading(running=settings.running))
+    folder = Path(settings.instance).expanduser()
+    if is_folder(folder):
+        names = "times", "affinity", "slot_seconds", "running"
+        reading = Reading(**{name: getattr(settings, name) for name in names})
+        if settings.machine or settings.machines_file is not None:
+            resources = read_applications(folder / APPLICATIONS).resources
+            return open_problem(settings.instance, settings.fleet(resources), reading)
+        for option in ("counts", "costs", "slack"):
+            if value := getattr(settings, option):
+                raise InputError(
+                    f"--{option} is {value}: must be left out without --machine or --machines-file: {MACHINES} says "
+                    "what machines there are"
+                )
+        return open_problem(settings.instance, reading=reading)
     instance = open_instance(settings.instance, settings.times, settings.affinity, settings.slot_seconds)
     problem = PlanningProblem(instance, settings.fleet(instance.resources))
     if settings.running is not None:

@@ -122,7 +122,7 @@ class Merged:
         return f"no machine with room allows it, {tried}"
 
     def merge(self, plan: Plan) -> tuple[Int, Int, Int]:
-        """Merged, machines and copies there, of a plan of the applications; what is no whole copy is left out."""
+        """Vertices, machines and copies there, of a plan of the applications; what is no whole copy is left out."""
         copies = plan.replicas // self.count[plan.application]
         vertex = self.vertex[plan.application]
         size = np.bincount(self.vertex, minlength=len(self.instance))
@@ -178,7 +178,7 @@ def _barred_by_resources(merged: Instance, fleet: Fleet, vertex: Int, barred: In
 
 
 def _too_large(merged: Instance, fleet: Fleet, given: Fleet, bundles: int) -> dict[int, str]:
-    """Merged that do not fit any empty machine -> the reason."""
+    """Vertices that do not fit any empty machine -> the reason."""
     from tvwrl.packing.fit import fits
 
     resources = given.capacity.shape[1]

@@ -62,14 +62,14 @@ class Repair:
 class FlowNetwork:
     """Machines in groups and the replicas on them, for online use: replicas arrive and leave one by one.
 
-    Merged are the applications of `instance`. If some replicas have to share a machine, pass the instance of
-    `Merged.of(problem)`, in which each bundle is one application, and its `refused`, which are never placed.
-    Replicas of a vertex are interchangeable: they are counted by machine, not numbered. `left` (V,) counts replicas
-    without a machine, which wait for `place`.
+    Vertices are the applications of `instance`. If some replicas have to share a machine, pass the instance of
+    `problem.merged`, in which each copy of a bundle is a replica of one vertex, its fleet, and its `refused`, which are
+    never placed. Replicas of a vertex are interchangeable: they are counted by machine, not numbered. `left` (V,)
+    counts replicas without a machine, which wait for `place`.
 
-        vertices = Merged.of(problem)
-        network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)
-        network.place(arrival_order(vertices, problem.fleet, "LRF"))
+        merged = problem.merged
+        network = FlowNetwork(merged.instance, merged.fleet, FlowSettings(), refused=merged.refused)
+        network.place(arrival_order(merged, "LRF"))
     """
 
     def __init__(

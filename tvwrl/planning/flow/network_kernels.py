@@ -1,6 +1,6 @@
 """Compiled state of the flow network: finds machines with room, adds and removes replicas, rolls changes back.
 
-Merged are applications as in `packing.affinity`. All machines of a group cost the same, so a path leads to a group
+Vertices are applications as in `packing.affinity`. All machines of a group cost the same, so a path leads to a group
 and then to its first machine with room. Two trees of maximal residuals, over machines in use and over empty ones, find
 that machine without visiting full ones. A journal records every change, so that a failed chain can be undone.
 

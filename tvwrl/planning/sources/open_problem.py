@@ -77,6 +77,7 @@ def _with_own_machines(source: str, reading: Reading) -> PlanningProblem:
     if is_folder(path):
         if reading.machines is not None or reading.times is not None:
             raise InputError("machines and times must be left out: a folder of tables has machines, and one time")
+        _refuse(reading, "affinity", "slot_seconds", why="a folder of tables has its own limits, and no slots")
         return read_folder(path)
     if not path.exists():
         raise InputError(f"there is no file or folder '{source}': must be {KINDS}")
