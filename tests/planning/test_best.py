@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.planning.flow.conftest import constrained_problems
 from tvwrl.planning import portfolio
 from tvwrl.planning.best import search
 from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.merged import Merged
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.portfolio import PORTFOLIO
 from tvwrl.planning.problem import PlanningProblem
@@ -41,7 +43,7 @@ def six(make: Make) -> PlanningProblem:
 def test_it_finds_what_no_rule_finds(six: PlanningProblem) -> None:
     assert make_plan(six, "FF").machines == make_plan(six, "FFD-Avg").machines == 4
     better: list[int] = []
-    found = search(six, 20.0, save=lambda made: better.append(made.machines))
+    found = search(six, 20.0, save=lambda made: better.append(made().machines))
     assert found.plan.machines == found.bound == 3  # 30 of 30: it ends there, not after 20 seconds
     assert better == [4, 3]
     assert validate(six, found.plan).feasible
@@ -58,7 +60,7 @@ def test_a_bound_that_is_reached_ends_the_search(make: Make) -> None:
 @pytest.mark.slow
 def test_searches_run_side_by_side(six: PlanningProblem) -> None:
     better: list[int] = []
-    found = search(six, 20.0, searches=2, save=lambda made: better.append(made.machines))
+    found = search(six, 20.0, searches=2, save=lambda made: better.append(made().machines))
     assert (found.plan.machines, better) == (3, [3])  # each ends at the bound
 
 
@@ -168,7 +170,7 @@ def test_it_is_never_worse_than_its_portfolio_and_breaks_no_rule(instances: Call
     @given(instance=instances(applications=6, replicas=5), seed=st.integers(0, 5))
     def check(instance: Instance, seed: int) -> None:
         problem, kept = PlanningProblem(instance, Fleet.of([8.0, 6.0])), list[Plan]()
-        found = search(problem, 0.05, seed=seed, save=kept.append)
+        found = search(problem, 0.05, seed=seed, save=lambda made: kept.append(made()))
         verdicts = [validate(problem, made) for made in [*kept, found.plan]]
         assert all(verdict.feasible and verdict.missing == 0 for verdict in verdicts)
         least = min(make_plan(problem, name).machines for name in PORTFOLIO)
@@ -210,5 +212,20 @@ def test_the_first_plan_is_handed_on_at_once(six: PlanningProblem, monkeypatch: 
 
     monkeypatch.setattr(portfolio, "rule", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        search(six, 20.0, save=kept.append)
+        search(six, 20.0, save=lambda made: kept.append(made()))
     assert [made.machines for made in kept] == [4]
+
+
+def test_only_plans_that_are_saved_are_made(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saying why replicas are left over takes longer than finding room for one of them."""
+    full = PlanningProblem(make([20, 20], [[6.0], [5.0]]), Fleet.of_kinds([[10.0]], (8,), fixed=True))
+    made, offered, plan = list[object](), list[Callable[[], Plan]](), Merged.plan
+
+    def counted(*of: Any) -> Plan:
+        made.append(of)
+        return plan(*of)
+
+    monkeypatch.setattr(Merged, "plan", counted)
+    found = search(full, SECONDS, save=offered.append)
+    assert (found.value[0] < 32, len(made), len(offered) > 1) == (True, 1, True)  # First-Fit leaves 32
+    assert offered[-1]().machines == 8

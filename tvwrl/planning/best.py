@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.parallel import run_calls
-from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows
+from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows, Save
 from tvwrl.planning.ejection import NOTHING, EjectionSearch
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.packing_problem import PackingProblem
@@ -41,7 +40,7 @@ def search(
     *,
     seed: int = 0,
     progress: Progress | None = None,
-    save: Callable[[Plan], None] | None = None,
+    save: Save | None = None,
     bound: float = 0.0,
     start: Plan | None = None,
     moves_cost: float = 0.0,
@@ -56,7 +55,7 @@ def search(
     `seconds`: of the clock; 0: first fit's plan, or, where that leaves replicas over, that of another rule
     `seed`: decides what the search does; the clock, how far it comes
     `progress`: called now and then with the share of time gone and the machines of the best plan
-    `save`: called with every better plan as soon as it is there
+    `save`: called as soon as there is a better plan, with a function that makes the best plan so far
     `bound`: a lower bound on the cost, if one better than the volume is known; a plan that reaches it is the last
     `start`: a plan to improve, in place of the portfolio; default: what runs, if moves count
     `moves_cost`: >= 0, added to the cost for each replica that is not where it is in the plan to start from
@@ -100,7 +99,7 @@ def _best_of(
     seeds: range,
     options: dict[str, Any],
     progress: Progress | None,
-    save: Callable[[Plan], None] | None,
+    save: Save | None,
 ) -> Found:
     """The best of searches with these seeds, each in a process."""
     best: Found | None = None
@@ -110,7 +109,7 @@ def _best_of(
         if best is None or found.value < best.value:
             best = found
             if save is not None:
-                save(found.plan)
+                save(lambda plan=found.plan: plan)  # type: ignore[misc]
         if progress is not None:
             progress(ended / len(seeds), len(np.unique(best.plan.machine)))
     assert best is not None

@@ -13,6 +13,7 @@ from tvwrl.types import Int
 
 Progress = Callable[..., None]  # share of the time gone, 0 to 1, and machines of the best plan
 Rows = tuple[Int, Int, Int]  # applications, machines, replicas there
+Save = Callable[[Callable[[], Plan]], None]  # takes what makes the plan: saying why replicas are left over takes long
 
 
 class Clock:
@@ -32,7 +33,7 @@ class Clock:
 class BestSoFar:
     """The best plan so far: the fewest replicas left over, then the least cost of machines and moves."""
 
-    def __init__(self, made: Callable[[Rows], Plan], clock: Clock, save: Callable[[Plan], None] | None) -> None:
+    def __init__(self, made: Callable[[Rows], Plan], clock: Clock, save: Save | None) -> None:
         self._made, self._clock, self._save = made, clock, save
         self.left, self.cost, self.machines = np.inf, np.inf, 0
         self.rows: Rows | None = None
@@ -43,7 +44,7 @@ class BestSoFar:
             return False
         self.left, self.cost, self.machines, self.rows = left, cost, machines, rows()
         if self._save is not None:
-            self._save(self.plan())
+            self._save(self.plan)
         self._clock.report(machines)
         return True
 

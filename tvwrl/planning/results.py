@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ class Results:
         self.made: dict[str, Result] = {}
         self.milp = ""  # how the integer programme ended, if it was asked for
         self.admitted: Admission | None = None  # what it found and proved for a fixed fleet
-        self._waiting: dict[str, tuple[Plan, float]] = {}
+        self._waiting: dict[str, tuple[Callable[[], Plan], float]] = {}
         self._next = 0.0
 
     @property
@@ -89,7 +89,11 @@ class Results:
         Raises RuntimeError if the referee finds that a plan to be written breaks a rule, which is a fault of its
         planner: that plan is not written.
         """
-        self._waiting[plan.algorithm] = plan, peak_mb
+        self.add_made(plan.algorithm, lambda: plan, peak_mb)
+
+    def add_made(self, planner: str, made: Callable[[], Plan], peak_mb: float) -> None:
+        """As `add`, for a plan that `made` makes once it is written."""
+        self._waiting[planner] = made, peak_mb
         if time.monotonic() >= self._next:
             self.write()
 
@@ -102,7 +106,8 @@ class Results:
             return
         begun = time.monotonic()
         for name in list(self._waiting):
-            self.made[name] = validated(self.problem, *self._waiting[name])
+            made, peak_mb = self._waiting[name]
+            self.made[name] = validated(self.problem, made(), peak_mb)
             del self._waiting[name]
         plans = [result.plan for result in self.made.values()]
         write_plans(plans, self.problem.instance, self.folder / "plan.parquet")

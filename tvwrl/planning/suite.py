@@ -200,8 +200,9 @@ def _add_searched(results: Results, budget: Budget, seed: int, start: Plan | Non
     forget_peak()
     begun = time.process_time()
 
-    def save(better: Plan) -> None:
-        results.add(replace(better, seconds=time.process_time() - begun), peak_mb())
+    def save(better: Callable[[], Plan]) -> None:
+        seconds = time.process_time() - begun
+        results.add_made(SEARCH, lambda: replace(better(), seconds=seconds), peak_mb())
 
     found = search(
         results.problem,
