@@ -130,6 +130,9 @@ def test_what_may_not_move_stays(make: Make) -> None:
     verdict = validate(problem, found.plan)
     assert (verdict.feasible, verdict.missing, verdict.machines, verdict.unpinned) == (True, 0, 1, 0)
     assert set(found.plan.machine.tolist()) == {2}
+    elsewhere = Plan.of("moved", np.array([0, 1]), np.array([0, 0]), np.array([1, 3]))
+    with pytest.raises(InputError, match="the plan to improve moves replicas that must not move"):
+        search(problem, 2.0, start=elsewhere)
     with pytest.raises(InputError, match="places all replicas anew, but some must not move: use best"):
         make_plan(problem, "FF")
     crowded = replace(problem, running=Plan.of("running", np.array([0, 1]), np.array([2, 2]), np.array([1, 3])))

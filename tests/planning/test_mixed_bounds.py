@@ -37,7 +37,7 @@ def test_limits_and_exclusion_count() -> None:
 def test_unplaceable_problems_have_no_bound() -> None:
     with pytest.raises(InputError, match="'t0': it needs 9, 9"):
         lower_bound(make_problem([1], [(9, 9)], [(4, 4)]))
-    with pytest.raises(InputError, match="together they demand more than the machines have"):
+    with pytest.raises(InputError, match="together they demand more than the machines that may hold them have"):
         lower_bound(make_problem([9], [(1, 1)], [(4, 4), (4, 4)]))
 
 

@@ -17,6 +17,7 @@ from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.portfolio import run_portfolio
 from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.referee import validate
 from tvwrl.types import InputError
 
 SEARCH = "best"
@@ -62,7 +63,8 @@ def search(
     `most_moves`: how many these may be; default: any number
     `searches`: >= 1, how many run side by side in processes, with seeds of their own; the best plan of any counts
 
-    Raises InputError if an option is out of range, or, on an open fleet, if not all replicas can be placed.
+    Raises InputError if an option is out of range, if `start` moves pinned replicas, or, on an open fleet, if not all
+    replicas can be placed.
     """
     at_least(0, seconds=seconds, moves_cost=moves_cost, most_moves=most_moves, seed=seed)
     at_least(1, searches=searches)
@@ -79,6 +81,8 @@ def search(
     counted = moves_cost > 0 or most_moves is not None
     pinned = _pinned(problem)
     start = start or (problem.running if counted or pinned.any() else None)
+    if start is not None and pinned.any() and validate(problem, start).unpinned:
+        raise InputError("the plan to improve moves replicas that must not move: plan anew, or unpin them")
     rows = None if start is None else _kept(problem, start)
     size = np.bincount(merged.vertex, weights=merged.count)[merged.kept].astype(np.int64)  # replicas in a copy
     found = run_portfolio(work, clock, best, size) if rows is None else {}

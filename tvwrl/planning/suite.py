@@ -143,8 +143,8 @@ def title_of(problem: PlanningProblem) -> str:
     parts += [f"{times} times"] if times > 1 else []
     parts += [f"{len(fleet.capacity):,} machines"] if fleet.fixed else []
     parts += [f"{len(instance.affinity):,} limits"]
-    for count, what in ((len(problem.bundles), "affinity groups"), (len(problem.barred), "blacklisted pairs")):
-        parts += [f"{count:,} {what}"] if count else []
+    for count, what in ((len(problem.bundles), "affinity group"), (len(problem.barred), "blacklisted pair")):
+        parts += [f"{count:,} {what}{'s' * (count > 1)}"] if count else []
     if problem.running is not None:
         parts.append(f"{int(problem.running.replicas.sum()):,} replicas running")
     return f"{instance.name}: {', '.join(parts)}"

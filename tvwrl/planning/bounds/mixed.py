@@ -10,7 +10,7 @@ from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.kinds import Kinds
 from tvwrl.types import Float, InputError, Int
 
-TOO_MUCH = "not all replicas can be placed: together they demand more than the machines have"
+TOO_MUCH = "not all replicas can be placed: together they demand more than the machines that may hold them have"
 LARGEST = 2_000_000  # coefficients of the linear programme; beyond them, all replicas count as one volume
 
 
