@@ -45,6 +45,7 @@ ROOMS = (
     "ec",
     "schedulers",
     "envs",
+    "explorer",
     "agents",
     "planning",
     "lrasched",
