@@ -34,15 +34,15 @@ class _Replay:
 
     used: Float  # (D,) sum over slots and used machines of R
     short: Float  # (D,) sum over slots and used machines of S
-    under: Float  # (D,) sum over slots and used machines of |U|^{K_u}
-    contention: Float  # (D,) sum over slots, machines and pairs i < j of u_i u_j
-    first_overshoots: Float  # (D,) how often K_o is due
+    under: Float  # (T, D) sum over used machines of |U|^{K_u}
+    contention: Float  # (T, D) sum over machines and pairs i < j of u_i u_j
+    first_overshoots: Float  # (T, D) how often K_o is due
     active: Int  # (T,) |A(t)|
     active_capacity: Float  # (T, D) sum over A(t) of C
     unused: Float  # (T, D) sum over A(t) of U
     most_unused: Float  # (T, D) max over A(t) of U
     machines_used: int
-    queue: int  # sum over slots of the number of workloads that have arrived and are not running yet
+    queue: Int  # (T,) workloads that have arrived and are not running yet
 
 
 def score_episode(
@@ -75,7 +75,7 @@ def score_episode(
         "wait_p95": float(np.percentile(wait, 95)) if len(wait) else float("nan"),
         "unplaced": int((~placed).sum()),
         "contention": float(replay.contention.sum()),
-        "reward": 0.0 - sum(_weigh(replay, weights).values()),
+        "reward": 0.0 - sum(_weigh(replay, weights).sum(axis=0).tolist()),
         "slots": len(replay.active),
         "offered_load": _offered_load(episode, machines),
         "decision_ms": float(episode.decision_ms),
@@ -95,6 +95,14 @@ def penalties(
 
     Raises InputError, naming workload and field, if the record contradicts itself.
     """
+    totals = penalties_by_slot(episode, machines, weights, overshoot_per).sum(axis=0)
+    return dict(zip(("contention", "under_utilisation", "overshoot", "wait"), totals.tolist(), strict=True))
+
+
+def penalties_by_slot(
+    episode: Episode, machines: Machines, weights: PenaltyWeights, overshoot_per: str = "workload"
+) -> Float:
+    """(T, 4) the weighted `penalties` of every slot, in that order; raises as that does."""
     _check(episode, machines, overshoot_per)
     return _weigh(_replay(episode, machines, weights, overshoot_per), weights)
 
@@ -152,9 +160,9 @@ def _replay(episode: Episode, machines: Machines, weights: PenaltyWeights, overs
     """Machine by machine, so that memory is (T, D) rather than (T, M, D)."""
     slots, kinds = int(episode.finish.max(initial=0)), len(machines.resources)
     exponent = weights.per_resource(kinds)[1]
-    used, short, under, contention, firsts = np.zeros((5, kinds))
+    used, short = np.zeros((2, kinds))
     active = np.zeros(slots, dtype=np.int64)
-    active_capacity, unused, most_unused = np.zeros((3, slots, kinds))
+    under, contention, firsts, active_capacity, unused, most_unused = np.zeros((6, slots, kinds))
     hosts = np.unique(episode.machine[episode.machine >= 0])
     for machine in hosts:
         capacity = machines.capacity[machine]
@@ -164,7 +172,7 @@ def _replay(episode: Episode, machines: Machines, weights: PenaltyWeights, overs
         if episode.background is not None:
             load += episode.background[np.arange(slots) % len(episode.background), machine]
         for life, demand in lives:
-            contention += np.einsum("td,td->d", load[life], demand)  # with each earlier workload: every pair once
+            contention[life] += load[life] * demand  # with each earlier workload: every pair once
             load[life] += demand
             running[life] = True
         load[~running] = 0.0
@@ -173,28 +181,40 @@ def _replay(episode: Episode, machines: Machines, weights: PenaltyWeights, overs
         over = load > capacity + TOLERANCE * capacity
         used += filled.sum(axis=0)
         short += (load - filled).sum(axis=0)
-        under += np.where(exponent > 0, room[running] ** exponent, 0.0).sum(axis=0)
+        under[running] += np.where(exponent > 0, room[running] ** exponent, 0.0)
         if over.any():
             spans = [slice(None)] if overshoot_per == "machine" else [life for life, _ in lives]
-            firsts += np.sum([over[span].any(axis=0) for span in spans], axis=0)
+            for span in spans:
+                _add_first(over[span], firsts[span])
         active += running
         active_capacity[running] += capacity
         unused += room
         np.maximum(most_unused, room, out=most_unused)
     until = np.where(episode.start >= 0, episode.start, slots)  # each waits from its arrival to its start, or to T
-    queue = int(np.maximum(until - episode.arrival, 0).sum())
+    queue = _queue(episode.arrival, until, slots)
     sums = (used, short, under, contention, firsts, active, active_capacity, unused, most_unused)
     return _Replay(*sums, machines_used=len(hosts), queue=queue)
 
 
-def _weigh(replay: _Replay, weights: PenaltyWeights) -> dict[str, float]:
+def _add_first(over: npt.NDArray[np.bool_], firsts: Float) -> None:
+    """Count 1 in `firsts` (t, D) where a column of `over` (t, D) is set for the first time."""
+    some = np.flatnonzero(over.any(axis=0))
+    firsts[over.argmax(axis=0)[some], some] += 1.0
+
+
+def _queue(arrival: Int, until: Int, slots: int) -> Int:
+    """(T,) how many wait in each slot: those that arrived in it or before, and not those whose `until` it is."""
+    change = np.zeros(slots + 1, np.int64)
+    waits = np.minimum(arrival, slots) < until
+    np.add.at(change, np.minimum(arrival, slots)[waits], 1)
+    np.add.at(change, until[waits], -1)
+    return change.cumsum()[:slots]
+
+
+def _weigh(replay: _Replay, weights: PenaltyWeights) -> Float:
     contention, _, overshoot, wait = weights.per_resource(len(replay.used))
-    return {
-        "contention": float(contention @ replay.contention),
-        "under_utilisation": float(replay.under.sum()),
-        "overshoot": float(overshoot @ replay.first_overshoots),
-        "wait": float(wait[0] * replay.queue),
-    }
+    sums = [replay.contention @ contention, replay.under.sum(axis=1), replay.first_overshoots @ overshoot]
+    return np.stack([*sums, wait[0] * replay.queue], axis=1)
 
 
 def _offered_load(episode: Episode, machines: Machines) -> float:

@@ -128,10 +128,12 @@ class DeterministicActions:
 
     `batch`: B
     `placements`: actions below this place a workload (`Simulation.placements`)
+
+    Attribute: `held` (B,), the probability of having held what waits for as long as it has been.
     """
 
     def __init__(self, batch: int, placements: int) -> None:
-        self._placements, self._held = placements, np.ones(batch)
+        self._placements, self.held = placements, np.ones(batch)
 
     def choose(
         self,
@@ -148,11 +150,11 @@ class DeterministicActions:
         chosen: npt.NDArray[np.int64] = (placing >= best - TIE * (1 + np.abs(best))).argmax(axis=1)
         if logits.shape[1] == self._placements:
             return chosen
-        alive = np.ones(len(self._held), np.bool_) if alive is None else alive
-        before = self._held[alive] if placed is None else np.where(placed, 1.0, self._held[alive])
+        alive = np.ones(len(self.held), np.bool_) if alive is None else alive
+        before = self.held[alive] if placed is None else np.where(placed, 1.0, self.held[alive])
         held = before * torch.softmax(logits, dim=1)[:, -1].cpu().numpy()
         hold = held >= 0.5
-        self._held[alive] = np.where(hold, held, 1.0) if placed is None else held
+        self.held[alive] = np.where(hold, held, 1.0) if placed is None else held
         return np.where(hold, self._placements, chosen)
 
 

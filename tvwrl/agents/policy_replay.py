@@ -13,8 +13,9 @@ from tvwrl.agents.networks import Policy
 from tvwrl.envs import base
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.planning.replay import check_costs
+from tvwrl.schedulers.runner import MAX_IDLE_SLOTS
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import ARRIVAL, ARRIVED, GOING, OVER, SEQUENCE, SLOT, SLOTS, TRUNCATED, WAITING
+from tvwrl.simulation.state import ARRIVAL, ARRIVED, GOING, IDLE, OVER, SEQUENCE, SLOT, SLOTS, TRUNCATED, WAITING
 from tvwrl.types import Float, Int
 
 BRANCHES = 2048  # played side by side
@@ -29,12 +30,18 @@ class PolicyReplay:
     """
 
     def __init__(
-        self, simulation: Simulation, policy: Policy, horizon: int, candidates: int, device: str = "cpu"
+        self,
+        simulation: Simulation,
+        policy: Policy,
+        horizon: int,
+        candidates: int,
+        device: str = "cpu",
+        branches: int = BRANCHES,
     ) -> None:
         self._source, self._policy, self._device = simulation, policy, device
         self._horizon, self._candidates = horizon, candidates
         drawn, scenario = simulation.sequences, simulation.scenario
-        self._branches = Simulation(drawn, simulation.machines, scenario, BRANCHES, max_slots=0)
+        self._branches = Simulation(drawn, simulation.machines, scenario, branches, max_slots=0)
         self._deterministic = DeterministicActions(simulation.batch, simulation.placements)
         self._started = np.zeros(simulation.batch, np.int64)  # workloads, at the last decision
 
@@ -65,33 +72,44 @@ class PolicyReplay:
         wanted[:, allowed.shape[1] :] = False
         costs = np.full((*wanted.shape, len(TERMS)), np.nan)
         states, actions = np.nonzero(wanted)
-        for first in range(0, len(states), BRANCHES):
-            state, action = states[first : first + BRANCHES], actions[first : first + BRANCHES]
-            costs[state, action] = self._play(rows[state], action)
+        costs[states, actions] = self.play_on(rows[states], actions)
         check_costs(costs[wanted])
         return costs, own
+
+    def play_on(self, rows: Int, actions: Int, held: Float | None = None) -> Float:
+        """(n, 4) penalties of rollouts in environments `rows` (n,) that begin with `actions` (n,).
+
+        `held` (n,): what the policy remembers of having held (`DeterministicActions`); default: nothing
+        """
+        held = np.ones(len(rows)) if held is None else held
+        most = self._branches.batch
+        parts = [slice(first, first + most) for first in range(0, len(rows), most)]
+        found = [self._play(rows[part], actions[part], held[part]) for part in parts]
+        return np.concatenate([np.zeros((0, len(TERMS))), *found])
 
     def _logits(self, simulation: Simulation, rows: npt.NDArray[Any]) -> Tensor:
         """(n, actions) of the policy in environments `rows`, (n,) or a mask."""
         seen = {name: part[rows] for name, part in simulation.observation().items()}
         return logits_of(self._policy, seen, base.action_masks(simulation)[rows], self._device)[0]
 
-    def _play(self, rows: Int, actions: Int) -> Float:
-        """(n, 4) penalties of branches that begin with `actions` (n,)."""
+    def _play(self, rows: Int, actions: Int, held: Float) -> Float:
+        """See `play_on`, of at most as many as are played side by side."""
         simulation, count = self._branches, len(rows)
         state, placements = simulation.state, simulation.placements
         simulation.copy(self._source, rows, np.arange(count))
         over, clock = state.counters[:, OVER], state.counters[:, SLOT]
         over[count:] = TRUNCATED
         ends = self._ends(state.counters[:count, SEQUENCE], clock[:count])
-        costs, chosen = np.zeros((BRANCHES, len(TERMS))), np.zeros(BRANCHES, np.int64)
+        costs, chosen = np.zeros((simulation.batch, len(TERMS))), np.zeros(simulation.batch, np.int64)
         chosen[:count] = actions
-        deterministic = DeterministicActions(BRANCHES, placements)
+        deterministic = DeterministicActions(simulation.batch, placements)
+        deterministic.held[:count] = np.where(actions < placements, 1.0, held)
         going = over == GOING
         while going.any():
             simulation.step(chosen)
             costs[going] += state.totals[going, :SLOTS]
-            over[:count][(over[:count] == GOING) & (clock[:count] >= ends)] = TRUNCATED
+            done = (clock[:count] >= ends) | (state.counters[:count, IDLE] >= MAX_IDLE_SLOTS)
+            over[:count][(over[:count] == GOING) & done] = TRUNCATED
             going = over == GOING
             if going.any():
                 chosen[going] = deterministic.choose(self._logits(simulation, going), going)

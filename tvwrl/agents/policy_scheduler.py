@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, softmax
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.episodes import DeterministicActions, logits_of
 from tvwrl.agents.networks import check_device, shapes_of
+from tvwrl.agents.policy_continuation import ByPolicy
 from tvwrl.envs.base import action_masks
-from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.knowledge import knowledge_of
+from tvwrl.schedulers.planning.continuation import Continuation
+from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Int, Placement, Workload
@@ -67,6 +71,31 @@ class PolicyScheduler(Scheduler):
         takes[choice.machine] = False
         others = [m for m in np.argsort(-logits, kind="stable") if takes[m]]
         return np.array([choice.machine, *others[: count - 1]], dtype=np.int64)
+
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion:
+        """See `Scheduler.opinion`: probabilities of the machines, and of holding where the policy may."""
+        count, placements = len(cluster.machines), cluster.simulation.placements
+        place = cluster.simulation.waiting(cluster.b).tolist().index(workload.index)
+        probability = softmax(self._logits(cluster)[0].double(), dim=0).cpu().numpy()
+        allowed = action_masks(cluster.simulation)[cluster.b, place * count :][:count]
+        return Opinion(
+            allowed, np.append(probability[place * count :][:count], probability[placements:].sum()), "probability"
+        )
+
+    @property
+    def held(self) -> float:
+        """What it remembers of having held the workloads that wait; see `DeterministicActions`."""
+        return float(self._deterministic.held[0])
+
+    def fork(self) -> PolicyScheduler:
+        """See `Scheduler.fork`; both share the network, which does not change."""
+        other = copy.copy(self)
+        other._deterministic = copy.deepcopy(self._deterministic)
+        return other
+
+    def continuation(self, runner: Runner, actions: int) -> Continuation:
+        """See `Scheduler.continuation`."""
+        return ByPolicy(runner, self._policy, self._device)
 
     def _logits(self, cluster: Cluster) -> Tensor:
         """(1, actions), `FORBIDDEN` for actions that may not be chosen."""

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from tvwrl.benchmark.functions import whole_number
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.runner import position_in_queue
+from tvwrl.schedulers.base import Opinion, Scheduler
+from tvwrl.schedulers.planning.continuation import Continuation
+from tvwrl.schedulers.runner import Runner, position_in_queue
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import InputError, Int, Placement, Workload
@@ -73,6 +74,18 @@ class Guarded(Scheduler):
     def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
         """See `Scheduler.alternatives`."""
         return self._inner.alternatives(cluster, waiting, choice, count)
+
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
+        """See `Scheduler.opinion`."""
+        return self._inner.opinion(cluster, workload)
+
+    def fork(self) -> Scheduler:
+        """See `Scheduler.fork`: a fork is not timed."""
+        return self._inner.fork()
+
+    def continuation(self, runner: Runner, actions: int) -> Continuation:
+        """See `Scheduler.continuation`."""
+        return self._inner.continuation(runner, actions)
 
     def _judge(self, seconds: float) -> None:
         """Count a decision. Raises InputError if the mean time per decision is too long."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.schedulers.planning.continuation import NONE, WAIT
 from tvwrl.types import Episode, Float, Int
 
-WAIT, NONE = -1, -2  # in place of a machine: to wait a slot; no further alternative
+__all__ = ["NONE", "WAIT", "Recording"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class Recording:
     possible: npt.NDArray[np.bool_]  # (K, A) whether the scheduler's own filter lets that machine take the workload
     meaning: str  # what `scores` are: "score" (higher is better), "probability", "expected cost"; "" = there are none
     continued_by: str  # the scheduler that takes all decisions after an alternative
+    repeats: bool = True  # False: playing the first choice again cost something else, so its costs are one draw
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -39,8 +41,7 @@ class Recording:
     @property
     def played_on(self) -> npt.NDArray[np.bool_]:
         """(K,) whether the alternatives were played on."""
-        known: npt.NDArray[np.bool_] = np.isfinite(self.costs).all(axis=2).any(axis=1)
-        return known
+        return np.asarray(np.isfinite(self.totals).any(axis=1))
 
     @property
     def totals(self) -> Float:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tvwrl.schedulers.knowledge import Knowledge
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.types import Int, Placement, Workload, summary
+from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.types import Float, Int, Placement, Workload, summary
+
+if TYPE_CHECKING:
+    from tvwrl.schedulers.planning.continuation import Continuation
+    from tvwrl.schedulers.runner import Runner
+
+
+class Opinion(NamedTuple):
+    """What a scheduler thinks of the machines for a workload."""
+
+    possible: Mask  # (M,) those that it chooses from
+    scores: Float | None = None  # (M,), or (M + 1,) with that of waiting; None: it only filters
+    meaning: str = ""  # of `scores`: "score" (higher is better), "probability", "expected cost"
 
 
 class Scheduler(ABC):
@@ -53,3 +67,20 @@ class Scheduler(ABC):
                 break
             machines.append(machine)
         return np.array(machines, dtype=np.int64)
+
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
+        """What it thinks of each machine for a waiting workload; None if it cannot say."""
+        return None
+
+    def fork(self) -> Scheduler:
+        """A scheduler that decides from now on as this one would, without changing this one."""
+        return self if type(self).reset is Scheduler.reset else copy.deepcopy(self)
+
+    def continuation(self, runner: Runner, actions: int) -> Continuation:
+        """What finds the cost of up to `actions` actions in states of the episodes that `runner` plays.
+
+        By default this scheduler takes all decisions after the action; one that is too slow for that names another.
+        """
+        from tvwrl.schedulers.planning.continuation import continuation_of
+
+        return continuation_of(self, runner, actions)

@@ -10,6 +10,7 @@ import numpy as np
 from tvwrl.compiled import inner, njit
 from tvwrl.forecasting.segments import SEGMENTS
 from tvwrl.penalties import under_utilisation
+from tvwrl.schedulers.base import Opinion
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS
 from tvwrl.simulation.cluster import Cluster, Mask
@@ -70,11 +71,25 @@ class ExpectedCost(HeadOfQueue):
         room = self.candidates(cluster, workload)
         if not room.any():
             return None
-        load, own = (take(part, self._columns) for part in (cluster.forecast, cluster.forecast_of(workload)))
-        costs = expected_costs(load[None], own[None], self._sizes[None], self._units, self._weights, self._whole)[0]
-        costs[:, OVERSHOOT] *= self.peaks != "reserved"
+        costs = self._costs(cluster, workload)
         machine = int(np.where(room, costs.sum(axis=1), np.inf).argmin())
         return None if costs[machine, OVERSHOOT] > self._limit else machine
+
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion:
+        """See `Scheduler.opinion`."""
+        costs = self._costs(cluster, workload).sum(axis=1)
+        return Opinion(self.candidates(cluster, workload), costs, "expected cost")
+
+    def fork(self) -> ExpectedCost:
+        """See `Scheduler.fork`: it remembers nothing of an episode."""
+        return self
+
+    def _costs(self, cluster: Cluster, workload: Workload) -> Float:
+        """(M, 2) see `expected_costs`."""
+        load, own = (take(part, self._columns) for part in (cluster.forecast, cluster.forecast_of(workload)))
+        costs = expected_costs(load[None], own[None], self._sizes[None], self._units, self._weights, self._whole)[0]
+        costs[:, OVERSHOOT] *= self.peaks != "reserved"  # the sum of reserved peaks never exceeds a machine
+        return np.asarray(costs)
 
 
 def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float, whole: bool = True) -> Float:

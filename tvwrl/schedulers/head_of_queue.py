@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.knowledge import Knowledge
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, Placement, Workload
@@ -37,6 +37,10 @@ class HeadOfQueue(Scheduler):
                 return
             yield Placement(workload, machine)
 
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion:
+        """See `Scheduler.opinion`."""
+        return Opinion(self.candidates(cluster, workload))
+
 
 class Backfill(Scheduler):
     """Places the first visible workload that `scheduler` would place if that were the head of the queue."""
@@ -56,6 +60,10 @@ class Backfill(Scheduler):
                 yield placement
                 return
 
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
+        """See `Scheduler.opinion`."""
+        return self._scheduler.opinion(cluster, workload)
+
 
 class Scored(HeadOfQueue):
     """The head of the queue goes to the machine with the best `score` among the `candidates`."""
@@ -68,6 +76,10 @@ class Scored(HeadOfQueue):
         """See `HeadOfQueue.choose`."""
         among = self.candidates(cluster, workload)
         return best(among, self.score(cluster, workload)) if among.any() else None
+
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion:
+        """See `Scheduler.opinion`."""
+        return Opinion(self.candidates(cluster, workload), self.score(cluster, workload), "score")
 
 
 class FilterAndScore(Scored):

@@ -3,75 +3,118 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
+from tvwrl.penalties import TERMS
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import IDLE, PLACED, WAITING
-from tvwrl.types import Episode, InputError, Machines, SequenceSet, Workload
+from tvwrl.types import Episode, Float, InputError, Machines, Placement, SequenceSet, Workload
 
 MAX_IDLE_SLOTS = 1000  # slots without a placement while workloads wait; then the episode is stopped
+Watch = Callable[[Cluster, Sequence[Workload], Placement | None], None]
 
 
 class Runner:
     """Plays schedulers on the sequences of one set, to the end of every episode."""
 
     def __init__(self, sequences: SequenceSet, machines: Machines, scenario: Scenario, seed: int = 0) -> None:
-        self.sequences, self.seed = sequences, seed
-        self._scenario, self._machines = scenario, machines
+        self.sequences, self.machines, self.scenario, self.seed = sequences, machines, scenario, seed
         self._workloads: dict[int, list[Workload]] = {}
         self._simulations: dict[tuple[bool, bool], Simulation] = {}
 
-    def play(self, scheduler: Scheduler, sequence: int) -> Episode:
+    def play(self, scheduler: Scheduler, sequence: int, watch: Watch | None = None) -> Episode:
         """The episode of `scheduler` on one sequence; what waits after `MAX_IDLE_SLOTS` stays unplaced.
+
+        `watch`: see `play_on`
 
         Raises InputError for a placement of a workload that is not waiting or on a machine that does not exist.
         """
         simulation = self._simulation(scheduler.looks_at_grid, scheduler.needs_forecasts)
-        workloads = self._workloads_of(sequence)
+        workloads = self.workloads(sequence)
         simulation.reset(sequence)
         cluster = Cluster(simulation)
         scheduler.reset(cluster, np.random.default_rng([self.seed, sequence]))
-        state, limit = simulation.state, self._scenario.placements_per_slot
-        decisions, seconds = 0, 0.0
-        while not simulation.is_over() and state.counters[0, IDLE] < MAX_IDLE_SLOTS:
-            visible = simulation.waiting()[: self._scenario.queue].tolist()
-            before = state.counters[0, PLACED]
-            started = time.perf_counter()
-            for placement in scheduler.schedule(cluster, [workloads[i] for i in visible]):
-                seconds += time.perf_counter() - started
-                position = position_in_queue(simulation, placement.workload, placement.machine, scheduler.name)
-                simulation.place(position, placement.machine)
-                decisions += 1
-                if limit is not None and state.counters[0, PLACED] >= limit:
-                    break
-                started = time.perf_counter()
-            else:
-                seconds += time.perf_counter() - started
-            placed = state.counters[0, PLACED]
-            decisions += int(placed == before)  # to place nothing
-            more = limit is None or placed < limit
-            if placed == before or not more or not state.counters[0, WAITING]:  # otherwise the scheduler is asked again
-                simulation.next_slot()
-        mean_ms = 1000.0 * seconds / max(decisions, 1)
-        return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
+        played = play_on(simulation, scheduler, workloads, watch)
+        return replace(simulation.record(), scheduler=scheduler.name, decision_ms=played.mean_ms)
 
-    def _simulation(self, grid: bool, forecasts: bool) -> Simulation:
-        if (grid, forecasts) not in self._simulations:
-            self._simulations[grid, forecasts] = Simulation(
-                self.sequences, self._machines, self._scenario, grid=grid, forecasts=forecasts, max_slots=0
-            )
-        return self._simulations[grid, forecasts]
+    def simulation(self, scheduler: Scheduler) -> Simulation:
+        """A new simulation of one cluster that shows what the scheduler looks at."""
+        return self._made(scheduler.looks_at_grid, scheduler.needs_forecasts)
 
-    def _workloads_of(self, sequence: int) -> list[Workload]:
+    def workloads(self, sequence: int) -> list[Workload]:
+        """The workloads of a sequence, in order of arrival."""
         if sequence not in self._workloads:
             count = self.sequences.arrival.shape[1]
             self._workloads[sequence] = [self.sequences.workload(sequence, i) for i in range(count)]
         return self._workloads[sequence]
+
+    def _simulation(self, grid: bool, forecasts: bool) -> Simulation:
+        if (grid, forecasts) not in self._simulations:
+            self._simulations[grid, forecasts] = self._made(grid, forecasts)
+        return self._simulations[grid, forecasts]
+
+    def _made(self, grid: bool, forecasts: bool) -> Simulation:
+        return Simulation(self.sequences, self.machines, self.scenario, grid=grid, forecasts=forecasts, max_slots=0)
+
+
+class Played(NamedTuple):
+    """What playing on has cost."""
+
+    penalties: Float  # (4,) in the order of `penalties.TERMS`
+    decisions: int
+    seconds: float  # in the scheduler
+
+    @property
+    def mean_ms(self) -> float:
+        """Milliseconds per decision."""
+        return 1000.0 * self.seconds / max(self.decisions, 1)
+
+
+def play_on(
+    simulation: Simulation, scheduler: Scheduler, workloads: Sequence[Workload], watch: Watch | None = None
+) -> Played:
+    """Let the scheduler take all decisions from the current state of a batch of 1 to the end of the episode.
+
+    `workloads`: of the sequence, in order of arrival
+    `watch`: called before each decision is carried out with the cluster, the workloads shown, and the placement, or
+        None where nothing is placed and the slot passes
+    """
+    cluster, state, scenario = Cluster(simulation), simulation.state, simulation.scenario
+    limit, queue = scenario.placements_per_slot, scenario.queue
+    decisions, seconds, penalties = 0, 0.0, np.zeros(len(TERMS))
+    while not simulation.is_over() and state.counters[0, IDLE] < MAX_IDLE_SLOTS:
+        visible = [workloads[i] for i in simulation.waiting()[:queue].tolist()]
+        before = state.counters[0, PLACED]
+        started = time.perf_counter()
+        for placement in scheduler.schedule(cluster, visible):
+            seconds += time.perf_counter() - started
+            position = position_in_queue(simulation, placement.workload, placement.machine, scheduler.name)
+            if watch is not None:
+                watch(cluster, visible, placement)
+            simulation.place(position, placement.machine)
+            decisions += 1
+            if limit is not None and state.counters[0, PLACED] >= limit:
+                break
+            started = time.perf_counter()
+        else:
+            seconds += time.perf_counter() - started
+        placed = state.counters[0, PLACED]
+        if placed == before:  # to place nothing is a decision
+            decisions += 1
+            if watch is not None:
+                watch(cluster, visible, None)
+        more = limit is None or placed < limit
+        if placed == before or not more or not state.counters[0, WAITING]:  # otherwise the scheduler is asked again
+            simulation.next_slot()
+            penalties += state.totals[0, : len(TERMS)]
+    return Played(penalties, decisions, seconds)
 
 
 def position_in_queue(simulation: Simulation, workload: Workload, machine: int, name: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.packing.book import room_now
-from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.knowledge import PEAKS_AND_LENGTHS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Placement, Workload
@@ -35,6 +35,11 @@ class Tetris(Scheduler):
             if scores[chosen, machine] == -np.inf:
                 return
             yield Placement(waiting.pop(int(chosen)), int(machine))
+
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion:
+        """See `Scheduler.opinion`; the score is that of a workload that waits alone."""
+        scores = self._pair_scores(cluster, [workload])[0]
+        return Opinion(scores > -np.inf, scores, "score")
 
     def _pair_scores(self, cluster: Cluster, waiting: list[Workload]) -> Float:
         """(waiting, M), -inf where the peak finds no room."""

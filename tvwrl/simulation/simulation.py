@@ -172,6 +172,11 @@ class Simulation:
         for name in CHANGING:
             getattr(self.state, name)[to] = getattr(source.state, name)[rows]
 
+    @property
+    def bytes_of_state(self) -> int:
+        """Bytes that `copy` copies of each environment."""
+        return sum(int(getattr(self.state, name).nbytes) for name in CHANGING) // self.batch
+
     def place(self, position: int, machine: int) -> None:
         """Start the waiting workload at `position` of the queue on `machine`, in the current slot (batch of 1)."""
         clock.drive(self.state, clock.PLACE, np.array([machine]), position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tvwrl.agents.deeprm.environment import Seen, observation
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
 from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.schedulers.base import Opinion
 from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Int, Placement, Workload
@@ -58,6 +60,16 @@ class DeepRM(Scheduler):
     def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
         """See `Scheduler.alternatives`; best fit ranks the machines."""
         return self._placer.alternatives(cluster, waiting, choice, count)
+
+    def fork(self) -> DeepRM:
+        """See `Scheduler.fork`; both share the network, which does not change."""
+        other = copy.copy(self)
+        other._rng = copy.deepcopy(self._rng)
+        return other
+
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
+        """See `Scheduler.opinion`; best fit chooses the machine."""
+        return self._placer.opinion(cluster, workload)
 
     def _see(self, cluster: Cluster, pending: Sequence[Workload]) -> Seen:
         """The observation of `DeepRMVectorEnv` for a cluster of several machines."""

@@ -19,10 +19,12 @@ from tvwrl.schedulers.planning.replay_rules import (
     CLAIRVOYANT,
     EXPECTED_COST_PEAK,
     KNOWN_PEAK,
+    NOWHERE,
     WORST_FIT_PEAK,
     Branches,
     Rule,
 )
+from tvwrl.simulation.cluster import Mask
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import WAITING
@@ -77,18 +79,20 @@ class CompiledRule:
 
     def choices(self, rows: Int) -> Int:
         """(n,) its actions, those of `Simulation.step`, in environments `rows` (n,), where a decision is due."""
-        return self._play(self._present, rows, np.zeros((len(rows), 1), np.bool_), 1)[1]
+        return self._play(self._present, rows, np.full((len(rows), 1), NOWHERE), 1)[1]
 
-    def _play(self, branches: Branches, rows: Int, wanted: npt.NDArray[np.bool_], horizon: int) -> tuple[Float, Int]:
-        """See `replay_kernels.replay`: `out` and `choice`."""
-        out = np.where(wanted[..., None], np.zeros(len(TERMS)), np.nan)
-        choice = np.zeros(len(rows), np.int64)
-        replay(self._simulation.state, self._rule, branches, rows, wanted, horizon, out, choice)
-        return out, choice
+    def _play(self, branches: Branches, rows: Int, acts: Int, horizon: int) -> tuple[Float, Int, Mask]:
+        """See `replay_kernels.replay`: `out`, NaN for branches that are not played, `choice` and `ended`."""
+        out = np.where(acts[..., None] == NOWHERE, np.nan, np.zeros(len(TERMS)))
+        choice, ended = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+        replay(self._simulation.state, self._rule, branches, rows, acts, horizon, out, choice, ended)
+        return out, choice, ended
 
 
 class Replay(CompiledRule):
-    """Rolls out every action of states of a simulation with the rule `base`, for `horizon` slots or to the end.
+    """Rolls out actions of states of a simulation with the rule `base`, for `horizon` slots or to the end.
+
+    `branches`: the most actions of a state that are rolled out; default: all
 
     Raises InputError as `CompiledRule` and `check_memory` do, and for a horizon below 1.
 
@@ -96,12 +100,12 @@ class Replay(CompiledRule):
     >>> costs = replay.costs(np.arange(envs.num_envs), envs.action_masks())  # doctest: +SKIP
     """
 
-    def __init__(self, simulation: Simulation, base: str, horizon: int = HORIZON) -> None:
+    def __init__(self, simulation: Simulation, base: str, horizon: int = HORIZON, branches: int | None = None) -> None:
         super().__init__(simulation, base)
         at_least(1, horizon=horizon)
-        check_memory(simulation.scenario, simulation.machines, simulation.state.demand.shape[1], horizon)
+        check_memory(simulation.scenario, simulation.machines, simulation.state.demand.shape[1], horizon, branches)
         self._horizon = horizon
-        self._branches = self._scratch(simulation.placements + 1, horizon)
+        self._branches = self._scratch(branches or simulation.placements + 1, horizon)
 
     def costs(self, rows: Int, allowed: npt.NDArray[np.bool_]) -> tuple[Float, Int]:
         """(n, placements + 1, 4) penalties (`penalties.TERMS`) from the current slot on, by action, of environments
@@ -116,9 +120,18 @@ class Replay(CompiledRule):
         wanted[:, : allowed.shape[1]] = allowed
         waiting = self._simulation.state.counters[rows, WAITING]
         wanted[:, :-1] &= np.arange(actions - 1) // machines < waiting[:, None]
-        out, choice = self._play(self._branches, rows, wanted, self._horizon)
-        check_costs(out[wanted])
+        out, choice, _ = self.played(rows, np.where(wanted, np.arange(actions), NOWHERE))
         return out, choice
+
+    def played(self, rows: Int, acts: Int) -> tuple[Float, Int, Mask]:
+        """(n, A, 4) penalties of the actions `acts` (n, A), and the base's own action as in `costs`; (n,) whether all
+        of them came to the end of the episode within the horizon.
+
+        -1 in `acts`: none, and NaN. Others must be possible. Raises InputError if a cost is not a number.
+        """
+        out, choice, ended = self._play(self._branches, rows, acts, self._horizon)
+        check_costs(out[acts != NOWHERE])
+        return out, choice, ended
 
 
 def check_costs(costs: Float) -> None:
@@ -127,18 +140,18 @@ def check_costs(costs: Float) -> None:
         raise InputError("an action costs nan or inf: demand and the sum of all penalties must be finite")
 
 
-def check_memory(scenario: Scenario, machines: Machines, workloads: int, horizon: int) -> None:
+def check_memory(
+    scenario: Scenario, machines: Machines, workloads: int, horizon: int, branches: int | None = None
+) -> None:
     """Raise InputError if a `Replay` would take more than `MOST_MEMORY`, which grows with machines squared.
 
-    `workloads`: in a sequence
+    The arguments are those of `memory_of`.
     """
-    count, resources = machines.capacity.shape
 
     def needed(count: int) -> int:
-        actions = scenario.places * count + 1
-        made = _arrays(actions, count, scenario.places, workloads, scenario.usage_delay + horizon, resources)
-        return sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in made.values())
+        return memory_of(scenario, machines, workloads, horizon, branches, count)
 
+    count = len(machines)
     if needed(count) > MOST_MEMORY:
         most = next((fewer for fewer in range(count, 0, -1) if needed(fewer) <= MOST_MEMORY), 0)
         raise InputError(
@@ -146,6 +159,27 @@ def check_memory(scenario: Scenario, machines: Machines, workloads: int, horizon
             f"memory, more than the limit of {MOST_MEMORY / 2**30:.0f}; use at most {most} machines: a shared policy "
             "trained on them plays on any number"
         )
+
+
+def memory_of(
+    scenario: Scenario,
+    machines: Machines,
+    workloads: int,
+    horizon: int,
+    branches: int | None = None,
+    count: int | None = None,
+) -> int:
+    """Bytes that a `Replay` takes.
+
+    `workloads`: in a sequence
+    `branches`: actions rolled out side by side; default: all of a state
+    `count`: how many machines, if not all of them
+    """
+    count = count or len(machines)
+    actions = branches or scenario.places * count + 1
+    rows, resources = scenario.usage_delay + horizon, machines.capacity.shape[1]
+    made = _arrays(actions, count, scenario.places, workloads, rows, resources)
+    return sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in made.values())
 
 
 def _arrays(

@@ -52,25 +52,28 @@ from tvwrl.simulation.state import (
 
 
 @njit(_nrt=False)
-def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-untyped-def]
-    """See `Replay.costs`; with a single branch, which waits, and no action wanted: `CompiledRule.choices`.
+def replay(s, r, x, rows, acts, horizon, out, choice, ended):  # type: ignore[no-untyped-def]
+    """See `Replay.costs`; with a single branch, and no action to play: `CompiledRule.choices`.
 
     `s`: `State`, `r`: `Rule`, `x`: `Branches`
     `rows`: (n,) environments
-    `wanted`: (n, Q * M + 1) actions to play
+    `acts`: (n, A) the action with which each branch begins, of Q * M + 1; NOWHERE: the branch is not played
     `horizon`: slots
-    `out`: (n, Q * M + 1, 4) zeros
+    `out`: (n, A, 4) zeros
     `choice`: (n,)
+    `ended`: (n,) whether all branches came to the end of the episode, as they should
     """
-    actions, machines = x.content.shape
+    branches, machines = x.content.shape
+    waits = machines * s.rules[PLACES]
     count, limit = s.timing.shape[1], s.rules[PLACEMENTS_PER_SLOT]
     for n in range(len(rows)):
         b = rows[n]
         sequence, now, arrived = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, ARRIVED]
-        _branch(s, x, b, wanted, n)
+        any_played = _branch(s, x, b, acts, n)
         q, m = choose(s, r, x, 0, sequence, 0, now)
-        choice[n] = machines * s.rules[PLACES] if m == NOWHERE else q * machines + m
-        for k in range(horizon if wanted[n].any() else 0):
+        choice[n] = waits if m == NOWHERE else q * machines + m
+        ended[n] = True
+        for k in range(horizon if any_played else 0):
             slot = now + k
             x.counts[FRESH] = 0
             if k > 0:
@@ -78,17 +81,17 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
                     if x.facts[p, USES] > 0 and x.facts[p, LEAVES] <= slot:
                         _leave(s, x, p, sequence, slot)
                 while arrived < count and s.timing[sequence, arrived, ARRIVAL] <= slot:
-                    for a in range(actions):
+                    for a in range(branches):
                         x.queue[a, x.waiting[a]] = arrived
                         x.waiting[a] += 1
                     arrived += 1
-            for a in range(actions):
-                if not wanted[n, a]:
+            for a in range(branches):
+                if acts[n, a] == NOWHERE:
                     continue
                 x.placed[a] = s.counters[b, PLACED] if k == 0 else 0
                 given = k == 0  # the first decision is the branch's action
                 while x.waiting[a] > 0 and (limit == 0 or x.placed[a] < limit):
-                    q, m = a // machines, a % machines if a < actions - 1 else NOWHERE
+                    q, m = acts[n, a] // machines, acts[n, a] % machines if acts[n, a] < waits else NOWHERE
                     if not given:
                         q, m = choose(s, r, x, a, sequence, k, slot)
                     given = False
@@ -96,8 +99,8 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
                         break
                     _put(s, x, a, q, m, sequence, k, slot)
             busy = arrived < count
-            for a in range(actions):
-                if not wanted[n, a]:
+            for a in range(branches):
+                if acts[n, a] == NOWHERE:
                     continue
                 for m in range(machines):
                     p = x.content[a, m]
@@ -110,18 +113,20 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
                             out[n, a, part] += x.charges[p, part]
                 out[n, a, 3] += wait(x.waiting[a], s.weights[3, 0])
                 busy = busy or x.waiting[a] > 0
+            ended[n] = not busy
             if not busy:
                 break
 
 
 @inlined(_nrt=False)
-def _branch(s, x, b, wanted, n):  # type: ignore[no-untyped-def]
-    """Begin: content m is what runs on machine m of environment b now, and all branches have it."""
+def _branch(s, x, b, acts, n):  # type: ignore[no-untyped-def]
+    """Begin: content m is what runs on machine m of environment b now, and all branches have it. Returns how many are
+    played."""
     machines, rows, resources = len(s.capacity), x.load.shape[1], x.load.shape[2]
     sequence, now, late = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.rules[USAGE_DELAY]
     branches = 0
     for a in range(len(x.content)):
-        branches += wanted[n, a]
+        branches += acts[n, a] != NOWHERE
         x.waiting[a] = s.counters[b, WAITING]
         for q in range(x.waiting[a]):
             x.queue[a, q] = s.workloads[b, q, WAITS]
@@ -155,6 +160,7 @@ def _branch(s, x, b, wanted, n):  # type: ignore[no-untyped-def]
         x.facts[m, COUNT] = c + 1
         x.facts[m, LEAVES] = min(x.facts[m, LEAVES], start + s.timing[sequence, w, LENGTH])
         _book(s, x, m, sequence, w, now - start, 0)
+    return branches
 
 
 @njit(inline="always", _nrt=False)

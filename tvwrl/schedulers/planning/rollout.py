@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tvwrl.checks import at_least, one_of, positive
-from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
 from tvwrl.schedulers.knowledge import Knowledge, knowing_no_more
 from tvwrl.schedulers.planning.futures import Futures
@@ -22,6 +23,10 @@ from tvwrl.schedulers.planning.replay import Replay
 from tvwrl.schedulers.planning.replay_rules import BASES, CLAIRVOYANT, RESERVING
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, InputError, Placement, Workload
+
+if TYPE_CHECKING:
+    from tvwrl.schedulers.planning.continuation import Continuation
+    from tvwrl.schedulers.runner import Runner
 
 ROLLOUTS, HORIZON = 600, 64
 CERTAINTY, CERTAINTY_OF_RISKS = 1.0, 3.0  # overshoot is rare and costly, so where it may happen means are uncertain
@@ -131,6 +136,19 @@ class Rollout(Scheduler):
         best = self._search(cluster, takes.ravel(), chosen, began) if takes.sum() > 1 else chosen
         place, machine = divmod(best, takes.shape[1])
         yield Placement(next(w for w in pending if w.index == queue[place]), machine)
+
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
+        """See `Scheduler.opinion`: of the scheduler whose choices are improved."""
+        return self._leader.opinion(cluster, workload)
+
+    def continuation(self, runner: Runner, actions: int) -> Continuation:
+        """See `Scheduler.continuation`: the scheduler whose choices are improved goes on, which is a thousand times
+        faster."""
+        from tvwrl.schedulers.planning.continuation import continuation_of
+
+        if self.proposal is not None:
+            return self.proposal.continuation(runner, actions)
+        return continuation_of(self._leader, runner, actions, self._leader)
 
     def _compared(self, cluster: Cluster, workload: Workload, own: Placement) -> Mask:
         """(M,) machines for a workload that are compared with the leader's placement."""

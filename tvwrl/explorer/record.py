@@ -1,0 +1,161 @@
+"""Plays an episode, and from every decision each alternative, in the same recorded future."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.explorer.recording import NONE, WAIT, Recording
+from tvwrl.metrics import penalties_by_slot
+from tvwrl.penalties import TERMS
+from tvwrl.schedulers.base import Opinion, Scheduler
+from tvwrl.schedulers.planning.continuation import Continuation
+from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers.scores import emptiest
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.types import Episode, Float, Int, Placement, Workload
+
+ALL = 20  # machines, up to which all of them are alternatives; of more, the MOST most promising are
+MOST = 10
+EQUAL = 1e-9  # share of a cost by which two ways to add it up may differ
+
+
+def record(runner: Runner, scheduler: Scheduler, sequence: int, what_if: bool = True) -> Recording:
+    """The episode of `scheduler` on one sequence, with the cost of the alternatives to its decisions.
+
+    Up to `ALL` machines every machine is an alternative, and waiting a slot; of more, the `MOST` that the scheduler
+    finds best, or the emptiest if it does not say. Where playing on from all decisions would take more than about a
+    minute, those to wait once more for the same workload are left out, and if need be all but every n-th decision.
+
+    `what_if`: False leaves the costs of alternatives out
+    """
+    count = len(runner.machines)
+    actions = (count if count <= ALL else MOST + 1) + 1
+    continuation, asked = None, frozenset[int]()
+    if what_if:
+        continuation = scheduler.continuation(runner, actions)
+        asked = _played_on(runner, scheduler, sequence, continuation.decisions // actions)
+    watcher = _Watcher(scheduler, continuation, asked, actions)
+    episode = runner.play(scheduler, sequence, watcher.see)
+    scenario = runner.scenario
+    penalties = penalties_by_slot(episode, runner.machines, scenario.penalty_weights(), scenario.overshoot_per)
+    return watcher.recording(episode, penalties)
+
+
+def _played_on(runner: Runner, scheduler: Scheduler, sequence: int, most: int) -> frozenset[int]:
+    """Decisions from which one alternative can be played on with `most` further decisions in all."""
+    first: list[bool] = []  # of each decision, whether it places, or waits for another workload than the one before
+    last = NONE
+
+    def note(cluster: Cluster, visible: Sequence[Workload], placement: Placement | None) -> None:
+        nonlocal last
+        waits_for = visible[0].index if placement is None else NONE
+        first.append(placement is not None or waits_for != last)
+        last = waits_for
+
+    runner.play(scheduler, sequence, note)
+    every = len(first) * np.arange(len(first), 0, -1).mean() if first else 0.0
+    if every <= most:
+        return frozenset(range(len(first)))
+    some = np.flatnonzero(first)
+    return frozenset(some[:: max(1, math.ceil(len(some) * len(first) / 2 / most))].tolist())
+
+
+class _Watcher:
+    """Collects the decisions of an episode as they are taken."""
+
+    def __init__(
+        self, scheduler: Scheduler, continuation: Continuation | None, asked: frozenset[int], actions: int
+    ) -> None:
+        self._continuation, self._asked, self._scheduler, self._actions = continuation, asked, scheduler, actions
+        self._facts: list[tuple[int, int, int, int]] = []  # slot, workload, chosen, waiting
+        self._machines: list[Int] = []
+        self._opinions: list[tuple[Float, npt.NDArray[np.bool_]]] = []
+        self._meaning = ""
+
+    def see(self, cluster: Cluster, visible: Sequence[Workload], placement: Placement | None) -> None:
+        """See `runner.play_on`: note a decision before it is carried out."""
+        workload = visible[0] if placement is None else placement.workload
+        chosen = WAIT if placement is None else int(placement.machine)
+        waiting = cluster.simulation.waiting(cluster.b).tolist()
+        opinion = self._scheduler.opinion(cluster, workload)
+        machines = _alternatives(cluster, workload, opinion, chosen, self._actions)
+        if self._continuation is not None and len(self._facts) in self._asked:
+            # What the choice itself costs is known; it is played on once, to see whether the scheduler repeats itself
+            again = len(self._facts) == min(self._asked) or self._continuation.by is not None
+            asked = machines if again else np.where(machines == chosen, NONE, machines)
+            self._continuation.ask(cluster.simulation, self._scheduler, waiting.index(workload.index), asked)
+        self._facts.append((cluster.slot, workload.index, chosen, len(waiting)))
+        self._machines.append(machines)
+        self._opinions.append(_opinion_on(machines, opinion))
+        self._meaning = opinion.meaning if opinion is not None else self._meaning
+
+    def recording(self, episode: Episode, penalties: Float) -> Recording:
+        """The recording of the episode that was watched."""
+        count, width = len(self._facts), self._actions
+        slot, workload, chosen, waiting = np.array(self._facts, np.int64).reshape(count, 4).T
+        machines = np.array(self._machines, np.int64).reshape(count, width)
+        costs = np.full((count, width, len(TERMS)), np.nan)
+        repeats, asked = True, sorted(self._asked)
+        if self._continuation is not None and asked:
+            costs[asked] = self._continuation.answers()
+            if self._continuation.by is None:
+                own = np.vstack([penalties[::-1].cumsum(axis=0)[::-1], np.zeros(len(TERMS))])
+                own = own[np.minimum(slot[asked], len(penalties))]
+                taken = (machines == chosen[:, None]).argmax(axis=1)[asked]
+                repeats = bool(np.allclose(costs[asked[0], taken[0]], own[0], rtol=EQUAL, atol=EQUAL * own[0].sum()))
+                costs[asked, taken] = own
+        scores = [score for score, _ in self._opinions]
+        possible = [can for _, can in self._opinions]
+        kept = slot < len(penalties)  # after the last workload that ran, waiting costs nothing more
+        return Recording(
+            episode=episode,
+            penalties=penalties,
+            slot=slot[kept],
+            workload=workload[kept],
+            chosen=chosen[kept],
+            waiting=waiting[kept],
+            machines=machines[kept],
+            costs=costs[kept],
+            scores=np.array(scores, np.float32).reshape(count, width)[kept],
+            possible=np.array(possible, np.bool_).reshape(count, width)[kept],
+            meaning=self._meaning,
+            continued_by=(self._continuation and self._continuation.by) or self._scheduler.name,
+            repeats=repeats,
+        )
+
+
+def _alternatives(cluster: Cluster, workload: Workload, opinion: Opinion | None, chosen: int, actions: int) -> Int:
+    """(actions,) the machines compared in ascending order, with the chosen one, then `WAIT`; the rest is `NONE`."""
+    on = np.flatnonzero(cluster.capacity.any(axis=1))
+    if len(on) >= actions:
+        possible, score = np.zeros(len(cluster.capacity)), emptiest(cluster, workload)
+        order = [score]
+        if opinion is not None:
+            possible = opinion.possible.astype(float)
+            if opinion.scores is not None:
+                thought = opinion.scores[: len(possible)]
+                order.append(-thought if opinion.meaning == "expected cost" else thought)
+        ranked = np.lexsort((*(-part for part in order), -possible, np.arange(len(possible)) != chosen))
+        on = np.sort(ranked[np.isin(ranked, on)][: actions - 1])
+    found = np.full(actions, NONE, np.int64)
+    found[: len(on)], found[len(on)] = on, WAIT
+    return found
+
+
+def _opinion_on(machines: Int, opinion: Opinion | None) -> tuple[Float, npt.NDArray[np.bool_]]:
+    """(A,) scores and (A,) whether it is possible, of alternatives; waiting always is."""
+    scores, possible = np.full(len(machines), np.nan), machines == WAIT
+    if opinion is None:
+        return scores, possible
+    placing = machines >= 0
+    possible[placing] = opinion.possible[machines[placing]]
+    if opinion.scores is not None:
+        scores[placing] = opinion.scores[machines[placing]]
+        if len(opinion.scores) > len(opinion.possible):
+            scores[machines == WAIT] = opinion.scores[-1]
+        scores[~np.isfinite(scores)] = np.nan
+    return scores, possible
