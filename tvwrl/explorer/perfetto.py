@@ -1,4 +1,4 @@
-"""Episodes as a trace for the viewer at ui.perfetto.dev, in the Trace Event Format (JSON): for each scheduler a process,
+"""Episodes as a trace for the viewer at ui.perfetto.dev, in the Trace Event Format (JSON): a process for each of them,
 with its machines, their loads, the queue and every decision on one clock.
 
 Why lanes: a machine runs many workloads at a time, and slices of one thread must nest or they are drawn wrong. The
