@@ -24,7 +24,7 @@ from tvwrl.explorer.words import TERM_WORDS, alternative_in_words, decision_in_w
 from tvwrl.plotting import new_figure, tidy
 from tvwrl.types import InputError, Int, Machines
 
-SIZE = (10.0, 4.4)  # inches
+SIZE = (10.0, 4.6)  # inches
 DPI = 100
 BEFORE, AFTER = 12, 28  # slots shown before and after the decision
 MOST = 12  # alternatives shown
@@ -46,12 +46,21 @@ def draw_decision(recording: Recording, k: int, machines: Machines) -> Any:
         raise InputError(f"decision is {k}: the recording has {len(recording)}, counted from 0")
     figure = new_figure(*SIZE, w_pad=0.05, h_pad=0.05)
     figure.set_dpi(DPI)
-    figure.suptitle(fill(decision_in_words(recording, k, NAME), LETTERS), fontsize=10, parse_math=False)
+    figure.suptitle(_in_lines(decision_in_words(recording, k, NAME)), fontsize=10, parse_math=False)
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     shown = alternatives_shown(recording, k)
     _draw_loads(figure, left, recording, k, machines, recording.machines[k, shown])
     _draw_alternatives(right, recording, k, shown)
+    if np.isfinite(recording.regret[k]):
+        legend = {"loc": "outside lower right", "ncols": 4, "frameon": False, "fontsize": 8}
+        figure.legend(handles=term_patches(), **legend)
     return figure
+
+
+def _in_lines(sentence: str) -> str:
+    """Broken before the bracket if it is too long for one line."""
+    parts = [sentence] if len(sentence) <= LETTERS else sentence.replace(" (", "\n(").split("\n")
+    return "\n".join(fill(part, LETTERS) for part in parts)
 
 
 def figure_pixels(figure: Any) -> npt.NDArray[np.uint8]:
@@ -88,12 +97,13 @@ def _draw_loads(figure: Any, axis: Any, recording: Recording, k: int, machines: 
     loads = machine_loads(recording.episode, machines, end)[first:last]
     image = draw_heat_map(axis, load_shares(loads, machines, numbers), first)
     number_machines(axis, numbers, MOST)
+    known = ", diamond = cheapest" if np.isfinite(recording.regret[k]) else ""
     cheapest = int(recording.machines[k, recording.best[k]])
     for machine, mark, name in ((cheapest, CHEAPEST, "cheapest"), (chosen, CHOSEN, "chosen")):
-        if machine in numbers and (name == "chosen" or np.isfinite(recording.regret[k])):
+        if machine in numbers and (name == "chosen" or known):
             axis.plot(slot + 0.5, int(np.flatnonzero(numbers == machine)[0]), **mark)
     axis.axvline(slot, color="black", linewidth=0.8, linestyle=(0, (3, 2)))
-    axis.set_title("machines around it: ring = chosen, diamond = cheapest", fontsize=9)
+    axis.set_title(f"machines around it: ring = chosen{known}", fontsize=9)
     axis.set_xlabel("slot", fontsize=8)
     axis.set_ylabel("machine", fontsize=8)
     add_load_bar(figure, image, axis)
@@ -138,4 +148,3 @@ def _finish(axis: Any, recording: Recording, k: int, shared: float) -> None:
     axis.tick_params(axis="x", labelsize=SMALL)
     axis.tick_params(axis="y", length=0)
     tidy(axis, "x")
-    axis.legend(handles=term_patches(), loc="lower right", fontsize=SMALL, framealpha=0.9)

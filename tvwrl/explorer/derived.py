@@ -6,6 +6,7 @@ Letters: K decisions, T slots, N workloads, M machines, D resources.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,6 +50,12 @@ def costliest_decisions(recording: Recording, most: int) -> list[int]:
     worth = np.nan_to_num(regret) > ROUNDING * np.maximum(1.0, known)
     order = np.argsort(-np.nan_to_num(regret), kind="stable")
     return [int(k) for k in order if worth[k]][:most]
+
+
+def only(recording: Recording, k: int) -> Recording:
+    """The recording with decision `k` alone: what is derived from it is not worked out for all K each time."""
+    by_decision = ("slot", "workload", "chosen", "waiting", "machines", "costs", "scores", "possible")
+    return replace(recording, **{name: getattr(recording, name)[k : k + 1] for name in by_decision})
 
 
 def first_parting(one: Recording, other: Recording) -> int | None:

@@ -16,7 +16,9 @@ from tvwrl.plotting import FAINT
 from tvwrl.types import Float, Int, Machines
 
 EMPTY, FULL, OVER = "#F7F9FB", "#5B9DCB", "#A8071A"  # no load, as much as the capacity, and more
+MOST_LINES = 40  # machines between which there are lines
 HATCH = "//////"
+STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # between machines with a number
 SMALL, PLAIN = 7.0, 8.0  # points: the least that can be read in print, and of titles
 TERM_COLOURS = {"contention": "#0072B2", "under-utilisation": "#A6D4F2", "overshoot": OVER, "waiting": "#E69F00"}
 TERM_HATCHES = {"contention": "", "under-utilisation": "", "overshoot": "", "waiting": "...."}
@@ -64,9 +66,8 @@ def draw_heat_map(axis: Any, shares: Float, first_slot: int = 0) -> Any:
         spans = [(first_slot + int(a), int(b - a)) for a, b in zip(begin, end, strict=True)]
         if spans:
             axis.broken_barh(spans, (row - 0.5, 1.0), facecolor=OVER, edgecolor=OVER, linewidth=0.5)
-            boxes = [(at, wide) for at, wide in spans]
-            axis.broken_barh(boxes, (row - 0.5, 1.0), facecolor="none", edgecolor="white", hatch=HATCH, linewidth=0)
-    for row in np.arange(1, shares.shape[0]) if shares.shape[0] <= 40 else ():
+            axis.broken_barh(spans, (row - 0.5, 1.0), facecolor="none", edgecolor="white", hatch=HATCH, linewidth=0)
+    for row in range(1, shares.shape[0] if shares.shape[0] <= MOST_LINES else 0):
         axis.axhline(row - 0.5, color="white", linewidth=0.8)
     axis.tick_params(labelsize=SMALL, length=2)
     return image
@@ -74,15 +75,14 @@ def draw_heat_map(axis: Any, shares: Float, first_slot: int = 0) -> Any:
 
 def number_machines(axis: Any, numbers: Int, most: int = 11) -> None:
     """Label rows with the machines' numbers, every second, fifth, ... one where there are more than `most`."""
-    steps = (1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 10**9)
-    step = next(step for step in steps if len(numbers) <= most * step)
+    step = next(step for step in STEPS if len(numbers) <= most * step)
     rows = np.arange(0, len(numbers), step)
     axis.set_yticks(rows, [str(number) for number in numbers[rows]])
 
 
 def add_load_bar(figure: Any, image: Any, axes: Any) -> None:
     """What the heat map's colours mean, to the right of `axes`."""
-    bar = figure.colorbar(image, ax=axes, extend="max", aspect=14, pad=0.01, ticks=[0, 0.5, 1])
+    bar = figure.colorbar(image, ax=axes, extend="max", aspect=20, pad=0.01, ticks=[0, 0.5, 1])
     bar.ax.set_yticklabels(["0", "half", "full"])
     bar.ax.tick_params(labelsize=SMALL, length=2)
     bar.ax.set_title("over", fontsize=SMALL, color=OVER, pad=3)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.explorer.derived import machine_loads, slots_of, waiting_counts
+from tvwrl.explorer.derived import machine_loads, only, slots_of, waiting_counts
 from tvwrl.explorer.recording import WAIT, Recording
 from tvwrl.explorer.words import (
     LONGEST_NAME,
@@ -199,18 +199,19 @@ def _facts(episode: Episode, i: int) -> dict[str, Any]:
 
 def _reasons(recording: Recording, k: int) -> dict[str, Any]:
     """What the viewer shows of a decision: the choice and, if alternatives were played on, what each term cost."""
-    own, best = int(recording.own[k]), int(recording.best[k])
+    decision = only(recording, k)
+    own, best = int(decision.own[0]), int(decision.best[0])
     reasons: dict[str, Any] = {
         "in words": decision_in_words(recording, k),
         "workload": workload_in_words(recording, k),
-        "chosen": alternative_in_words(int(recording.chosen[k])),
-        "waiting workloads": int(recording.waiting[k]),
+        "chosen": alternative_in_words(int(decision.chosen[0])),
+        "waiting workloads": int(decision.waiting[0]),
     }
-    if np.isfinite(recording.regret[k]):
-        reasons["cheapest"] = alternative_in_words(int(recording.machines[k, best]))
-        reasons["regret"] = float(recording.regret[k])
-        reasons["cost of the choice"] = _by_term(recording.costs[k, own])
-        reasons["cost of the cheapest"] = _by_term(recording.costs[k, best])
+    if np.isfinite(decision.regret[0]):
+        reasons["cheapest"] = alternative_in_words(int(decision.machines[0, best]))
+        reasons["regret"] = float(decision.regret[0])
+        reasons["cost of the choice"] = _by_term(decision.costs[0, own])
+        reasons["cost of the cheapest"] = _by_term(decision.costs[0, best])
     return reasons
 
 

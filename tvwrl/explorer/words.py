@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.explorer.derived import ROUNDING
+from tvwrl.explorer.derived import ROUNDING, only
 from tvwrl.explorer.recording import NONE, WAIT, Recording
 from tvwrl.penalties import TERMS
 
@@ -49,7 +49,8 @@ def workload_in_words(recording: Recording, k: int, letters: int = LONGEST_NAME)
 def savings(recording: Recording, k: int) -> dict[str, float]:
     """By term of `penalties.TERMS`: what the cheapest alternative of decision `k` costs less (below 0: more), largest
     first; NaN where alternatives were not played on."""
-    costs, own, best = recording.costs[k], int(recording.own[k]), int(recording.best[k])
+    decision = only(recording, k)
+    costs, own, best = decision.costs[0], int(decision.own[0]), int(decision.best[0])
     parts = dict(zip(TERMS, (costs[own] - costs[best]).tolist(), strict=True))
     return dict(sorted(parts.items(), key=lambda part: -part[1]))
 
@@ -62,23 +63,23 @@ def decision_in_words(recording: Recording, k: int, letters: int = LONGEST_NAME)
     """
     chosen, workload = int(recording.chosen[k]), workload_in_words(recording, k, letters)
     did = f"{workload} was left waiting" if chosen == WAIT else f"{workload} went to machine {chosen}"
-    return f"Slot {int(recording.slot[k]):,}: {did}; {_alternative(recording, k)}"
+    return f"Slot {int(recording.slot[k]):,}: {did}; {_alternative(only(recording, k))}"
 
 
-def _alternative(recording: Recording, k: int) -> str:
-    """How the cheapest alternative compares with what was done."""
-    if np.count_nonzero(recording.machines[k] != NONE) < 2:
+def _alternative(decision: Recording) -> str:
+    """How the cheapest alternative compares with what was done; of a recording of one decision."""
+    if np.count_nonzero(decision.machines[0] != NONE) < 2:
         return "there was no alternative"
-    regret = float(recording.regret[k])
+    regret = float(decision.regret[0])
     if np.isnan(regret):
         return "what the alternatives would have cost was not worked out"
-    own, best = int(recording.own[k]), int(recording.best[k])
-    if regret <= ROUNDING * max(1.0, float(recording.totals[k, own])):
+    own, best = int(decision.own[0]), int(decision.best[0])
+    if regret <= ROUNDING * max(1.0, float(decision.totals[0, own])):
         return "no alternative that was played on would have cost less"
     parts = [
         f"{number_in_words(abs(value))} {'less' if value > 0 else 'more'} {TERM_WORDS[term]}"
-        for term, value in savings(recording, k).items()
+        for term, value in savings(decision, 0).items()
         if abs(value) >= WORTH_A_WORD * regret
     ]
-    instead = alternative_in_words(int(recording.machines[k, best]))
+    instead = alternative_in_words(int(decision.machines[0, best]))
     return f"{instead} would have cost {number_in_words(regret)} less ({', '.join(parts)})"
