@@ -66,6 +66,7 @@ def test_no_alternative_known_and_none_cheaper_are_said(tmp_path: Path):
     plain = recording()
     unknown = replace(plain, costs=np.full_like(plain.costs, np.nan))
     assert "no alternative was played on" in texts(tmp_path / "a.svg", unknown)
+    assert "nothing was decided" in texts(tmp_path / "c.svg", empty())
     best = replace(plain, costs=np.zeros_like(plain.costs))
     assert "no decision had a cheaper alternative" in texts(tmp_path / "b.svg", best)
 

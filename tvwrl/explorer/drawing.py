@@ -17,11 +17,11 @@ from tvwrl.types import Float, Int, Machines
 
 EMPTY, FULL, OVER = "#F7F9FB", "#5B9DCB", "#A8071A"  # no load, as much as the capacity, and more
 MOST_LINES = 40  # machines between which there are lines
-HATCH = "//////"
+HATCH = "////"
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # between machines with a number
 SMALL, PLAIN = 7.0, 8.0  # points: the least that can be read in print, and of titles
 TERM_COLOURS = {"contention": "#0072B2", "under-utilisation": "#A6D4F2", "overshoot": OVER, "waiting": "#E69F00"}
-TERM_HATCHES = {"contention": "", "under-utilisation": "", "overshoot": "", "waiting": "...."}
+TERM_HATCHES = {"contention": "", "under-utilisation": "", "overshoot": HATCH, "waiting": "...."}
 
 
 def load_shares(loads: Float, machines: Machines, chosen: Int | None = None) -> Float:
@@ -70,7 +70,16 @@ def draw_heat_map(axis: Any, shares: Float, first_slot: int = 0) -> Any:
     for row in range(1, shares.shape[0] if shares.shape[0] <= MOST_LINES else 0):
         axis.axhline(row - 0.5, color="white", linewidth=0.8)
     axis.tick_params(labelsize=SMALL, length=2)
+    count_slots(axis)
     return image
+
+
+def count_slots(axis: Any) -> None:
+    """Whole slots along the x axis, with commas between thousands."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def number_machines(axis: Any, numbers: Int, most: int = 11) -> None:

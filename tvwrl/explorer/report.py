@@ -23,6 +23,7 @@ from tvwrl.explorer.drawing import (
     PLAIN,
     SMALL,
     add_load_bar,
+    count_slots,
     draw_heat_map,
     load_shares,
     number_machines,
@@ -140,6 +141,7 @@ class _Report:
             self._draw_difference(last[0])
         for axis in {*axes.ravel(), *last}:
             axis.set_xlim(0, self._slots)
+            count_slots(axis)
             if self._parting is not None:
                 axis.axvline(self._parting, color="black", linestyle=(0, (3, 2)), linewidth=0.8)
         for axis in last:
@@ -168,7 +170,8 @@ class _Report:
         below = np.zeros(len(recording.penalties))
         for term in terms if len(below) else ():
             edges = np.arange(len(below) + 1)
-            axis.stairs(below + values[term], edges, baseline=below, fill=True, **term_style(term))
+            style = term_style(term) | ({"hatch": ""} if term == "overshoot" else {})  # one slot is too narrow for it
+            axis.stairs(below + values[term], edges, baseline=below, fill=True, **style)
             below = below + values[term]
         axis.set_ylim(0, max(1.0, 1.05 * float(below.max(initial=0.0))))
         _finish(axis, 2 if len(terms) == 1 else 3)
@@ -188,10 +191,10 @@ class _Report:
         """Penalties of B so far less those of A; where one has ended its sum stays."""
         sums = []
         for recording in self._recordings:
-            padded = np.zeros(self._slots)
-            padded[: len(recording.penalties)] = recording.penalties.sum(axis=1)
+            padded = np.zeros(self._slots + 1)
+            padded[1 : len(recording.penalties) + 1] = recording.penalties.sum(axis=1)
             sums.append(padded.cumsum())
-        difference, at = sums[1] - sums[0], np.arange(1, self._slots + 1)
+        difference, at = sums[1] - sums[0], np.arange(self._slots + 1)
         axis.fill_between(at, difference, 0, where=difference >= 0, color=OTHERS, alpha=0.35, linewidth=0)
         axis.fill_between(at, difference, 0, where=difference <= 0, color=OURS, alpha=0.35, linewidth=0)
         axis.plot(at, difference, color="black", linewidth=0.9)
@@ -212,9 +215,7 @@ class _Report:
         axis.set_axis_off()
         letter = f"{'AB'[number]}: " if len(self._recordings) == 2 else ""
         if not found:
-            known = bool(len(recording)) and bool(recording.played_on.any())
-            why = "no decision had a cheaper alternative" if known else "no alternative was played on"
-            axis.set_title(f"{letter}{why}", fontsize=PLAIN, loc="left")
+            axis.set_title(f"{letter}{_why_none(recording)}", fontsize=PLAIN, loc="left")
             return
         after = shortened(recording.continued_by, 40)
         axis.set_title(
@@ -242,6 +243,14 @@ class _Report:
                     transform=axis.transAxes,
                 )
         axis.axhline(1 - 1 / len(rows), color=OTHERS, linewidth=0.5)
+
+
+def _why_none(recording: Recording) -> str:
+    """Why there is no costly decision."""
+    if len(recording) == 0:
+        return "nothing was decided"
+    played_on = bool(recording.played_on.any())
+    return "no decision had a cheaper alternative" if played_on else "no alternative was played on"
 
 
 def _finish(axis: Any, ticks: int) -> None:
