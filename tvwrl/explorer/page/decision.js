@@ -1,0 +1,106 @@
+// The chosen decision: in words what was done and what else would have cost, then every alternative in a table.
+
+function makeDecision(section, x) {
+  const title = byId("decision-title"), words = byId("decision-words"), knew = byId("decision-knew"), table = byId("alternatives");
+
+  function update() {
+    const k = x.view.decision, model = x.a;
+    section.classList.toggle("none", k < 0);
+    if (k < 0) {
+      title.textContent = "No decision chosen";
+      fill(words, model.episode.slot.length ? nothingChosen() : "This scheduler took no decision in this episode.");
+      fill(knew);
+      fill(table);
+      return;
+    }
+    title.textContent = `Slot ${number(model.episode.slot[k])}: ${capital(happened(model, k))}`;
+    fill(words, ...explain(model, k));
+    fill(knew, ...knowledge(model, k));
+    drawTable(model, k);
+  }
+
+  const nothingChosen = () => (x.view.workload >= 0
+    ? `No decision of ${x.a.scheduler.name} was about ${short(x.tree.workloads.name[x.view.workload])}.`
+    : "Choose one from the list, from the lane “decisions”, or press J and K to step from one to the next.");
+
+  function explain(model, k) {
+    const parts = [...waitingWords(model.episode.waiting[k]), ...verdictOf(model, k)];
+    if (x.view.slot !== model.episode.slot[k]) {
+      parts.push(` The clock shows slot ${number(x.view.slot)}. `, link("Go to this decision", () => x.chooseDecision(k)), ".");
+    }
+    if (x.b) parts.push(" ", ...elsewhere(k));
+    return parts;
+  }
+
+  // What would have been cheaper, by term.
+  function verdictOf(model, k) {
+    const name = model.scheduler.name, after = model.scheduler.continued_by || name;
+    if (model.best[k] < 0 || Number.isNaN(model.regret[k])) {
+      return ["What its alternatives would have cost is not known: they were not played on. ", x.index.left_out.join(" ")];
+    }
+    const then = after === name ? `Afterwards ${name} decides in every case.`
+      : `Afterwards ${after} decides in every case, not ${name} itself.`;
+    if (!matters(model, k)) return [make("strong", null, "No alternative would have cost less. "), then];
+    const best = model.episode.machines[k * model.episode.machines.shape[1] + model.best[k]];
+    const where = best < 0 ? "Waiting a slot" : make("span", null, "On ", link(`machine ${best}`, () => x.set({machine: best})), " it");
+    return [where, " would have cost ", make("strong", null, `${amount(model.regret[k])} less`), ": ",
+      byTerm(regretParts(model, k), x.index.terms), ". ", then];
+  }
+
+  function elsewhere(k) {
+    const i = x.a.episode.workload[k], name = x.b.scheduler.name, m = x.b.episode.machine[i];
+    if (!differs(x.a, x.b, k)) return [`${name} did the same.`];
+    return m < 0 ? [`${name} never placed it.`]
+      : [`${name} put it on `, link(`machine ${m}`, () => x.set({machine: m})), ` in slot ${number(x.b.episode.start[i])}.`];
+  }
+
+  function knowledge(model) {
+    const {scheduler} = model, parts = [`${scheduler.title || scheduler.name} `];
+    if (scheduler.knows) parts.push(`knew: ${scheduler.knows.replace(/\.$/, "")}`);
+    else parts.push("says nothing about what it knew");
+    if (scheduler.group) parts.push(` (group: ${scheduler.group})`);
+    return [...parts, "."];
+  }
+
+  function drawTable(model, k) {
+    const found = alternativesOf(model, k), terms = x.index.terms, {meaning} = model.scheduler;
+    const scored = meaning && found.some(one => !Number.isNaN(one.score));
+    const digits = digitsOf(Math.max(0, ...found.map(one => one.total).filter(Number.isFinite)));
+    const head = ["Alternative", ...(scored ? [capital(meaning)] : []), ...terms.map(term => capital(termWords(term))), "Total", "To the choice"];
+    const rows = found.map(one => {
+      const costs = Number.isNaN(one.total)
+        ? [make("td", {colspan: terms.length + 2, class: "quiet"}, "not played on")]
+        : [...one.costs, one.total].map(value => make("td", {class: "number"}, number(value, digits)))
+          .concat(make("td", {class: "number strong"}, one.chosen ? "–" : signed(one.difference, digits)));
+      const tags = [one.chosen && "chosen", one.cheapest && "cheapest", !one.possible && "not possible"].filter(Boolean);
+      const name = one.machine < 0 ? "wait a slot" : `machine ${one.machine}`;
+      return make("tr", {class: [one.chosen && "chosen", one.cheapest && "cheapest", one.machine >= 0 && one.machine === x.view.machine && "current"].filter(Boolean).join(" "), "data-machine": one.machine},
+        make("th", {scope: "row"}, one.machine < 0 ? name : link(name, () => x.set({machine: one.machine})),
+          ...tags.map(tag => make("span", {class: `tag ${tag.replace(" ", "-")}`}, tag))),
+        ...(scored ? [make("td", {class: "number"}, scoreWords(one.score, meaning))] : []), ...costs);
+    });
+    fill(table, make("thead", null, make("tr", null, ...head.map((text, i) => make("th", {scope: "col", class: i ? "number" : null}, text)))),
+      make("tbody", null, ...rows));
+  }
+
+  table.addEventListener("click", event => {
+    const row = event.target.closest("tr[data-machine]");
+    if (row && Number(row.dataset.machine) >= 0) x.set({machine: Number(row.dataset.machine)});
+  });
+
+  return {update};
+}
+
+function happened(model, k) {
+  const name = short(model.tree.workloads.name[model.episode.workload[k]]), m = model.episode.chosen[k];
+  return m < 0 ? `${name} had to wait` : `${name} went to machine ${m}`;
+}
+
+const waitingWords = count => [count > 1 ? `${number(count)} workloads waited. ` : "No other workload waited. "];
+
+function scoreWords(score, meaning) {
+  if (Number.isNaN(score)) return "–";
+  if (meaning === "probability") return number(100 * score, 1) + " %";
+  if (meaning === "expected cost") return amount(score);
+  return Math.abs(score) >= 1e6 ? number(score) : String(Number(score.toPrecision(4))).replace("-", "−");
+}
