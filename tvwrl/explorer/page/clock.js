@@ -53,7 +53,7 @@ function makeClock(x) {
     slider.max = String(Math.max(0, slots - 1));
     slider.value = String(slot);
     slider.disabled = !slots;
-    const words = slots ? `Slot ${number(slot)} of ${number(slots)}, ${duration(slot * seconds)} after the start` : "No slots";
+    const words = slots ? `Slot ${number(slot)} of ${number(slots)}, ${slot ? `${duration(slot * seconds)} after` : "at"} the start` : "No slots";
     slider.setAttribute("aria-valuetext", words);
     byId("slot-words").textContent = words;
     button.textContent = playing ? "Pause" : "Play";

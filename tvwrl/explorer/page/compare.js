@@ -30,7 +30,7 @@ function makeVerdict(element, x) {
   function against(a, b, cost) {
     const other = costOf(b), by = costParts(b).map((value, i) => value - costParts(a)[i]), difference = other - cost;
     if (!by.some(value => Math.abs(value) > 1e-9 * Math.max(1, cost))) return [make("strong", null, b.scheduler.name), " cost the same."];
-    return [make("strong", null, b.scheduler.name), ` cost ${amount(other)}, ${amount(Math.abs(difference))} ${difference < 0 ? "less" : "more"}: `,
+    return [make("strong", null, b.scheduler.name), ` cost ${amount(other)}, which is ${amount(Math.abs(difference))} ${difference < 0 ? "less" : "more"}: `,
       byTerm(by, x.index.terms), "."];
   }
 

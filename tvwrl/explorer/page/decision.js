@@ -1,7 +1,7 @@
 // The chosen decision: in words what was done and what else would have cost, then every alternative in a table.
 
 function makeDecision(section, x) {
-  const title = byId("decision-title"), words = byId("decision-words"), knew = byId("decision-knew"), table = byId("alternatives");
+  const title = byId("decision-title"), words = byId("decision-words"), around = byId("decision-around"), knew = byId("decision-knew"), table = byId("alternatives");
 
   function update() {
     const k = x.view.decision, model = x.a;
@@ -9,12 +9,14 @@ function makeDecision(section, x) {
     if (k < 0) {
       title.textContent = "No decision chosen";
       fill(words, model.episode.slot.length ? nothingChosen() : "This scheduler took no decision in this episode.");
+      fill(around);
       fill(knew);
       fill(table);
       return;
     }
-    title.textContent = `Slot ${number(model.episode.slot[k])}: ${capital(happened(model, k))}`;
-    fill(words, ...explain(model, k));
+    title.textContent = `Slot ${number(model.episode.slot[k])}: ${happened(model, k)}`;
+    fill(words, ...verdictOf(model, k));
+    fill(around, ...surroundings(model, k));
     fill(knew, ...knowledge(model, k));
     drawTable(model, k);
   }
@@ -23,12 +25,13 @@ function makeDecision(section, x) {
     ? `No decision of ${x.a.scheduler.name} was about ${short(x.tree.workloads.name[x.view.workload])}.`
     : "Choose one from the list, from the lane “decisions”, or press J and K to step from one to the next.");
 
-  function explain(model, k) {
-    const parts = [...waitingWords(model.episode.waiting[k]), ...verdictOf(model, k)];
+  // What was before, what came of it, and what B did.
+  function surroundings(model, k) {
+    const parts = [...waitingWords(model.episode.waiting[k]), ...aftermath(model, k)];
+    if (x.b) parts.push(...elsewhere(k));
     if (x.view.slot !== model.episode.slot[k]) {
-      parts.push(` The clock shows slot ${number(x.view.slot)}. `, link("Go to this decision", () => x.chooseDecision(k)), ".");
+      parts.push(`The clock shows slot ${number(x.view.slot)}. `, link("Back to this decision", () => x.chooseDecision(k)), ".");
     }
-    if (x.b) parts.push(" ", ...elsewhere(k));
     return parts;
   }
 
@@ -49,24 +52,47 @@ function makeDecision(section, x) {
 
   function elsewhere(k) {
     const i = x.a.episode.workload[k], name = x.b.scheduler.name, m = x.b.episode.machine[i];
-    if (!differs(x.a, x.b, k)) return [`${name} did the same.`];
-    return m < 0 ? [`${name} never placed it.`]
-      : [`${name} put it on `, link(`machine ${m}`, () => x.set({machine: m})), ` in slot ${number(x.b.episode.start[i])}.`];
+    if (!differs(x.a, x.b, k)) return [`${name} did the same. `];
+    return m < 0 ? [`${name} never placed it. `]
+      : [`${name} put it on `, link(`machine ${m}`, () => x.set({machine: m})), ` in slot ${number(x.b.episode.start[i])}. `];
   }
 
-  function knowledge(model) {
+  function knowledge(model, k) {
     const {scheduler} = model, parts = [`${scheduler.title || scheduler.name} `];
     if (scheduler.knows) parts.push(`knew: ${scheduler.knows.replace(/\.$/, "")}`);
     else parts.push("says nothing about what it knew");
     if (scheduler.group) parts.push(` (group: ${scheduler.group})`);
-    return [...parts, "."];
+    return [...parts, ". ", scoresOf(model, k)];
+  }
+
+  // What it thought of its choice, and of the cheapest alternative.
+  function scoresOf(model, k) {
+    const {meaning} = model.scheduler, all = alternativesOf(model, k).filter(one => !Number.isNaN(one.score));
+    const own = all.find(one => one.chosen), best = all.find(one => one.cheapest);
+    if (!meaning || !own) return "";
+    const better = meaning === "expected cost" ? one => one.score < own.score : one => one.score > own.score;
+    const rank = all.filter(better).length, top = meaning === "expected cost" ? "lowest" : "highest";
+    const place = rank ? `${rank} of ${all.length} alternatives had a ${top === "lowest" ? "lower" : "higher"} one` : `the ${top} of ${all.length}`;
+    const other = best && best !== own ? `; for ${machineWords(best.machine)} it was ${scoreWords(best.score, meaning)}` : "";
+    return `Its ${meaning} for ${machineWords(own.machine)} was ${scoreWords(own.score, meaning)}, ${place}${other}.`;
+  }
+
+  // Whether the machine that was chosen overshot while the workload ran there.
+  function aftermath(model, k) {
+    const m = model.episode.chosen[k], i = model.episode.workload[k], name = short(x.tree.workloads.name[i]);
+    if (m < 0) return [];
+    const over = [];
+    for (let t = model.episode.slot[k]; t < Math.min(model.slots, endOf(model, i)); t++) if (isOver(model, m, t, "fuller")) over.push(t);
+    if (!over.length) return [`Machine ${m} never overshot while ${name} ran there. `];
+    return [`While ${name} ran there, machine ${m} overshot in ${plural(over.length, "slot")}, first in `,
+      link(`slot ${number(over[0])}`, () => x.set({slot: over[0], machine: m})), ". "];
   }
 
   function drawTable(model, k) {
     const found = alternativesOf(model, k), terms = x.index.terms, {meaning} = model.scheduler;
     const scored = meaning && found.some(one => !Number.isNaN(one.score));
     const digits = digitsOf(Math.max(0, ...found.map(one => one.total).filter(Number.isFinite)));
-    const head = ["Alternative", ...(scored ? [capital(meaning)] : []), ...terms.map(term => capital(termWords(term))), "Total", "To the choice"];
+    const head = ["Alternative", ...(scored ? [capital(meaning)] : []), ...terms.map(term => capital(termWords(term))), "Total", "Difference"];
     const rows = found.map(one => {
       const costs = Number.isNaN(one.total)
         ? [make("td", {colspan: terms.length + 2, class: "quiet"}, "not played on")]

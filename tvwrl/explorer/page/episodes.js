@@ -70,14 +70,14 @@ async function start(index) {
   async function follow(text) {
     const {found, bad} = store.read(text);
     const costliest = index.costliest.find(one => one.scheduler === (found.a || 0));
-    const asked = {...x.view, sequence: costliest && !text.replace("#", "") ? costliest.sequence : 0, ...found};
+    const asked = {...x.view, sequence: costliest ? costliest.sequence : 0, ...found};
     if (asked.b === asked.a) asked.b = -1;
     await show({...asked, decision: -1});
     // Decisions and workloads can be judged only now that the episode is there.
     const again = store.read(text);
     if (again.found.decision !== undefined) x.chooseDecision(again.found.decision, pick(again.found, ["slot", "machine", "workload"]));
-    else if (!text.replace("#", "") && x.a.byRegret.length) x.chooseDecision(x.a.byRegret[0]);
-    store.set(within({...x.view}));
+    else if (["slot", "machine", "workload"].every(name => found[name] === undefined) && x.a.byRegret.length) x.chooseDecision(x.a.byRegret[0]);
+    else x.set(pick(again.found, ["workload"]));
     note([...new Set([...bad, ...again.bad])]);
   }
 
@@ -92,10 +92,11 @@ async function start(index) {
   });
   addEventListener("hashchange", () => { if (location.hash !== store.fragment()) follow(location.hash).catch(broken); });
   themeListeners.push(views.all);
-  let resized = 0;
+  let width = byId("maps").clientWidth;
   new ResizeObserver(() => {
-    cancelAnimationFrame(resized);
-    resized = requestAnimationFrame(views.all);
+    if (width === byId("maps").clientWidth) return;
+    width = byId("maps").clientWidth;
+    requestAnimationFrame(views.all);
   }).observe(byId("maps"));
 
   if (index.sequences.length && names.length) await follow(location.hash);

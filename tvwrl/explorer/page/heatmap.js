@@ -34,7 +34,7 @@ function makeHeatmap(figure, x, side) {
     const rows = Math.min(model.machines, Math.floor(size.grid * ratio));
     const columns = Math.min(model.slots, Math.floor(size.cell * model.slots * ratio));
     const image = new ImageData(columns, rows), pixels = new Uint32Array(image.data.buffer), colours = ramp();
-    const alarm = packedColour(rgb(colour("alarm"))), marked = new Path2D();
+    const marked = new Path2D();
     const groups = (count, size) => Array.from({length: count + 1}, (_, i) => Math.floor(i * size / count));
     const machineFrom = groups(rows, model.machines), slotFrom = groups(columns, model.slots);
     for (let r = 0; r < rows; r++) {
@@ -47,10 +47,10 @@ function makeHeatmap(figure, x, side) {
           }
         }
         if (over) {
-          marked.rect(slotX(slotFrom[c]), machineY(machineFrom[r]), size.cell * (slotFrom[c + 1] - slotFrom[c]),
-            size.row * (machineFrom[r + 1] - machineFrom[r]));
+          marked.rect(slotX(slotFrom[c]), machineY(machineFrom[r]), Math.max(2, size.cell * (slotFrom[c + 1] - slotFrom[c])),
+            Math.max(3, size.row * (machineFrom[r + 1] - machineFrom[r])));
         }
-        if (most > 0) pixels[r * columns + c] = over ? alarm : colours[Math.min(255, Math.floor(most * 256))];
+        if (most > 0) pixels[r * columns + c] = colours[Math.min(255, Math.floor(most * 256))];
       }
     }
     const offscreen = make("canvas", {width: columns, height: rows});
@@ -59,9 +59,11 @@ function makeHeatmap(figure, x, side) {
     context.fillRect(GUTTER, GRID_TOP, size.cell * model.slots, size.grid);
     context.imageSmoothingEnabled = false;
     context.drawImage(offscreen, GUTTER, GRID_TOP, size.cell * model.slots, size.grid);
+    context.fillStyle = colour("alarm");
+    context.fill(marked);
+    if (size.row < 6) return;
     context.fillStyle = hatch(context);
     context.fill(marked);
-    if (size.row < 7) return;
     context.fillStyle = colour("paper");
     for (let m = 1; m < model.machines; m++) context.fillRect(GUTTER, Math.round(machineY(m)) - 0.5, size.cell * model.slots, 1);
   }
@@ -83,7 +85,7 @@ function makeHeatmap(figure, x, side) {
     }
     context.textAlign = "right";
     context.fillStyle = colour("quiet");
-    context.fillText(`up to ${number(Math.max(0, ...model.waiting))}`, size.width - MARGIN - 2, LANES.waiting[0] + 3);
+    if (slots && Math.max(...model.waiting)) context.fillText(`up to ${number(most)}`, size.width - MARGIN - 2, LANES.waiting[0] + 3);
     for (const k of worstOfSlots()) mark(context, k, colour("ink"));
   }
 
@@ -103,15 +105,13 @@ function makeHeatmap(figure, x, side) {
     return worst.values();
   }
 
-  function mark(context, k, style, ring = 0) {
+  // A bar as tall as the decision was costly; a dash where nothing was cheaper, or where that is not known.
+  function mark(context, k, style, more = 0) {
     const [top, height] = LANES.decisions, t = model.episode.slot[k];
     const share = model.mostRegret > 0 && matters(model, k) ? Math.sqrt(model.regret[k] / model.mostRegret) : 0;
-    context.beginPath();
-    context.arc(slotX(t) + size.cell / 2, top + height / 2, (share ? 2 + 7 * share : 1) + ring, 0, 7);
-    context.globalAlpha = share && !ring ? 0.7 : 1;
-    context[ring ? "strokeStyle" : "fillStyle"] = style;
-    context[ring ? "stroke" : "fill"]();
-    context.globalAlpha = 1;
+    const wide = Math.min(5, Math.max(1, size.cell - 1)) + more, tall = share ? 3 + (height - 3) * share : 2;
+    context.fillStyle = style;
+    context.fillRect(slotX(t) + (size.cell - wide) / 2, top + height - tall, wide, tall);
   }
 
   function drawAxes(context) {
@@ -136,9 +136,7 @@ function makeHeatmap(figure, x, side) {
     if (!size || !model) return;
     const context = sharp(above, size.width, size.height), {slot, machine, decision} = x.view, bottom = GRID_TOP + size.grid;
     if (machine >= 0 && machine < model.machines) {
-      context.strokeStyle = colour("ink");
-      context.lineWidth = 1.5;
-      context.strokeRect(GUTTER - 1, machineY(machine) - 0.5, size.cell * model.slots + 2, Math.max(2, size.row + 1));
+      outline(context, machine);
     }
     if (x.difference) {
       context.setLineDash([4, 3]);
@@ -147,6 +145,24 @@ function makeHeatmap(figure, x, side) {
     }
     if (model.slots) line(context, slotX(slot + 0.5), bottom, colour("now"), 2);
     if (side === "a" && decision >= 0) mark(context, decision, colour("now"), 3);
+  }
+
+  // A frame around the machine's row; arrows at its ends where rows are too thin for one.
+  function outline(context, machine) {
+    const right = GUTTER + size.cell * model.slots, middle = machineY(machine + 0.5);
+    context.strokeStyle = context.fillStyle = colour("ink");
+    context.lineWidth = 1.5;
+    if (size.row >= 5) {
+      context.strokeRect(GUTTER - 1, machineY(machine) - 0.5, right - GUTTER + 2, size.row + 1);
+      return;
+    }
+    for (const [tip, back] of [[GUTTER, GUTTER - 7], [right, right + 7]]) {
+      context.beginPath();
+      context.moveTo(tip, middle);
+      context.lineTo(back, middle - 4);
+      context.lineTo(back, middle + 4);
+      context.fill();
+    }
   }
 
   function line(context, at, bottom, style, width) {

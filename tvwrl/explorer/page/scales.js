@@ -1,7 +1,7 @@
 // Shared by all drawings: one gutter left and right so that charts below each other lie on one clock, canvases as sharp
 // as the screen, ticks at round numbers.
 
-const GUTTER = 62, MARGIN = 12;
+const GUTTER = 68, MARGIN = 12;
 
 // A canvas of that size in CSS pixels, cleared; returns its context.
 function sharp(canvas, width, height) {

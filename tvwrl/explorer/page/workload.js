@@ -7,7 +7,7 @@ function makeWorkload(figure, x) {
   let chart = null, shown = "";
 
   function update() {
-    const {workload, resource, sequence, slot} = x.view;
+    const {workload, resource, sequence} = x.view;
     figure.hidden = workload < 0 || !x.a.slots;
     if (figure.hidden) return;
     fill(title, `Workload ${short(x.tree.workloads.name[workload], 60)}: ${x.index.resources[resource]} over its life`);
@@ -19,7 +19,6 @@ function makeWorkload(figure, x) {
       chart = build(workload, resource);
       shown = key;
     }
-    return slot;
   }
 
   function story(i) {
@@ -62,8 +61,8 @@ function makeWorkload(figure, x) {
     const pad = Math.max(1, (end - arrival) * 0.02), steps = uPlot.paths.stepped({align: 1});
     const options = chartOptions(plot.clientWidth, 160, [arrival - pad, end + pad], () => [0, most]);
     const line = (stroke, width, more) => ({stroke: colour(stroke), width, paths: steps, points: {show: false}, ...more});
-    options.series = [{}, line("expected", 2), line("expected-edge", 1), line("expected-edge", 1),
-      line("limit", 1.5, {dash: [6, 4]}), line("ink", 2)];
+    options.series = [{}, line("expected", 1.5), line("expected-edge", 1), line("expected-edge", 1),
+      line("limit", 1.5, {dash: [6, 4]}), line("accent", 2.5)];
     options.bands = [{series: [3, 2], fill: colour("expected-band")}];
     options.hooks.drawAxes = [made => shade(made, arrival, start)];
     options.hooks.draw = [made => nowLine(made, x.view.slot)];

@@ -1,11 +1,16 @@
-"""Made-up episodes in the form that the explorer's page reads, quick to make at any size."""
+"""Made-up episodes in the form that the explorer's page reads, and a browser to show them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+from tvwrl.explorer.html import write_explorer
 
 Tree = dict[str, Any]
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -142,7 +147,9 @@ def _episode(rng: np.random.Generator, machines: int, arrival: Any, count: Any, 
     scores[:, -1] = np.nan
     penalties = rng.gamma(1.0, 100.0, (slots, 4)).round(2)
     penalties[:, 2] = 30000.0 * (rng.random(slots) < 0.03)
-    waiting = np.array([int(((arrival <= start[i]) & (start >= start[i])).sum()) for i in order], dtype=np.int64)
+    rank = np.empty(workloads, np.int64)
+    rank[order] = np.arange(workloads)
+    waiting = np.array([int(((arrival <= start[i]) & (rank >= rank[i])).sum()) for i in order], dtype=np.int64)
     return {
         "machine": machine,
         "start": start,
@@ -158,7 +165,70 @@ def _episode(rng: np.random.Generator, machines: int, arrival: Any, count: Any, 
     }
 
 
-def trees_of(sequences: int, **sizes: int) -> Iterator[Tree]:
-    """That many sequences."""
-    for seed in range(sequences):
-        yield sequence_of(seed, **sizes)
+@pytest.fixture(scope="session")
+def made_up() -> Callable[..., Tree]:
+    """Makes a sequence: made_up(seed, machines=10, workloads=60, schedulers=3)."""
+    return sequence_of
+
+
+@pytest.fixture(scope="session")
+def write(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Writes an explorer of sequences; further arguments replace what is in the index."""
+
+    def written(trees: list[Tree], machines: int = 10, schedulers: int = 3, **changes: Any) -> Path:
+        file = tmp_path_factory.mktemp("explorer") / "explorer.html"
+        write_explorer(file, index_of(trees, machines, schedulers) | changes, trees)
+        return file
+
+    return written
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium without a window; the browser of the system, or else that of playwright."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    quiet = ("disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update")
+    with api.sync_playwright() as playwright:
+        try:
+            opened = playwright.chromium.launch(
+                executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
+                args=["--no-sandbox", "--disable-sync", *(f"--{name}" for name in quiet)],
+            )
+        except api.Error as fault:
+            pytest.skip(f"there is no Chromium that starts: {str(fault).splitlines()[0]}")
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a file and waits until it is drawn; at the end no page has written an error or asked for anything."""
+    faults: list[str] = []
+    contexts = []
+
+    def shown(
+        file: Path, fragment: str = "", width: int = 1366, height: int = 768, script: str = "", **options: Any
+    ) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: faults.append(f"error: {error}"))
+        page.on("console", lambda line: faults.append(f"{line.type}: {line.text}"))
+        page.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: faults.append(request.url) if outside(request.url) else None)
+        if script:
+            page.add_init_script(script)
+        page.goto(file.as_uri() + fragment)
+        page.wait_for_selector("body[data-ready], #trouble:not([hidden])")
+        return page
+
+    def outside(url: str) -> bool:
+        return not url.startswith(("data:", "blob:", "file:")) or (
+            url.startswith("file:") and "explorer.html" not in url
+        )
+
+    yield shown
+    for context in contexts:
+        context.close()
+    assert not faults
