@@ -40,6 +40,7 @@ function makeBar(x, show) {
     const hits = [], asked = /^(?:machine|m)?\s*(\d+)$/.exec(text);
     const machines = index.capacity.shape[0];
     if (asked && Number(asked[1]) < machines) hits.push({text: `machine ${Number(asked[1])}`, choose: () => x.set({machine: Number(asked[1])})});
+    if (!x.tree) return [];
     const names = x.tree.workloads.name, add = i => hits.push({text: short(names[i], 60), choose: () => chooseWorkload(i)});
     const exact = names.findIndex(name => name.length < 1000 && name.toLowerCase() === text);
     if (exact >= 0) add(exact);

@@ -14,7 +14,7 @@ function makeClock(x) {
   byId("next-decision").addEventListener("click", () => step(1));
 
   function toggle() {
-    playing = !playing && x.a && x.a.slots > 0;
+    playing = !playing && x.a.slots > 0;
     if (playing && x.view.slot >= x.a.slots - 1) x.set({slot: 0});
     last = 0;
     owed = 0;

@@ -5,7 +5,7 @@ const PAGE = 100;
 
 function makeDecisions(section, x) {
   const list = byId("decision-list"), more = byId("more-decisions"), only = byId("only-different");
-  let scope = "here", order = "cost", most = PAGE;
+  let scope = "here", order = "cost", most = PAGE, reached = -1;
 
   choice(byId("scope"), [["here", "This sequence"], ["all", "All sequences"]], value => { scope = value; most = PAGE; update(); });
   choice(byId("order"), [["cost", "Costliest first"], ["time", "By time"]], value => { order = value; most = PAGE; update(); });
@@ -69,10 +69,13 @@ function makeDecisions(section, x) {
     }
   }
 
-  // The next one in order of cost, counted from the chosen one.
+  // The costliest, and from there the next in order of cost.
   function costliest() {
-    const model = x.a, list = model.byRegret.filter(k => matters(model, k));
-    if (list.length) x.chooseDecision(list[(list.indexOf(x.view.decision) + 1) % list.length]);
+    const model = x.a, list = model.byRegret.filter(k => matters(model, k)), {decision} = x.view;
+    if (!list.length) return;
+    const goesOn = decision === list[0] || decision === reached;
+    reached = goesOn ? list[(list.indexOf(decision) + 1) % list.length] : list[0];
+    x.chooseDecision(reached);
   }
 
   return {update, mark, costliest};

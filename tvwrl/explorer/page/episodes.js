@@ -100,7 +100,10 @@ async function start(index) {
   }).observe(byId("maps"));
 
   if (index.sequences.length && names.length) await follow(location.hash);
-  else byId("verdict").textContent = "There is no episode in this file.";
+  else {
+    byId("verdict").textContent = "There is no episode in this file.";
+    for (const id of ["drawings", "reasons", "costs"]) byId(id).hidden = true;
+  }
   if (x.a) views.all();
   ready();
 }
@@ -157,7 +160,7 @@ function makeViews(x, show) {
     ["b", "swap schedulers A and B", [bar.swap]],
     ["/", "search for a workload or a machine", [() => byId("search").focus()]],
     ["Escape", "choose nothing", [() => x.set({machine: -1, workload: -1, decision: -1})]],
-  ]);
+  ], () => x.a !== null);
 
   function machineStep(way) {
     const count = x.a.machines, m = x.view.machine;

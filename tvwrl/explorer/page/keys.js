@@ -1,6 +1,7 @@
 // Keys, and the dialog that lists them. lines: [keys separated by spaces, what they do in words, [an action for each]].
+// They act while usable().
 
-function startKeys(dialog, button, lines) {
+function startKeys(dialog, button, lines, usable) {
   const actions = new Map();
   for (const [keys, , does] of lines) keys.split(" ").forEach((key, i) => actions.set(key, does[i]));
   const names = {ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Space: "Space"};
@@ -23,7 +24,7 @@ function startKeys(dialog, button, lines) {
     if (event.key === " " && (kind === "BUTTON" || kind === "SUMMARY" || type === "checkbox")) return;
     const name = event.key === " " ? "Space" : event.key;
     const action = actions.get((event.shiftKey && name.startsWith("Arrow") ? "Shift+" : "") + name);
-    if (!action) return;
+    if (!action || !(action === help || usable())) return;
     event.preventDefault();
     action();
   });
