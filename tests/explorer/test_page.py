@@ -88,7 +88,8 @@ def test_alternatives_have_the_numbers_of_the_data(show: Show, small: Path, tree
     episode = trees[0]["episodes"][1]
     k, total = costliest(episode)
     page = show(small, f"#sequence=0&a=best-fit&decision={k}")
-    rows = page.locator("#alternatives tbody tr").evaluate_all("all => all.map(row => [...row.cells].map(c => c.innerText))")
+    lines = page.locator("#alternatives tbody tr")
+    rows = lines.evaluate_all("all => all.map(row => [...row.cells].map(cell => cell.innerText))")
     order = np.argsort(total[k], kind="stable")
     assert len(rows) == len(order)
     for (name, *cells), a in zip(rows, order, strict=True):
@@ -330,7 +331,7 @@ def test_decisions_that_were_not_played_on_say_so(
         episode["costs"] = np.full_like(episode["costs"], np.nan)
         episode["scores"] = np.full_like(episode["scores"], np.nan)
     page = show(write([tree], left_out=["Alternatives took too long."]), "#decision=3")
-    assert "not played on" in page.inner_text("#verdict")
+    assert "were not played on" in page.inner_text("#verdict")
     assert "Alternatives took too long." in page.inner_text("#decision-words")
     assert "not played on" in page.inner_text("#alternatives tbody tr >> nth=0")
     assert page.inner_text("#decision-list tr >> nth=0").endswith("not played on")

@@ -19,7 +19,7 @@ function makeBar(x, show) {
   }
   explainCosts(index);
 
-  const go = changes => show({...x.view, ...changes}).catch(broken);
+  const go = x.go = changes => show({...x.view, ...changes}).catch(broken);
 
   // Another scheduler takes other decisions: keep to the workload of the chosen one.
   async function swapTo(changes) {
@@ -65,6 +65,7 @@ function makeBar(x, show) {
     press(byId("shown"), x.view.shown);
     press(byId("resource"), x.view.resource);
     drawLegend();
+    byId("background-key").hidden = !x.tree.background;
   }
 
   byId("swap").addEventListener("click", swap);

@@ -1,10 +1,11 @@
 // Starts the page of the index's kind, or says in words why it cannot.
 
-const DAMAGED = "This file is damaged or incomplete, so it cannot be shown. Make it again with tvwrl explore, or copy it again.";
+const DAMAGED = "This file is damaged or incomplete, so it cannot be shown. Copy it again, or make it again.";
+const OLD = "This browser is too old to unpack the file's data. Chrome and Edge can from version 97, Firefox from 113, Safari from 16.4.";
 
 async function boot() {
   if (!canUnpack()) {
-    trouble("This browser cannot unpack the file's data. Chrome or Edge from version 80, Firefox from 113 and Safari from 16.4 can.");
+    trouble(OLD);
     return;
   }
   try {
@@ -19,8 +20,8 @@ async function boot() {
 
 function broken(error) {
   byId("page").hidden = true;
-  trouble(DAMAGED);
-  document.body.dataset.broken = String(error && error.message).slice(0, 200);
+  document.body.dataset.broken = short(String(error.message), 200);
+  trouble(error instanceof Damaged ? DAMAGED : `The page failed on this file's data, which may be damaged: ${short(String(error.message), 200)}`);
 }
 
 // Tests and people who measure wait for this.

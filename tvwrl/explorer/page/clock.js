@@ -60,5 +60,5 @@ function makeClock(x) {
     button.setAttribute("aria-pressed", String(playing));
   }
 
-  return {show, toggle, step, move, stop: () => { if (playing) toggle(); }};
+  return {show, toggle, step, move, isPlaying: () => playing};
 }

@@ -6,18 +6,19 @@ function makeVerdict(element, x) {
     const {a, b} = x, cost = costOf(a), parts = costParts(a);
     const largest = parts.indexOf(Math.max(...parts)), k = a.byRegret.length && matters(a, a.byRegret[0]) ? a.byRegret[0] : -1;
     const words = [make("strong", null, a.scheduler.name), `: cost ${amount(cost)} in ${plural(a.episode.penalties.shape[0], "slot")}`];
-    words.push(cost > 0 ? `, of which ${amount(parts[largest])} ${termWords(x.index.terms[largest])}. ` : ". ");
+    words.push(cost > 0 ? `, of which ${amount(parts[largest])} for ${termWords(x.index.terms[largest])}. ` : ". ");
     const unplaced = a.episode.machine.reduce((sum, m) => sum + (m < 0), 0);
     if (unplaced) words.push(`${plural(unplaced, "workload was", "workloads were")} never placed. `);
     if (k >= 0) {
       words.push("Its costliest decision: ", link(`slot ${number(a.episode.slot[k])}, ${decisionWords(a, k)}`, () => x.chooseDecision(k)),
-        `, which cost ${amount(a.regret[k])} more than ${bestOf(a, k)}. `);
+        `, which cost ${amount(a.regret[k])} more than ${bestOf(a, k)}${mostOf(a, k)}. `);
     } else if (a.episode.slot.length) {
       words.push(a.regret.every(Number.isNaN) ? "Its alternatives were not played on. " : "No decision had a cheaper alternative. ");
     }
     if (b) words.push(...against(a, b, cost));
     fill(element, ...words);
     drawCosts();
+    drawAll();
   }
 
   const costParts = model => x.index.terms.map((_, term) => costOf(model, term));
@@ -25,6 +26,12 @@ function makeVerdict(element, x) {
   function bestOf(model, k) {
     const m = model.episode.machines[k * model.episode.machines.shape[1] + model.best[k]];
     return m < 0 ? "waiting a slot" : `machine ${m} would have`;
+  }
+
+  // ", 60,000 of it for overshoot" where one term is more than half.
+  function mostOf(a, k) {
+    const parts = regretParts(a, k), term = parts.indexOf(Math.min(...parts)), most = -parts[term];
+    return most > a.regret[k] / 2 ? `, ${amount(Math.min(most, a.regret[k]))} of it for ${termWords(x.index.terms[term])}` : "";
   }
 
   function against(a, b, cost) {
@@ -42,6 +49,20 @@ function makeVerdict(element, x) {
     make("tbody", null, ...models.map((model, i) => make("tr", null,
       make("th", {scope: "row"}, x.b ? make("span", {class: `side ${"ab"[i]}`}, "AB"[i]) : "", ` ${model.scheduler.name}`),
       ...[...costParts(model), costOf(model)].map(value => make("td", {class: "number"}, amount(value)))))));
+  }
+
+  // Every scheduler, the cheapest first; the buttons choose what A is compared with.
+  function drawAll() {
+    const {episodes} = x.index.sequences[x.view.sequence], sum = one => one.penalties.reduce((total, value) => total + value, 0);
+    const head = ["Scheduler", "Knows", ...x.index.terms.map(term => capital(termWords(term))), "Total", "Unplaced", ""];
+    fill(byId("all-schedulers"),
+      make("thead", null, make("tr", null, ...head.map((text, i) => make("th", {scope: "col", class: i > 1 ? "number" : null}, text)))),
+      make("tbody", null, ...[...episodes].sort((one, other) => sum(one) - sum(other)).map(one => {
+        const {name, group} = x.index.schedulers[one.scheduler], isA = one.scheduler === x.view.a, isB = one.scheduler === x.view.b;
+        return make("tr", {"aria-current": isA ? "true" : null}, make("th", {scope: "row"}, short(name)), make("td", {class: "quiet"}, short(group)),
+          ...[...one.penalties, sum(one), one.unplaced].map(value => make("td", {class: "number"}, amount(value))),
+          make("td", null, isA ? "is A" : isB ? "is B" : link("compare", () => x.go({b: one.scheduler}), {"aria-label": `Compare with ${name}`})));
+      })));
   }
 
   return {update};

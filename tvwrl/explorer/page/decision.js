@@ -101,7 +101,7 @@ function makeDecision(section, x) {
       const tags = [one.chosen && "chosen", one.cheapest && "cheapest", !one.possible && "not possible"].filter(Boolean);
       const name = one.machine < 0 ? "wait a slot" : `machine ${one.machine}`;
       return make("tr", {class: [one.chosen && "chosen", one.cheapest && "cheapest", one.machine >= 0 && one.machine === x.view.machine && "current"].filter(Boolean).join(" "), "data-machine": one.machine},
-        make("th", {scope: "row"}, one.machine < 0 ? name : link(name, () => x.set({machine: one.machine})),
+        make("th", {scope: "row"}, one.machine < 0 ? make("span", {class: "name"}, name) : link(name, () => x.set({machine: one.machine})),
           ...tags.map(tag => make("span", {class: `tag ${tag.replace(" ", "-")}`}, tag))),
         ...(scored ? [make("td", {class: "number"}, scoreWords(one.score, meaning))] : []), ...costs);
     });
@@ -119,10 +119,10 @@ function makeDecision(section, x) {
 
 function happened(model, k) {
   const name = short(model.tree.workloads.name[model.episode.workload[k]]), m = model.episode.chosen[k];
-  return m < 0 ? `${name} had to wait` : `${name} went to machine ${m}`;
+  return m < 0 ? `${name} was kept waiting` : `${name} went to machine ${m}`;
 }
 
-const waitingWords = count => [count > 1 ? `${number(count)} workloads waited. ` : "No other workload waited. "];
+const waitingWords = count => [count > 1 ? `${number(count)} workloads were in the queue. ` : "It was alone in the queue. "];
 
 function scoreWords(score, meaning) {
   if (Number.isNaN(score)) return "–";

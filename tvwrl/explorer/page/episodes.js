@@ -30,7 +30,11 @@ async function start(index) {
     store.set({decision: k, slot: slot[k], workload: workload[k], machine, ...more});
   };
   x.jump = async changes => {
-    if (await show({...x.view, ...changes})) x.chooseDecision(changes.decision);
+    try {
+      if (await show({...x.view, ...changes})) x.chooseDecision(changes.decision);
+    } catch (error) {
+      broken(error);
+    }
   };
 
   const views = makeViews(x, show);
@@ -39,8 +43,10 @@ async function start(index) {
   // Loads what `next` asks for and shows it; false if something else was asked for meanwhile.
   async function show(next) {
     const mine = ++turn;
+    document.body.classList.add("busy");
     const [a, b, data] = await Promise.all([model(next.sequence, next.a), model(next.sequence, next.b), tree(`sequence-${next.sequence}`)]);
     if (mine !== turn) return false;
+    document.body.classList.remove("busy");
     Object.assign(x, {a, b, tree: data, difference: b ? firstDifference(a, b) : null});
     store.set(within(next));
     views.all();
@@ -146,6 +152,7 @@ function makeViews(x, show) {
 
   // For those who do not see the drawings.
   function say() {
+    if (clock.isPlaying()) return;
     const {machine, slot} = x.view;
     byId("said").textContent = machine < 0 || !x.a.slots ? "" : cellWords(x.a, {machine, slot}).join(". ");
   }

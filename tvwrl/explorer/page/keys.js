@@ -19,6 +19,9 @@ function startKeys(dialog, button, lines, usable) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (dialog.open && event.key !== "?") return;
     const kind = event.target.tagName, type = event.target.type;
+    // Sliders and boxes that scroll need these themselves.
+    const scrolls = event.target.getAttribute && event.target.getAttribute("role") === "region";
+    if (event.key.startsWith("Arrow") && !event.shiftKey && (scrolls || (type === "range" && /Up|Down/.test(event.key)))) return;
     const writes = kind === "SELECT" || kind === "TEXTAREA" || (kind === "INPUT" && type !== "checkbox" && type !== "range");
     if (writes) return;
     if (event.key === " " && (kind === "BUTTON" || kind === "SUMMARY" || type === "checkbox")) return;

@@ -14,7 +14,8 @@ function makeMachine(figure, x, side) {
     fill(title, x.b ? make("span", {class: `side ${side}`}, side.toUpperCase()) : "",
       `${x.b ? " " : ""}Machine ${machine}: ${x.index.resources[d]} by workload`);
     fill(now, ...state(model, machine, d));
-    const key = [model.number, x.view.sequence, machine, d, plot.clientWidth, isDark()].join();
+    byId("ghost-key").hidden = !isAlternative(x, machine);
+    const key = [model.number, x.view.sequence, machine, d, plot.clientWidth, isDark(), isAlternative(x, machine)].join();
     if (key === shown && chart) chart.setData(data);
     else {
       if (chart) chart.destroy();
@@ -57,7 +58,7 @@ function makeMachine(figure, x, side) {
   function build(model, data) {
     const m = x.view.machine, d = x.view.resource, {slots} = model;
     let most = capacityOf(model, m, d) * 1.08;
-    for (let t = 0; t < slots; t++) most = Math.max(most, loadAt(model, m, d, t) * 1.05);
+    for (let t = 0; t < slots; t++) most = Math.max(most, (loadAt(model, m, d, t) + (isAlternative(x, m) ? x.index.peak_units : 0)) * 1.05);
     const options = chartOptions(plot.clientWidth, 190, [0, slots], () => [0, most || 1]);
     const steps = uPlot.paths.stepped({align: 1});
     const band = {stroke: colour("expected-edge"), width: 1, paths: steps, points: {show: false}};
@@ -102,7 +103,19 @@ function makeMachine(figure, x, side) {
       }
     }
     if (chosen.length) outline(ctx, chosen.map(([t, low, high]) => [at[t], at[t + 1], y(high), y(low)]));
+    else ghost(ctx, model, m, d, (t, value) => [at[t], at[t + 1], y(base[t] + value), y(base[t])]);
     ctx.restore();
+  }
+
+  // An alternative of the chosen decision: the load if the workload had come here and nothing else had changed.
+  function ghost(ctx, model, m, d, box) {
+    if (!isAlternative(x, m) || side !== "a") return;
+    const {workload, decision} = x.view, work = x.tree.workloads, start = model.episode.slot[decision], boxes = [];
+    for (let n = 0; n < work.length[workload] && start + n < model.slots; n++) {
+      boxes.push(box(start + n, work.demand[(work.offset[workload] + n) * model.resources + d]));
+    }
+    ctx.setLineDash([5 * devicePixelRatio, 3 * devicePixelRatio]);
+    if (boxes.length) outline(ctx, boxes);
   }
 
   function outline(ctx, boxes) {
@@ -142,6 +155,14 @@ function makeMachine(figure, x, side) {
   }
 
   return {update};
+}
+
+// Whether the chosen decision is about the chosen workload and could have sent it to machine m, but did not.
+function isAlternative({a, view}, m) {
+  const {decision, workload} = view;
+  if (decision < 0 || a.episode.workload[decision] !== workload || a.episode.chosen[decision] === m) return false;
+  const width = a.episode.machines.shape[1];
+  return a.episode.machine[workload] !== m && a.episode.machines.subarray(decision * width, (decision + 1) * width).includes(m);
 }
 
 const backgroundAt = ({tree, machines, resources}, m, d, t) =>

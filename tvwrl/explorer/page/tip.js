@@ -33,7 +33,7 @@ function laneWords(model, {lane, slot}) {
     const here = [];
     model.episode.slot.forEach((at, k) => { if (at === slot) here.push(k); });
     lines.push(here.length ? plural(here.length, "decision") : "No decision");
-    for (const k of here.slice(0, 4)) lines.push(`${decisionWords(model, k)}${matters(model, k) ? `: ${amount(model.regret[k])} too much` : ""}`);
+    for (const k of here.slice(0, 4)) lines.push(`${decisionWords(model, k)}${matters(model, k) ? `: cost ${amount(model.regret[k])} more than its cheapest alternative` : ""}`);
   }
   return lines;
 }

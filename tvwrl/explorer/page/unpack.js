@@ -4,9 +4,15 @@ const ARRAYS = {
   u1: Uint8Array, u2: Uint16Array, i2: Int16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array,
 };
 
-async function unpack(id) {
+class Damaged extends Error {}
+
+function unpack(id) {
+  return opened(id).catch(error => { throw new Damaged(`${id}: ${error.message}`); });
+}
+
+async function opened(id) {
   const element = byId(id);
-  if (!element) throw new Error(`no ${id}`);
+  if (!element) throw new Error("is missing");
   const buffer = await inflated(bytesOf(element.textContent));
   const length = new DataView(buffer).getUint32(0, true);
   const start = 4 + length;
@@ -32,7 +38,8 @@ async function inflated(bytes) {
   return new Response(stream).arrayBuffer();
 }
 
-const canUnpack = () => typeof DecompressionStream === "function";
+// The newest of what these pages use; a browser that has it has the rest.
+const canUnpack = () => typeof DecompressionStream === "function" && Boolean(Object.hasOwn && [].findLastIndex);
 
 // The last few trees that were unpacked, by the id of their element.
 const kept = new Map();

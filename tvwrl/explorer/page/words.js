@@ -40,7 +40,7 @@ const termWords = term => (term === "wait" ? "waiting" : term.replace(/_/g, "-")
 function byTerm(parts, terms) {
   const least = Math.max(...parts.map(Math.abs)) * 1e-3;
   const order = parts.map((value, i) => i).sort((i, j) => Math.abs(parts[j]) - Math.abs(parts[i]));
-  const digits = parts.every(Number.isInteger) ? 0 : digitsOf(1000 * least);
+  const digits = parts.every(Number.isInteger) ? 0 : digitsOf(Math.max(1000 * least, Math.abs(parts.reduce((sum, value) => sum + value, 0))));
   const said = order.filter(i => Math.abs(parts[i]) > least)
     .map(i => `${number(Math.abs(parts[i]), digits)} ${parts[i] < 0 ? "less" : "more"} for ${termWords(terms[i])}`);
   return listed(said);

@@ -38,7 +38,7 @@ function makeWorkload(figure, x) {
     const who = name ? `Under ${name} it` : "It";
     if (m < 0) return [`${who} was never placed. `];
     const where = link(`machine ${m}`, () => x.set({machine: m, slot: model.episode.start[i]}));
-    return [`${who} ${wait > 0 ? `waited ${plural(wait, "slot")} and then` : "at once"} ran on `, where,
+    return [`${who} ${wait > 0 ? `waited ${plural(wait, "slot")}, then ran on` : "ran at once on"} `, where,
       ` for ${plural(x.tree.workloads.length[i], "slot")} (${duration(x.tree.workloads.length[i] * x.index.slot_seconds)}). `];
   }
 
