@@ -12,6 +12,7 @@ import pytest
 
 Tree = dict[str, Any]
 Show = Callable[..., Any]
+NAMES = ("spread", "best-fit", "policy")  # of the schedulers in conftest.py
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +201,17 @@ def test_two_schedulers_show_where_they_part_first_and_how_their_costs_differ(
     assert f"B costs {abs(more):,.0f} {'more' if more > 0 else 'less'} than A" in words
     press(page, "b")
     until(page, "document.getElementById('scheduler-a').selectedOptions[0].text === 'policy'")
+
+
+def test_all_schedulers_of_a_sequence_can_be_compared(show: Show, small: Path, trees: list[Tree]) -> None:
+    page = show(small, "#sequence=0&a=spread")
+    page.click("#all summary")
+    rows = page.locator("#all-schedulers tbody tr")
+    costs = sorted((one["penalties"].sum(), name) for one, name in zip(trees[0]["episodes"], NAMES, strict=True))
+    assert rows.locator("th").all_inner_texts() == [name for _, name in costs]
+    page.click("#all-schedulers tr:has-text('policy') .link")
+    page.wait_for_selector("#map-b canvas")
+    assert "policy cost" in page.inner_text("#verdict")
 
 
 def test_the_list_keeps_the_decisions_in_which_two_schedulers_differ(

@@ -79,13 +79,16 @@ function drawLegend() {
 
 // How costs come about, with this file's weights.
 function explainCosts(index) {
-  const weight = name => listed([].concat(index.weights[name]).map(value => amount(value)));
-  const per = index.overshoot_per === "machine" ? "a machine overshoots for the first time" : "a workload is on a machine that overshoots for the first time";
+  const weight = name => listed([].concat(index.weights[name]).map(value => value.toLocaleString("en")));
+  const per = index.overshoot_per === "machine" ? "machine and resource, the first time it overshoots"
+    : "workload and resource, the first time its machine overshoots while it runs there";
+  const unused = [].concat(index.weights.K_u).every(value => value === 0) ? "Switched off here."
+    : `What stays unused of each resource on machines that run something, to the power of ${weight("K_u")}.`;
   fill(byId("cost-words"),
-    make("dt", null, "Contention"), make("dd", null, `Workloads that use much on the same machine at the same time: the sum of products of their demands, times ${weight("K_c")}.`),
-    make("dt", null, "Under-utilisation"), make("dd", null, `What stays unused on machines in use, to the power of ${weight("K_u")}.`),
-    make("dt", null, "Overshoot"), make("dd", null, `${weight("K_o")} whenever ${per}.`),
-    make("dt", null, "Waiting"), make("dd", null, `${weight("K_w")} for every workload and slot in the queue.`));
+    make("dt", null, "Contention"), make("dd", null, `Workloads that use much on one machine at the same time: the product of the demands of every two of them, times ${weight("K_c")}.`),
+    make("dt", null, "Under-utilisation"), make("dd", null, unused),
+    make("dt", null, "Overshoot"), make("dd", null, `${weight("K_o")} for every ${per}.`),
+    make("dt", null, "Waiting"), make("dd", null, `${weight("K_w")} for every workload that waits, in every slot.`));
   fill(byId("classes"), ...index.class_colours.map((value, g) => {
     const key = make("span", {class: "swatch", "aria-hidden": "true"});
     key.style.background = value;

@@ -114,11 +114,13 @@ function makeMachine(figure, x, side) {
     for (let n = 0; n < work.length[workload] && start + n < model.slots; n++) {
       boxes.push(box(start + n, work.demand[(work.offset[workload] + n) * model.resources + d]));
     }
+    ctx.fillStyle = colour("expected-band");
+    for (const [left, right, top, low] of boxes) ctx.fillRect(left, top, right - left, low - top);
     ctx.setLineDash([5 * devicePixelRatio, 3 * devicePixelRatio]);
-    if (boxes.length) outline(ctx, boxes);
+    if (boxes.length) outline(ctx, boxes, false);
   }
 
-  function outline(ctx, boxes) {
+  function outline(ctx, boxes, closed = true) {
     ctx.strokeStyle = colour("ink");
     ctx.lineWidth = 2 * devicePixelRatio;
     ctx.beginPath();
@@ -127,11 +129,14 @@ function makeMachine(figure, x, side) {
       ctx.lineTo(left, top);
       ctx.lineTo(right, top);
     }
-    for (const [left, right, , low] of boxes.reverse()) {
-      ctx.lineTo(right, low);
-      ctx.lineTo(left, low);
+    if (!closed) ctx.lineTo(boxes[boxes.length - 1][1], boxes[boxes.length - 1][3]);
+    else {
+      for (const [left, right, , low] of boxes.reverse()) {
+        ctx.lineTo(right, low);
+        ctx.lineTo(left, low);
+      }
+      ctx.closePath();
     }
-    ctx.closePath();
     ctx.stroke();
   }
 
