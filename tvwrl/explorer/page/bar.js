@@ -3,6 +3,7 @@
 function makeBar(x, show) {
   const {index} = x, titles = index.schedulers.map((one, i) => [i, one.name]);
   byId("title").textContent = short(index.title, 60);
+  byId("title").title = short(index.title, 300);
   byId("trace").textContent = `${short(index.trace.name, 60)}, ${index.trace.source === "synthetic" ? "a synthetic" : "a real"} trace`;
   select(byId("sequence"), index.sequences.map(({load, sequence}, i) => [i, `load ${load}, no. ${sequence}`]),
     value => go({sequence: Number(value), decision: -1, workload: -1}));

@@ -61,9 +61,10 @@ function makeHeatmap(figure, x, side) {
     context.drawImage(offscreen, GUTTER, GRID_TOP, size.cell * model.slots, size.grid);
     context.fillStyle = colour("alarm");
     context.fill(marked);
-    if (size.row < 6) return;
+    if (size.row < 4.5) return;
     context.fillStyle = hatch(context);
     context.fill(marked);
+    if (size.row < 6) return;
     context.fillStyle = colour("paper");
     for (let m = 1; m < model.machines; m++) context.fillRect(GUTTER, Math.round(machineY(m)) - 0.5, size.cell * model.slots, 1);
   }

@@ -92,8 +92,9 @@ function makeMachine(figure, x, side) {
     };
     ctx.save();
     if (tree.background) for (let t = 0; t < slots; t++) paint(t, backgroundAt(model, m, d, t), colour("background"), colour("paper"));
-    const chosen = [];
+    const chosen = [], isHere = model.runs[m].includes(workload);
     for (const i of model.runs[m]) {
+      ctx.globalAlpha = isHere && i !== workload ? 0.45 : 1;
       const start = model.episode.start[i], end = Math.min(slots, endOf(model, i));
       for (let t = start; t < end; t++) {
         const value = work.demand[(work.offset[i] + t - start) * model.resources + d];
@@ -102,6 +103,7 @@ function makeMachine(figure, x, side) {
         paint(t, value, x.index.class_colours[group - 1] || colour("quiet"), colour("paper"));
       }
     }
+    ctx.globalAlpha = 1;
     if (chosen.length) outline(ctx, chosen.map(([t, low, high]) => [at[t], at[t + 1], y(high), y(low)]));
     else ghost(ctx, model, m, d, (t, value) => [at[t], at[t + 1], y(base[t] + value), y(base[t])]);
     ctx.restore();
@@ -122,7 +124,7 @@ function makeMachine(figure, x, side) {
 
   function outline(ctx, boxes, closed = true) {
     ctx.strokeStyle = colour("ink");
-    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.lineWidth = (closed ? 1 : 1.5) * devicePixelRatio;
     ctx.beginPath();
     ctx.moveTo(boxes[0][0], boxes[0][3]);
     for (const [left, right, top] of boxes) {
