@@ -335,6 +335,24 @@ def test_a_file_without_sequences_says_so(show: Show, write: Callable[..., Path]
     press(page, "Space", "j", "b", "c", "ArrowDown", "Escape")
 
 
+def test_a_workload_that_was_never_placed_says_so(
+    show: Show, made_up: Callable[..., Tree], write: Callable[..., Path]
+) -> None:
+    tree = made_up(0)
+    episode = tree["episodes"][0]
+    k = int((episode["workload"] == 7).argmax())
+    episode["machine"][7] = episode["start"][7] = episode["chosen"][k] = -1
+    episode["machines"][k] = episode["machines"][k][::-1]
+    page = show(write([tree]), f"#sequence=0&a=spread&decision={k}")
+    assert title(page) == f"Slot {episode['slot'][k]}: w7 was kept waiting"
+    assert "It was never placed." in page.inner_text("#workload p")
+    assert "1 workload was never placed." in page.inner_text("#verdict")
+    press(page, "Escape", "/")
+    page.keyboard.type("w12")
+    press(page, "Enter", "ArrowLeft")
+    assert "Back to this decision" in page.inner_text("#decision-around")
+
+
 def test_decisions_that_were_not_played_on_say_so(
     show: Show, made_up: Callable[..., Tree], write: Callable[..., Path]
 ) -> None:

@@ -8,7 +8,7 @@ function makeDecision(section, x) {
     section.classList.toggle("none", k < 0);
     if (k < 0) {
       title.textContent = "No decision chosen";
-      fill(words, model.episode.slot.length ? nothingChosen() : "This scheduler took no decision in this episode.");
+      fill(words, ...(model.episode.slot.length ? nothingChosen() : ["This scheduler took no decision in this episode."]));
       fill(around);
       fill(knew);
       fill(table);
@@ -21,9 +21,12 @@ function makeDecision(section, x) {
     drawTable(model, k);
   }
 
-  const nothingChosen = () => (x.view.workload >= 0
-    ? `No decision of ${x.a.scheduler.name} was about ${short(x.tree.workloads.name[x.view.workload])}.`
-    : "Choose one from the list, from the lane “decisions”, or press J and K to step from one to the next.");
+  function nothingChosen() {
+    const {workload} = x.view, k = workload < 0 ? -1 : decisionOf(x.a, workload);
+    if (workload < 0) return ["Choose one from the list or from the lane “decisions”, or press J and K to step from one to the next."];
+    if (k >= 0) return ["Show the one about ", link(short(x.tree.workloads.name[workload]), () => x.chooseDecision(k)), "."];
+    return [`No decision of ${x.a.scheduler.name} was about ${short(x.tree.workloads.name[workload])}.`];
+  }
 
   // What was before, what came of it, and what B did.
   function surroundings(model, k) {

@@ -93,7 +93,7 @@ function makeHeatmap(figure, x, side) {
   function bar(context, [top, height], t, share, fillStyle) {
     if (!share) return;
     context.fillStyle = fillStyle;
-    context.fillRect(slotX(t), top + height * (1 - share), Math.max(1, size.cell), height * share);
+    context.fillRect(slotX(t), top + height * (1 - share), Math.max(1, size.cell + 0.6), height * share);
   }
 
   // Of each slot with decisions the costliest.
