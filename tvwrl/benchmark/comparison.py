@@ -85,6 +85,7 @@ def compare(
             {name: entry.scheduler.knowledge for name, entry in everybody.items()},
             reference=next(iter(made)),
             plots=False,  # `Comparison.plots` draws them
+            replayable=False,
             bound_seconds=0.0 if bounds else None,
             origins=origins,
             observed={name: entry.problem for name, entry in everybody.items() if entry.problem is not None},

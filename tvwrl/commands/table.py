@@ -112,6 +112,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             alone=True,
         ),
         Command(
+            "explore",
+            "see every decision of an evaluation, and what each alternative would have cost, in the browser",
+            "tvwrl.experiments.explore_command:ExploreSettings",
+            "tvwrl.experiments.explore_command:explore",
+        ),
+        Command(
             "compare",
             "compare schedulers, training runs and ONNX files with ours on a benchmark task",
             "tvwrl.commands.compare:TaskComparison",

@@ -135,8 +135,11 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
             told = [scheduler.name for scheduler in named.values() if scheduler.needs_forecasts]
             origins |= {name: {"scheduler": origins[name], "forecaster": file} for name in told}
     else:
+        from tvwrl.agents.checkpoint import find_checkpoint
+
         problem, policy, about = _problem_and_policy(settings, settings.checkpoint)
         facts["checkpoint"] = origins[policy.name] = about
+        facts["policies"] = {policy.name: str(find_checkpoint(settings.checkpoint).resolve())}
         for entry in filter(is_of_checkpoint, entries):
             named[entry] = scheduler_of(entry, settings.device, policy)
             origins[named[entry].name] = {"scheduler": entry, "checkpoint": about}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from tvwrl.checks import different
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import CELLS, ROWS, Cell, Rows, RowsCell, complete, folder_of, read_rows, refuse_failed
 from tvwrl.experiments.episode_tables import background_table, demand_table, episode_table
+from tvwrl.experiments.observed import OBSERVED, Observed, write_observed
 from tvwrl.experiments.plots import plot_comparison
 from tvwrl.experiments.tables import comparison_table, with_gaps
 from tvwrl.packing.bounds import lower_bounds
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 DEFAULT_SCHEDULERS = (
     "tetris", "best-fit", "best-fit-peak", "forecast-fit", "expected-cost", "spread", "random", "clairvoyant",
 )  # fmt: skip
-EPISODES = "episodes.parquet"
+EPISODES, RUN = "episodes.parquet", "run.json"
 OWN = "evaluation"  # the only folder in `cells/` of an unfinished evaluation, and in that of no other experiment
 
 
@@ -52,14 +53,15 @@ def evaluate(
     reward_bound: bool = False,
     origins: Mapping[str, Any] | None = None,
     observed: Mapping[str, Problem] | None = None,
+    replayable: bool = True,
     completed: Callable[[Path, Sequence[Cell]], dict[str, str] | None] = complete,
     report: Report = nothing,
 ) -> pl.DataFrame | None:
     """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
 
     Files: `rows.csv`, `bounds.csv`, `episodes.parquet`, `demand.parquet`, `background.parquet` if the scenario has
-    any, `run.json`, `table.md`, `plots/` (docs/reference/run-files.md). Returns the rows, with their gaps to the
-    bounds.
+    any, `observed.npz` if `replayable`, `run.json`, `table.md`, `plots/` (docs/reference/run-files.md). Returns the
+    rows, with their gaps to the bounds.
 
     `facts` are added to run.json; `knowledge` says, for the tables, what schedulers outside the registry know;
     `reference` is the scheduler to compare with; `bound_seconds` are for each integer programme of the lower bounds
@@ -95,8 +97,10 @@ def evaluate(
         return None
     if played := [cell for cell in cells if cell.name not in failed]:
         table = _write(out, stages, played, read_rows(out, [cell for cell in limits if cell.name not in failed]))
+        if replayable:
+            write_observed(out / OBSERVED, list(_observed(played)))
         about = _run_facts(problem, stages, sequences, seed, bound_seconds)
-        write_json(out / "run.json", about | dict(facts or {}))
+        write_json(out / RUN, about | dict(facts or {}))
         known = {**KNOWLEDGE, **(knowledge or {})}
         (out / "table.md").write_text(comparison_table(table, reference, known))
         if plots:
@@ -104,6 +108,15 @@ def evaluate(
     refuse_failed(failed)
     shutil.rmtree(out / CELLS)
     return table
+
+
+def _observed(played: Sequence[EpisodesCell]) -> Iterator[Observed]:
+    """What the schedulers of finished cells saw, once for all that saw the same."""
+    seen: dict[int, tuple[_Stage, list[str]]] = {}
+    for cell in played:
+        seen.setdefault(id(cell.stage), (cell.stage, []))[1].append(cell.scheduler.name)
+    for stage, names in seen.values():
+        yield Observed(tuple(names), stage.drawn, stage.problem.scenario, stage.seed)
 
 
 def is_unfinished(out: Path) -> bool:

@@ -179,6 +179,7 @@ class Evaluation(Cell):
                 {"schedulers": [scheduler.name for scheduler in schedulers]},
                 knowledge,
                 plots=False,
+                replayable=False,
                 completed=partial(complete, report=_silent),
             )
 

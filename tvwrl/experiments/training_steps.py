@@ -83,6 +83,7 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
     policy = load_policy(folder, saved, trainer.config.device)
     initial = _initial_policy(trainer, policy.name) if saved.iteration else []
     knowledge = {one.name: one.knowledge for one in (policy, *initial)}
+    files = (find_checkpoint(folder).name, INITIAL_POLICY)
     with whole_file(folder / "learning.png") as picture:
         plot_learning(trainer.progress, trainer.best_iteration, picture)
     if not out.exists() or is_unfinished(out):
@@ -93,7 +94,12 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
             trainer.config.comparison_sequences,
             0,
             out,
-            {"checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace}},
+            {
+                "checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace},
+                "policies": {
+                    one.name: f"../checkpoints/{file}" for one, file in zip((policy, *initial), files, strict=False)
+                },
+            },
             knowledge,
             policy.name,
             origins={policy.name: saved.iteration} | {one.name: 0 for one in initial},

@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from tvwrl.explorer.packed import packed
+from tvwrl.runs import whole_file
 
 SHARED = ("elements", "words", "unpack", "theme", "scales", "state", "search", "keys")
 PARTS = {  # by `index["kind"]`: the scripts in order; KIND.html is the body and KIND.css the style
@@ -41,20 +40,13 @@ def write_explorer(file: Path, index: Mapping[str, Any], sequences: Iterable[Map
 
     Only one sequence is in memory at a time.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
-            head, tail = _page(str(index["kind"]), str(index["title"])).split("<!--data-->")
-            out.write(head)
-            out.write(_data("index", index))
-            for number, sequence in enumerate(sequences):
-                out.write(_data(f"sequence-{number}", sequence))
-            out.write(tail)
-        os.chmod(name, 0o644)
-        os.replace(name, file)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with whole_file(file) as partial, partial.open("w", encoding="utf-8", newline="\n") as out:
+        head, tail = _page(str(index["kind"]), str(index["title"])).split("<!--data-->")
+        out.write(head)
+        out.write(_data("index", index))
+        for number, sequence in enumerate(sequences):
+            out.write(_data(f"sequence-{number}", sequence))
+        out.write(tail)
 
 
 def _data(name: str, tree: Mapping[str, Any]) -> str:

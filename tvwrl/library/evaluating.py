@@ -82,7 +82,7 @@ def evaluate(
         sequences,
         seed,
         folder,
-        {"schedulers": origins},
+        {"schedulers": origins, "policies": _checkpoints(entries)},
         knowledge,
         plots=kept is None,  # of a temporary folder, `Evaluation.plots` draws them
         bound_seconds=0.0 if bounds else None,
@@ -93,6 +93,19 @@ def evaluate(
         report=report,
     )
     return Evaluation(folder, kept, knowledge, origins)
+
+
+def _checkpoints(entries: Mapping[str, Any]) -> dict[str, str]:
+    """Name -> file of the policies of training runs."""
+    folders = {name: getattr(given, "folder", given) for name, given in entries.items()}
+    runs = {name: Path(run) for name, run in folders.items() if isinstance(run, str | Path) and Path(run).exists()}
+    found = {}
+    for name, run in runs.items():
+        if run.suffix == ".pt" or (run / "checkpoints").is_dir():
+            from tvwrl.agents.checkpoint import find_checkpoint
+
+            found[name] = str(find_checkpoint(run).resolve())
+    return found
 
 
 def problem_from(given: Any, scenario: Scenario | None = None, report: Report = nothing) -> Problem:

@@ -50,6 +50,8 @@ class Rollout(Scheduler):
     `milliseconds`: time limit of a decision; results then depend on the speed of the computer
     `proposal`: a trained policy, whose choice replaces the base's; its best `PROPOSED` machines are compared
 
+    Attribute: `leader`, the scheduler whose choices are improved.
+
     Raises InputError for a base that is not one of `ROLLOUT_BASES` or knows more than the policy, and for values out of
     range.
     """
@@ -73,10 +75,10 @@ class Rollout(Scheduler):
         usual = CERTAINTY if base.name in RESERVING else CERTAINTY_OF_RISKS
         self._certainty = usual if certainty is None else certainty
         self._milliseconds, self._backfill = milliseconds, backfill
-        self._leader = proposal or (Backfill(base) if backfill else base)
-        self.name = f"rollout({base.name}+policy)" if proposal else f"rollout({self._leader.name})"
-        self.needs_forecasts = base.needs_forecasts or self._leader.needs_forecasts
-        self.looks_at_grid = self._leader.looks_at_grid
+        self.leader = proposal or (Backfill(base) if backfill else base)
+        self.name = f"rollout({base.name}+policy)" if proposal else f"rollout({self.leader.name})"
+        self.needs_forecasts = base.needs_forecasts or self.leader.needs_forecasts
+        self.looks_at_grid = self.leader.looks_at_grid
         self.knowledge = self._knowledge()
         self._made: tuple[object, object] = (None, None)
 
@@ -103,7 +105,7 @@ class Rollout(Scheduler):
         self._rng = rng
         self._futures.forget()
         self.base.reset(cluster, rng)
-        self._leader.reset(cluster, rng)
+        self.leader.reset(cluster, rng)
 
     def _make(self, cluster: Cluster) -> None:
         """Prepare for the sequences and the machines of a simulation."""
@@ -124,7 +126,7 @@ class Rollout(Scheduler):
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """One placement, or none; the runner asks again with the updated queue."""
         began = time.perf_counter()
-        own = next(iter(self._leader.schedule(cluster, pending)), None)
+        own = next(iter(self.leader.schedule(cluster, pending)), None)
         if own is None:
             return
         queue = cluster.simulation.waiting(cluster.b)[: self._futures.simulation.scenario.places].tolist()
@@ -139,16 +141,18 @@ class Rollout(Scheduler):
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
         """See `Scheduler.opinion`: of the scheduler whose choices are improved."""
-        return self._leader.opinion(cluster, workload)
+        return self.leader.opinion(cluster, workload)
 
     def continuation(self, runner: Runner, actions: int) -> Continuation:
         """See `Scheduler.continuation`: the scheduler whose choices are improved goes on, which is a thousand times
         faster."""
         from tvwrl.schedulers.planning.continuation import continuation_of
 
-        if self.proposal is not None:
-            return self.proposal.continuation(runner, actions)
-        return continuation_of(self._leader, runner, actions, self._leader)
+        if self.proposal is None:
+            return continuation_of(self.leader, runner, actions, self.leader)
+        made = self.proposal.continuation(runner, actions)
+        made.by = self.proposal.name
+        return made
 
     def _compared(self, cluster: Cluster, workload: Workload, own: Placement) -> Mask:
         """(M,) machines for a workload that are compared with the leader's placement."""

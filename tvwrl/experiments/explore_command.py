@@ -1,0 +1,117 @@
+"""Makes the explorer of an evaluation or a plan, or its episodes in other formats, for `tvwrl explore`."""
+
+from __future__ import annotations
+
+import shutil
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from tvwrl.checks import at_least, one_of
+from tvwrl.command_line import Names, Shares
+from tvwrl.experiments.engine import complete, folder_of, refuse_failed
+from tvwrl.experiments.explored import Explored, cells_of, open_explored
+from tvwrl.experiments.explorer_file import write_other, write_page
+from tvwrl.explorer.recording import Recording
+from tvwrl.progress import say
+from tvwrl.types import InputError
+
+Format = Literal["html", "perfetto", "png", "svg", "pdf"]
+NAMES = {"html": "explorer.html", "perfetto": "episodes.perfetto.json.gz"}
+WORK = "explorer"  # folder beside the evaluation's files that holds finished episodes until the page is written
+
+
+@dataclass(frozen=True)
+class ExploreSettings:
+    """Make one HTML file that shows every decision of an evaluation, or a plan, and what each alternative would cost.
+
+    It needs no server and no network. RUN is a folder of tvwrl evaluate, train, provision or place. After Ctrl-C, run
+    the same command again to continue.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Folder of the evaluation, the training run or the plan."""
+    file: Path | None = None
+    """File to write; default: explorer.html in the folder, or its like in another format."""
+    format: Format = "html"
+    """html: the explorer. perfetto: a trace for Perfetto's viewer (ui.perfetto.dev). png, svg, pdf: a report of one
+    sequence and one or two schedulers, for papers."""
+    schedulers: Names | None = None
+    """Schedulers to show; default: all, or in a report the first two."""
+    loads: Shares | None = None
+    """Loads to show; default: all, or in a report the first."""
+    sequences: int | None = None
+    """Number of sequences per load; default: all that the evaluation kept (30; fewer of large clusters), or in a report
+    the first."""
+    what_if: bool = True
+    """Play every alternative on to the end, to say what it would have cost."""
+    workers: int = 1
+    """Processes that play episodes at the same time."""
+    open: bool = False
+    """Open the file in the browser."""
+
+    def check(self) -> None:
+        """Raise InputError for values out of range."""
+        at_least(1, workers=self.workers, sequences=self.sequences)
+
+
+def explore(settings: ExploreSettings) -> None:
+    """Make the file, and say where it is. Raises InputError for a folder that cannot be explored."""
+    settings.check()
+    explored = open_explored(settings.run)
+    schedulers, chosen, left_out = _selected(explored, settings)
+    file = settings.file or explored.folder / NAMES.get(settings.format, f"report.{settings.format}")
+    _check_suffix(file, settings.format)
+    cells = list(cells_of(explored, schedulers, chosen, settings.what_if))
+    work = explored.folder / WORK
+    say(f"playing {len(cells)} episodes" + ", and every alternative to their decisions" * settings.what_if)
+    refuse_failed(complete(work, cells, settings.workers))
+    found = {(cell.scheduler, cell.load, cell.sequence): cell for cell in cells}
+
+    def read(scheduler: str, load: float, sequence: int) -> tuple[Recording, str]:
+        cell = found[scheduler, load, sequence]
+        return cell.read(folder_of(work, cell), explored)
+
+    if settings.format == "html":
+        write_page(file, explored, schedulers, chosen, read, left_out=left_out)
+    else:
+        write_other(settings.format, file, explored, [read(*episode)[0] for episode in found])
+    shutil.rmtree(work)
+    print(f"written to {file}")
+    if settings.open:
+        webbrowser.open(file.absolute().as_uri())
+
+
+def _selected(
+    explored: Explored, settings: ExploreSettings
+) -> tuple[tuple[str, ...], dict[float, list[int]], list[str]]:
+    """Schedulers, load -> sequences, and sentences on what is left out."""
+    report = settings.format not in ("html", "perfetto")
+    schedulers = settings.schedulers or (explored.schedulers[:2] if report else explored.schedulers)
+    for name in schedulers:
+        one_of(explored.schedulers, schedulers=name)
+    if report and len(schedulers) > 2:
+        raise InputError(f"schedulers: a report shows one or two, not {len(schedulers)}")
+    loads = settings.loads or (explored.loads[:1] if settings.format != "html" else explored.loads)
+    for load in loads:
+        one_of(explored.loads, loads=load)
+    chosen, left_out = {}, []
+    for load in loads:
+        kept = explored.kept(load)
+        count = settings.sequences or (kept if settings.format == "html" else 1)
+        if count > kept:
+            raise InputError(f"sequences is {count}: the evaluation kept {kept} of load {load:g} to be explored")
+        chosen[load] = list(range(count))
+        if (played := explored.played(load)) > count:
+            left_out.append(f"Of the {played:,} sequences of load {load:g}, the first {count} are shown.")
+    return tuple(schedulers), chosen, left_out
+
+
+def _check_suffix(file: Path, format: str) -> None:
+    """Raise InputError for a file whose name says another format."""
+    wanted = {"html": (".html", ".htm"), "perfetto": (".json", ".json.gz")}.get(format, (f".{format}",))
+    if not file.name.endswith(wanted):
+        raise InputError(f"file is {file}: with format {format} its name must end in {' or '.join(wanted)}")

@@ -1,0 +1,228 @@
+"""The episodes of an evaluation folder played again, with the cost of every alternative."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl.experiments.engine import Cell
+from tvwrl.experiments.evaluation import EPISODES, RUN
+from tvwrl.experiments.observed import OBSERVED, Observed, read_observed
+from tvwrl.experiments.scheduler_names import is_of_checkpoint, scheduler_of
+from tvwrl.explorer.followed import Followed
+from tvwrl.explorer.record import record
+from tvwrl.explorer.recording import Recording
+from tvwrl.explorer.saved import read_recording, write_recording
+from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler, make_scheduler
+from tvwrl.schedulers.knowledge import CURRENT_LOAD
+from tvwrl.schedulers.planning.rollout import Rollout
+from tvwrl.schedulers.runner import Runner
+from tvwrl.types import InputError, Int, Strings
+
+RECORDING = "recording.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class Explored:
+    """An evaluation whose episodes can be played again; `open_explored` makes one."""
+
+    folder: Path
+    about: Mapping[str, Any]  # run.json
+    schedulers: tuple[str, ...]
+    parts: Sequence[Observed]
+    placed: Mapping[tuple[str, float, int], tuple[Int, Int]]  # scheduler, load, sequence -> machine and start (N,)
+    live: Mapping[str, Scheduler]  # schedulers that need not be made from their names
+
+    @property
+    def loads(self) -> tuple[float, ...]:
+        """The loads, in order."""
+        return tuple(dict.fromkeys(float(part.sequences.load) for part in self.parts))
+
+    def kept(self, load: float) -> int:
+        """How many sequences of a load can be played again."""
+        return min(len(part.sequences) for part in self.parts if part.sequences.load == load)
+
+    def played(self, load: float) -> int:
+        """How many sequences of a load were played."""
+        return len({sequence for _, of, sequence in self.placed if of == load})
+
+    def part(self, scheduler: str, load: float) -> Observed:
+        """The sequences as that scheduler saw them."""
+        found = [part for part in self.parts if scheduler in part.schedulers and part.sequences.load == load]
+        if not found:
+            raise InputError(f"{self.folder / OBSERVED} has no sequences of scheduler '{scheduler}' at load {load}")
+        return found[0]
+
+    def scheduler(self, name: str) -> Scheduler:
+        """The scheduler of that name. Raises InputError if it cannot be made again."""
+        return self.live[name] if name in self.live else _made_again(name, self.about, self.folder)
+
+    def knowledge(self) -> dict[str, Knowledge]:
+        """Scheduler -> what it knows, as far as they can be made again."""
+        found = {name: KNOWLEDGE[name] for name in self.schedulers if name in KNOWLEDGE}
+        for name in self.schedulers:
+            with suppress(InputError):
+                found[name] = self.scheduler(name).knowledge
+        return found
+
+    def record(self, name: str, load: float, sequence: int, what_if: bool) -> tuple[Recording, str]:
+        """An episode, and why it has no costs of alternatives, empty if it has.
+
+        If the scheduler cannot be made, or decides otherwise now, the episode is shown as it was recorded.
+        """
+        part = self.part(name, load)
+        runner = _runner(self.folder, self.parts.index(part)) if not self.live else _runner_of(part)
+        machine, start = self.placed[name, load, sequence]
+        try:
+            scheduler = self.scheduler(name)
+        except InputError as error:
+            return self._followed(runner, name, sequence, None, False), f"{name} cannot be played again: {error}"
+        if isinstance(scheduler, Rollout):
+            return self._followed(runner, name, sequence, scheduler, what_if), ""
+        try:
+            episode = runner.play(scheduler, sequence)
+        except InputError as error:
+            return self._followed(runner, name, sequence, None, False), f"{name} cannot be played again: {error}"
+        if not (np.array_equal(episode.machine, machine) and np.array_equal(episode.start, start)):
+            why = f"{name} decides otherwise when it plays again, so its alternatives cannot be compared"
+            return self._followed(runner, name, sequence, None, False), why
+        return record(runner, scheduler, sequence, what_if), ""
+
+    def _followed(self, runner: Runner, name: str, sequence: int, behind: Rollout | None, what_if: bool) -> Recording:
+        machine, start = self.placed[name, float(runner.sequences.load), sequence]
+        knowledge = KNOWLEDGE.get(name, CURRENT_LOAD)
+        return record(runner, Followed(name, knowledge, machine, start, behind), sequence, what_if)
+
+
+def open_explored(folder: Path, live: Mapping[str, Scheduler] | None = None) -> Explored:
+    """The evaluation in a folder, or in `evaluation/` of a training run.
+
+    `live`: the schedulers by name, where they are at hand; others are made from what run.json says
+
+    Raises InputError if there is none, its files are damaged or of another version, or it has no episodes.
+    """
+    import polars as pl
+
+    folder = folder / "evaluation" if (folder / "checkpoints").is_dir() else folder
+    if not (folder / EPISODES).is_file():
+        found = "no evaluation here" if folder.is_dir() else "no such folder"
+        raise InputError(f"{folder}: {found}: give a folder that tvwrl evaluate or tvwrl train has written")
+    try:
+        about = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        frame = pl.read_parquet(folder / EPISODES)
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{folder}: damaged: {error}") from error
+    if frame.is_empty():
+        raise InputError(f"{folder / EPISODES} has no episodes: no scheduler has finished")
+    keys = ("scheduler", "load", "sequence")
+    placed: dict[tuple[str, float, int], tuple[Int, Int]] = {}
+    names: dict[tuple[float, int], tuple[Strings, Strings]] = {}
+    for group in frame.partition_by(keys, maintain_order=True):
+        scheduler, load, sequence = group.select(keys).row(0)
+        machine, start = (group[name].to_numpy().astype(np.int64) for name in ("machine", "start"))
+        placed[scheduler, load, sequence] = machine, start
+        names[load, sequence] = (group["workload_id"].to_numpy(), group["source_workload"].to_numpy())
+    schedulers = tuple(dict.fromkeys(frame["scheduler"].to_list()))
+    return Explored(folder, about, schedulers, read_observed(folder, names), placed, dict(live or {}))
+
+
+@lru_cache(maxsize=2)
+def _opened(folder: Path) -> Explored:
+    return open_explored(folder)
+
+
+@lru_cache(maxsize=4)
+def _runner(folder: Path, part: int) -> Runner:
+    return _runner_of(_opened(folder).parts[part])
+
+
+def _runner_of(part: Observed) -> Runner:
+    machines = part.scenario.cluster(part.sequences.resources)
+    return Runner(part.sequences, machines, part.scenario, part.seed)
+
+
+def _made_again(name: str, about: Mapping[str, Any], folder: Path) -> Scheduler:
+    """The scheduler that run.json says played under that name. Raises InputError if there is none any more."""
+    policies, given = dict(about.get("policies") or {}), about.get("schedulers")
+    if name in policies:
+        return _policy(name, folder / policies[name])
+    entries = list(given.values()) if isinstance(given, dict) else list(given or [])
+    if isinstance(given, dict) and name in given:
+        entries = [given[name]]
+    policy = _policy(next(iter(policies)), folder / next(iter(policies.values()))) if policies else None
+    for entry in entries:
+        if is_of_checkpoint(entry) and policy is None:
+            continue
+        try:
+            made = scheduler_of(entry, "cpu", policy)
+        except InputError:
+            if isinstance(given, dict):
+                raise
+            continue
+        if made.name == name or isinstance(given, dict):
+            return made
+    return make_scheduler(name)
+
+
+def _policy(name: str, file: Path) -> Scheduler:
+    from tvwrl.agents.policy_scheduler import load_policy
+
+    if not file.is_file():
+        raise InputError(f"its checkpoint {file} is no longer there")
+    policy = load_policy(file)
+    policy.name = name
+    return policy
+
+
+@dataclass(frozen=True)
+class EpisodeCell(Cell):
+    """An episode and its alternatives."""
+
+    folder: Path
+    scheduler: str
+    load: float
+    sequence: int
+    what_if: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.group}/sequence-{self.sequence}"
+
+    @property
+    def group(self) -> str:
+        return f"{self.scheduler}/load-{self.load}"
+
+    def request(self) -> dict[str, Any]:
+        episodes, seen = self.folder / EPISODES, self.folder / OBSERVED
+        asked = {"scheduler": self.scheduler, "load": self.load, "sequence": self.sequence, "what_if": self.what_if}
+        return asked | {"episodes": episodes, "observed": seen}
+
+    def run(self, folder: Path) -> None:
+        """Leave the recording."""
+        recording, why = _opened(self.folder).record(self.scheduler, self.load, self.sequence, self.what_if)
+        write_recording(folder / RECORDING, recording, why)
+
+    def read(self, folder: Path, explored: Explored) -> tuple[Recording, str]:
+        """What `run` left in its folder."""
+        drawn = explored.part(self.scheduler, self.load).sequences
+        machine, start = explored.placed[self.scheduler, self.load, self.sequence]
+        return read_recording(folder / RECORDING, drawn, self.sequence, self.scheduler, machine, start)
+
+
+def cells_of(
+    explored: Explored, schedulers: Sequence[str], chosen: Mapping[float, Sequence[int]], what_if: bool
+) -> Iterator[EpisodeCell]:
+    """A cell for each episode of the sequences chosen of each load; all schedulers of a sequence, then the next."""
+    for load, sequences in chosen.items():
+        for sequence in sequences:
+            for name in schedulers:
+                if (name, load, sequence) not in explored.placed:
+                    raise InputError(f"{explored.folder / EPISODES}: '{name}' did not play sequence {sequence}")
+                yield EpisodeCell(explored.folder, name, load, sequence, what_if)

@@ -1,0 +1,91 @@
+"""The explorer of an evaluation, and its episodes for other viewers, from recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tvwrl.experiments.explored import Explored
+from tvwrl.explorer.html import write_explorer
+from tvwrl.explorer.perfetto import write_perfetto
+from tvwrl.explorer.record import ALL, MOST
+from tvwrl.explorer.recording import Recording
+from tvwrl.explorer.report import draw_report
+from tvwrl.explorer.trees import (
+    EVERY_AGE,
+    Shown,
+    costliest,
+    facts_of,
+    most_costly,
+    scheduler_facts,
+    sequence_facts,
+    sequence_tree,
+)
+from tvwrl.types import SequenceSet
+
+Read = Callable[[str, float, int], tuple[Recording, str]]  # scheduler, load, sequence -> see `Explored.record`
+Chosen = Mapping[float, Sequence[int]]  # load -> sequences
+
+
+def write_page(
+    file: Path,
+    explored: Explored,
+    schedulers: Sequence[str],
+    chosen: Chosen,
+    read: Read,
+    left_out: Iterable[str] = (),
+) -> None:
+    """Write the explorer of these schedulers and sequences; `left_out`: sentences on what is not in the file."""
+    part, shown, reasons = explored.parts[0], [], dict.fromkeys(left_out)
+    for load, sequences in chosen.items():
+        for sequence in sequences:
+            found = [read(name, load, sequence) for name in schedulers]
+            reasons |= dict.fromkeys(f"{why}." for _, why in found if why)
+            shown.append(Shown(_with_forecasts(explored, load), sequence, [recording for recording, _ in found]))
+    machines, scenario = part.scenario.cluster(part.sequences.resources), part.scenario
+    reasons |= dict.fromkeys(_limits(shown, len(machines)))
+    expensive = [one for number, each in enumerate(shown) for one in costliest(each, number)]
+    title, trace = explored.folder.absolute().name, explored.about["trace"]
+    index = facts_of(title, trace, machines, scenario, part.sequences.classes) | {
+        "schedulers": scheduler_facts(shown[0].recordings, explored.knowledge()),
+        "sequences": [sequence_facts(one) for one in shown],
+        "costliest": most_costly(expensive, len(schedulers)),
+        "left_out": list(reasons),
+    }
+    write_explorer(file, index, (sequence_tree(one, scenario.peak_units) for one in shown))
+
+
+def write_other(format: str, file: Path, explored: Explored, recordings: Sequence[Recording]) -> None:
+    """Write episodes as a trace for Perfetto (`format` perfetto), or draw them as a report, in the format that the
+    name of the file ends with."""
+    part = explored.parts[0]
+    machines = part.scenario.cluster(part.sequences.resources)
+    if format == "perfetto":
+        write_perfetto(file, recordings, machines, part.scenario.step_seconds)
+    else:
+        draw_report(recordings, machines, file)
+
+
+def _with_forecasts(explored: Explored, load: float) -> SequenceSet:
+    """The sequences of a load, with forecasts if any scheduler saw some."""
+    parts = [part.sequences for part in explored.parts if part.sequences.load == load]
+    return next((drawn for drawn in parts if drawn.forecast is not None), parts[0])
+
+
+def _limits(shown: Sequence[Shown], machines: int) -> Iterator[str]:
+    """Sentences on what recordings leave out."""
+    for number, first in enumerate(shown[0].recordings):
+        mine = [one.recordings[number] for one in shown]
+        name, decisions = first.episode.scheduler, sum(map(len, mine))
+        played = sum(int(recording.played_on.sum()) for recording in mine)
+        if 0 < played < decisions:
+            yield (
+                f"{name}: only {played:,} of {decisions:,} decisions have the costs of their alternatives; all of them "
+                "would take too long."
+            )
+        if not all(recording.repeats for recording in mine):
+            yield f"{name} does not decide the same way twice: the cost of an alternative is one of several outcomes."
+    if machines > ALL:
+        yield f"Of {machines:,} machines, each decision is compared with the {MOST} most promising."
+    if any(one.sequences.forecast is not None and one.sequences.arrival.shape[1] > EVERY_AGE for one in shown):
+        yield "Only forecasts made before a workload ran are shown."
