@@ -20,7 +20,8 @@ async function opened(id) {
   return JSON.parse(text, (name, value) => {
     if (!value || typeof value !== "object" || typeof value.$ !== "number") return value;
     const count = value.shape.reduce((product, size) => product * size, 1);
-    const array = new ARRAYS[value.type](buffer, start + value.$, count);
+    let array = new ARRAYS[value.type](buffer, start + value.$, count);
+    if (value.scale) array = Float64Array.from(array, whole => whole / value.scale);
     array.shape = value.shape;
     return array;
   });
