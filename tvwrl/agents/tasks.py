@@ -19,11 +19,15 @@ from tvwrl.ec import EquivalenceClasses
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import picture
 from tvwrl.envs.problem import Problem
+from tvwrl.explorer.record import record
 from tvwrl.progress import Report, nothing, phase
+from tvwrl.schedulers import Scheduler
+from tvwrl.schedulers.runner import Runner
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
 EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention")  # and utilisation per resource
+REPLAYED = 50_000  # decisions after alternatives, for a picture: a few seconds
 DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
 
 
@@ -46,6 +50,11 @@ class Task(ABC):
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8] | None:
         """An RGB picture of the cluster halfway through the first validation sequence; None if it has no machines."""
+        return None
+
+    def costliest_decision(self, policy: Scheduler) -> tuple[npt.NDArray[np.uint8], str] | None:
+        """An RGB picture of the costliest decision on the first validation sequence, and the decision in words; None if
+        no alternative would have cost less."""
         return None
 
 
@@ -138,6 +147,20 @@ class PlacementTask(Task):
             logits, _ = logits_of(policy, seen, envs.action_masks(), self._config.device)
             seen, *_ = envs.step(deterministic.choose(logits))
         return draw_cluster(picture(envs.simulation, 0, title))
+
+    def costliest_decision(self, policy: Scheduler) -> tuple[npt.NDArray[np.uint8], str] | None:
+        """See `Task`."""
+        from tvwrl.explorer.decision import draw_decision, figure_pixels
+        from tvwrl.explorer.derived import costliest_decisions
+        from tvwrl.explorer.words import decision_in_words
+
+        runner = Runner(self._validation_set, self.problem.machines, self._config.scenario)
+        recording = record(runner, policy, 0, most=REPLAYED)
+        found = costliest_decisions(recording, 1)
+        if not found:
+            return None
+        pixels = figure_pixels(draw_decision(recording, found[0], self.problem.machines))
+        return pixels, decision_in_words(recording, found[0])
 
     def _deterministic(self) -> DeterministicActions:
         return DeterministicActions(self._validation.num_envs, self._validation.simulation.placements)

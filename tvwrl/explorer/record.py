@@ -23,7 +23,9 @@ MOST = 10
 EQUAL = 1e-9  # share of a cost by which two ways to add it up may differ
 
 
-def record(runner: Runner, scheduler: Scheduler, sequence: int, what_if: bool = True) -> Recording:
+def record(
+    runner: Runner, scheduler: Scheduler, sequence: int, what_if: bool = True, most: int | None = None
+) -> Recording:
     """The episode of `scheduler` on one sequence, with the cost of the alternatives to its decisions.
 
     Up to `ALL` machines every machine is an alternative, and waiting a slot; of more, the `MOST` that the scheduler
@@ -31,13 +33,14 @@ def record(runner: Runner, scheduler: Scheduler, sequence: int, what_if: bool = 
     minute, those to wait once more for the same workload are left out, and if need be all but every n-th decision.
 
     `what_if`: False leaves the costs of alternatives out
+    `most`: decisions after alternatives, in all; default: as many as take about a minute
     """
     count = len(runner.machines)
     actions = (count if count <= ALL else MOST + 1) + 1
     continuation, asked = None, frozenset[int]()
     if what_if:
         continuation = scheduler.continuation(runner, actions)
-        asked = _played_on(runner, scheduler, sequence, continuation.decisions // actions)
+        asked = _played_on(runner, scheduler, sequence, (most or continuation.decisions) // actions)
     watcher = _Watcher(scheduler, continuation, asked, actions)
     episode = runner.play(scheduler, sequence, watcher.see)
     scenario = runner.scenario
