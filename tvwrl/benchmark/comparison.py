@@ -85,7 +85,6 @@ def compare(
             {name: entry.scheduler.knowledge for name, entry in everybody.items()},
             reference=next(iter(made)),
             plots=False,  # `Comparison.plots` draws them
-            replayable=False,
             bound_seconds=0.0 if bounds else None,
             origins=origins,
             observed={name: entry.problem for name, entry in everybody.items() if entry.problem is not None},
@@ -93,7 +92,8 @@ def compare(
             report=say,
         )
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
-    return Comparison(folder, kept, knowledge, {name: origins[name] for name in made}, task, count)
+    players = {name: entry.scheduler for name, entry in everybody.items()}
+    return Comparison(folder, kept, knowledge, {name: origins[name] for name in made}, task, count, schedulers=players)
 
 
 def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe: Any) -> None:

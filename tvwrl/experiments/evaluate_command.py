@@ -14,6 +14,7 @@ from tvwrl.command_line import TRACE, ForecasterFile, Names, Shares, SlotSeconds
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
+from tvwrl.experiments.explorer_file import first_look
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.forecasting.files import forecaster_file, read_forecaster
@@ -168,6 +169,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         return
     print(terminal_table(rows, KNOWLEDGE | knowledge))
     print(f"written to {out}")
+    print(first_look(out))
     if any("+pism=" in entry for entry in entries):
         print("to simulate what services gain from interference scores: tvwrl reproduce pism-schedulers")
 

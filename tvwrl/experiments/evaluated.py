@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from tvwrl.experiments.evaluation import EPISODES
 from tvwrl.experiments.plots import plot_comparison
 from tvwrl.experiments.tables import read_rows, terminal_table
+from tvwrl.progress import Report, nothing, say
 from tvwrl.runs import InFolder
-from tvwrl.schedulers import KNOWLEDGE, Knowledge
+from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,6 +26,7 @@ class Evaluation(InFolder):
 
     knowledge: Mapping[str, Knowledge]  # entry -> what it knows
     origins: Mapping[str, str]  # entry -> what it was made of
+    schedulers: Mapping[str, Scheduler] = field(default_factory=dict, kw_only=True)  # entry -> what played
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -46,6 +48,27 @@ class Evaluation(InFolder):
         if not folder.is_dir():
             plot_comparison(self.rows, folder, knowledge={**KNOWLEDGE, **self.knowledge})
         return tuple(sorted(folder.glob("*.png")))
+
+    def explore(
+        self, file: str | Path, sequences: int | None = None, what_if: bool = True, report: Report | None = say
+    ) -> Path:
+        """Write an HTML file that shows every decision, and what each alternative would have cost; returns it.
+
+        `sequences`: per load, from the first on; default: all that were kept (30; fewer of large clusters)
+        `what_if`: False leaves the costs of alternatives out, which take tenths of a second per episode
+        `report`: called with a line of progress now and then; default: to stderr; None: silence
+
+        Raises InputError for more sequences than were kept.
+
+        >>> tvwrl.evaluate(["spread", "best-fit"], "google").explore("explorer.html")  # doctest: +SKIP
+        """
+        from tvwrl.experiments.explored import open_explored
+        from tvwrl.experiments.explorer_file import sequences_of, write_at_once
+
+        explored = open_explored(self.folder, self.schedulers)
+        chosen, left_out = sequences_of(explored, explored.loads, sequences)
+        write_at_once(explored, Path(file), chosen, what_if, report=report or nothing, left_out=left_out)
+        return Path(file)
 
     def write(self, folder: str | Path) -> Path:
         """Copy all files to a new `folder`; returns it. Raises InputError if it is a file or not empty."""

@@ -14,13 +14,13 @@ from tvwrl.checks import at_least, one_of
 from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import complete, folder_of, refuse_failed
 from tvwrl.experiments.explored import Explored, cells_of, open_explored
-from tvwrl.experiments.explorer_file import write_other, write_page
+from tvwrl.experiments.explorer_file import PAGE, sequences_of, write_other, write_page
 from tvwrl.explorer.recording import Recording
 from tvwrl.progress import say
 from tvwrl.types import InputError
 
 Format = Literal["html", "perfetto", "png", "svg", "pdf"]
-NAMES = {"html": "explorer.html", "perfetto": "episodes.perfetto.json.gz"}
+NAMES = {"html": PAGE, "perfetto": "episodes.perfetto.json.gz"}
 WORK = "explorer"  # folder beside the evaluation's files that holds finished episodes until the page is written
 
 
@@ -98,16 +98,8 @@ def _selected(
     loads = settings.loads or (explored.loads[:1] if settings.format != "html" else explored.loads)
     for load in loads:
         one_of(explored.loads, loads=load)
-    chosen, left_out = {}, []
-    for load in loads:
-        kept = explored.kept(load)
-        count = settings.sequences or (kept if settings.format == "html" else 1)
-        if count > kept:
-            raise InputError(f"sequences is {count}: the evaluation kept {kept} of load {load:g} to be explored")
-        chosen[load] = list(range(count))
-        if (played := explored.played(load)) > count:
-            left_out.append(f"Of the {played:,} sequences of load {load:g}, the first {count} are shown.")
-    return tuple(schedulers), chosen, left_out
+    count = settings.sequences or (None if settings.format == "html" else 1)
+    return tuple(schedulers), *sequences_of(explored, loads, count)
 
 
 def _check_suffix(file: Path, format: str) -> None:

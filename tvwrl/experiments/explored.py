@@ -72,8 +72,10 @@ class Explored:
                 found[name] = self.scheduler(name).knowledge
         return found
 
-    def record(self, name: str, load: float, sequence: int, what_if: bool) -> tuple[Recording, str]:
-        """An episode, and why it has no costs of alternatives, empty if it has.
+    def record(
+        self, name: str, load: float, sequence: int, what_if: bool = True, most: int | None = None
+    ) -> tuple[Recording, str]:
+        """An episode, and why it has no costs of alternatives, empty if it has; see `explorer.record`.
 
         If the scheduler cannot be made, or decides otherwise now, the episode is shown as it was recorded.
         """
@@ -83,22 +85,30 @@ class Explored:
         try:
             scheduler = self.scheduler(name)
         except InputError as error:
-            return self._followed(runner, name, sequence, None, False), f"{name} cannot be played again: {error}"
+            return self._followed(runner, name, sequence), f"{name} cannot be played again: {error}"
         if isinstance(scheduler, Rollout):
-            return self._followed(runner, name, sequence, scheduler, what_if), ""
+            return self._followed(runner, name, sequence, scheduler, what_if, most), ""
         try:
             episode = runner.play(scheduler, sequence)
         except InputError as error:
-            return self._followed(runner, name, sequence, None, False), f"{name} cannot be played again: {error}"
+            return self._followed(runner, name, sequence), f"{name} cannot be played again: {error}"
         if not (np.array_equal(episode.machine, machine) and np.array_equal(episode.start, start)):
             why = f"{name} decides otherwise when it plays again, so its alternatives cannot be compared"
-            return self._followed(runner, name, sequence, None, False), why
-        return record(runner, scheduler, sequence, what_if), ""
+            return self._followed(runner, name, sequence), why
+        return record(runner, scheduler, sequence, what_if, most), ""
 
-    def _followed(self, runner: Runner, name: str, sequence: int, behind: Rollout | None, what_if: bool) -> Recording:
+    def _followed(
+        self,
+        runner: Runner,
+        name: str,
+        sequence: int,
+        behind: Rollout | None = None,
+        what_if: bool = False,
+        most: int | None = None,
+    ) -> Recording:
         machine, start = self.placed[name, float(runner.sequences.load), sequence]
         knowledge = KNOWLEDGE.get(name, CURRENT_LOAD)
-        return record(runner, Followed(name, knowledge, machine, start, behind), sequence, what_if)
+        return record(runner, Followed(name, knowledge, machine, start, behind), sequence, what_if, most)
 
 
 def open_explored(folder: Path, live: Mapping[str, Scheduler] | None = None) -> Explored:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tvwrl.experiments.explored import Explored
+from tvwrl.experiments.explored import Explored, open_explored
 from tvwrl.explorer.html import write_explorer
 from tvwrl.explorer.perfetto import write_perfetto
 from tvwrl.explorer.record import ALL, MOST
@@ -21,7 +22,11 @@ from tvwrl.explorer.trees import (
     sequence_facts,
     sequence_tree,
 )
-from tvwrl.types import SequenceSet
+from tvwrl.progress import Report, say, ticking
+from tvwrl.types import InputError, SequenceSet
+
+PAGE = "explorer.html"
+FIRST_LOOK = 50_000  # decisions after alternatives, of a scheduler: at most a few seconds
 
 Read = Callable[[str, float, int], tuple[Recording, str]]  # scheduler, load, sequence -> see `Explored.record`
 Chosen = Mapping[float, Sequence[int]]  # load -> sequences
@@ -53,6 +58,65 @@ def write_page(
         "left_out": list(reasons),
     }
     write_explorer(file, index, (sequence_tree(one, scenario.peak_units) for one in shown))
+
+
+def write_at_once(
+    explored: Explored,
+    file: Path,
+    chosen: Chosen,
+    what_if: bool = True,
+    most: int | None = None,
+    report: Report = say,
+    left_out: Iterable[str] = (),
+) -> None:
+    """Play the episodes of all schedulers in this process, and write the explorer.
+
+    `most`: see `explorer.record`
+    """
+    count = len(explored.schedulers) * sum(map(len, chosen.values()))
+    with ticking("episodes", report, total=count, unit="episode") as bar:
+
+        def read(scheduler: str, load: float, sequence: int) -> tuple[Recording, str]:
+            found = explored.record(scheduler, load, sequence, what_if, most)
+            bar.update()
+            return found
+
+        write_page(file, explored, explored.schedulers, chosen, read, left_out)
+
+
+def first_look(folder: Path) -> str:
+    """Write the explorer of the first sequence of each load of an evaluation; returns what a user should know of it."""
+    explored = open_explored(folder)
+    file, command = explored.folder / PAGE, shlex.join(["tvwrl", "explore", str(folder)])
+    say("playing the alternatives to the decisions of the first sequence")
+    left_out = [
+        f"Of the {played:,} sequences of load {load:g}, only the first is shown. {command} shows {explored.kept(load)}."
+        for load in explored.loads
+        if (played := explored.played(load)) > 1
+    ]
+    write_at_once(explored, file, {load: [0] for load in explored.loads}, True, FIRST_LOOK, left_out=left_out)
+    text = f"see every decision, and what the alternatives would have cost: {file.absolute().as_uri()}"
+    return f"{text}\nthat is the first sequence; more of them: {command}" if left_out else text
+
+
+def sequences_of(
+    explored: Explored, loads: Sequence[float], count: int | None = None
+) -> tuple[dict[float, list[int]], list[str]]:
+    """Load -> its first `count` sequences, by default all that were kept, and sentences on those left out.
+
+    Raises InputError for more than were kept.
+    """
+    chosen, left_out = {}, []
+    for load in loads:
+        kept = explored.kept(load)
+        if count is not None and not 1 <= count <= kept:
+            raise InputError(
+                f"sequences is {count}: must be 1 to {kept}, as many as the evaluation kept of load {load:g}"
+            )
+        chosen[load] = list(range(count or kept))
+        if (played := explored.played(load)) > len(chosen[load]):
+            left_out.append(f"Of the {played:,} sequences of load {load:g}, the first {len(chosen[load])} are shown.")
+    return chosen, left_out
 
 
 def write_other(format: str, file: Path, explored: Explored, recordings: Sequence[Recording]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvwrl.experiments.explorer_file import first_look
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume
@@ -34,4 +35,5 @@ def train(settings: TrainingSettings) -> int:
         print(brought)
     trace = trainer.problem.trace
     print(f"unseen workloads of trace '{trace.name}' ({trace.source}); tables, plots and records are in {found.folder}")
+    print(first_look(found.folder))
     return 0

@@ -92,7 +92,8 @@ def evaluate(
         completed=partial(complete_own_first, made, report=report),
         report=report,
     )
-    return Evaluation(folder, kept, knowledge, origins)
+    players = {name: entry.scheduler for name, entry in made.items()}
+    return Evaluation(folder, kept, knowledge, origins, schedulers=players)
 
 
 def _checkpoints(entries: Mapping[str, Any]) -> dict[str, str]:
