@@ -21,9 +21,8 @@ TO_THE_END = 2**60  # slots
 class ByPolicy(Continuation):
     """A policy plays on. States are kept until there are enough for a batch."""
 
-    decisions = 500_000
-
     def __init__(self, runner: Runner, policy: Policy, device: str) -> None:
+        self.decisions = 20_000_000 // max(10, len(runner.machines))
         one = Simulation(runner.sequences, runner.machines, runner.scenario, max_slots=0)
         branches = int(np.clip(MOST_MEMORY // one.bytes_of_state, 16, BRANCHES))
         states = max(1, branches // STATES)

@@ -52,7 +52,7 @@ def write_page(
     expensive = [one for number, each in enumerate(shown) for one in costliest(each, number)]
     title, trace = explored.folder.absolute().name, explored.about["trace"]
     index = facts_of(title, trace, machines, scenario, part.sequences.classes) | {
-        "schedulers": scheduler_facts(shown[0].recordings, explored.knowledge()),
+        "schedulers": scheduler_facts(shown[0].recordings, explored.knowledge(), explored.about.get("policies") or {}),
         "sequences": [sequence_facts(one) for one in shown],
         "costliest": most_costly(expensive, len(schedulers)),
         "left_out": list(reasons),

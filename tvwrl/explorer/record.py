@@ -152,8 +152,8 @@ def _alternatives(cluster: Cluster, workload: Workload, opinion: Opinion | None,
 def _opinion_on(machines: Int, opinion: Opinion | None) -> tuple[Float, npt.NDArray[np.bool_]]:
     """(A,) scores and (A,) whether it is possible, of alternatives; waiting always is."""
     scores, possible = np.full(len(machines), np.nan), machines == WAIT
-    if opinion is None:
-        return scores, possible
+    if opinion is None:  # nobody knows
+        return scores, machines != NONE
     placing = machines >= 0
     possible[placing] = opinion.possible[machines[placing]]
     if opinion.scores is not None:

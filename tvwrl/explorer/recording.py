@@ -30,7 +30,7 @@ class Recording:
     machines: Int  # (K, A) the alternatives, with the choice: machines, WAIT, or NONE
     costs: Float  # (K, A, 4) penalties from this decision on if that is done; NaN where it was not played on
     scores: npt.NDArray[np.float32]  # (K, A) what the scheduler thought of it (`meaning`), NaN = nothing
-    possible: npt.NDArray[np.bool_]  # (K, A) whether the scheduler's own filter lets that machine take the workload
+    possible: npt.NDArray[np.bool_]  # (K, A) False where the scheduler's own filter rules the machine out
     meaning: str  # what `scores` are: "score" (higher is better), "probability", "expected cost"; "" = there are none
     continued_by: str  # the scheduler that takes all decisions after an alternative
     repeats: bool = True  # False: playing the first choice again cost something else, so its costs are one draw

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from tvwrl.explorer.recording import Recording
 from tvwrl.explorer.words import shortened
 from tvwrl.forecasting.segments import SEGMENTS, Forecast
 from tvwrl.schedulers.knowledge import Knowledge
-from tvwrl.schedulers.titles import titles_of
+from tvwrl.schedulers.titles import is_registered, titles_of
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import Machines, SequenceSet
 
@@ -56,13 +56,16 @@ def facts_of(
     }
 
 
-def scheduler_facts(recordings: Sequence[Recording], knowledge: Mapping[str, Knowledge]) -> list[dict[str, Any]]:
-    """What the index says of the schedulers, from a recording of each."""
-    titles = titles_of(recording.episode.scheduler for recording in recordings)
+def scheduler_facts(
+    recordings: Sequence[Recording], knowledge: Mapping[str, Knowledge], policies: Container[str] = ()
+) -> list[dict[str, Any]]:
+    """What the index says of the schedulers, from a recording of each; `policies`: those that were trained here."""
+    names = [recording.episode.scheduler for recording in recordings]
+    titles = {name: name for name in names} | titles_of(n for n in names if is_registered(n) or n in policies)
     return [
         {
-            "name": (name := recording.episode.scheduler),
-            "title": titles[name],
+            "name": shortened(name := recording.episode.scheduler),
+            "title": shortened(titles[name]),
             "group": knowledge[name].group if name in knowledge else "",
             "knows": knowledge[name].note if name in knowledge else "",
             "meaning": recording.meaning,

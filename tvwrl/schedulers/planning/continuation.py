@@ -26,7 +26,7 @@ class Continuation(ABC):
     """Finds the penalties from a slot on for actions taken in it. The answers come in the order of the questions."""
 
     by: str | None = None  # name of the scheduler that goes on after the action; None: the one that plays the episode
-    decisions = 500_000  # that it takes in about a minute
+    decisions: int  # that it takes in about a minute
 
     @abstractmethod
     def ask(self, simulation: Simulation, scheduler: Scheduler, place: int, machines: Int) -> None:
@@ -50,6 +50,7 @@ class ByScheduler(Continuation):
 
     def __init__(self, runner: Runner, scheduler: Scheduler, own: Scheduler | None = None) -> None:
         self.by = None if own is None else own.name
+        self.decisions = int(500_000 / (1 + len(runner.machines) / 1000))
         self._runner, self._branch, self._own = runner, runner.simulation(scheduler), own
         self._answers: list[Float] = []
 
@@ -87,10 +88,9 @@ class ByScheduler(Continuation):
 class ByRule(ByScheduler):
     """A rule that is compiled plays on, with all actions of a decision side by side."""
 
-    decisions = 50_000_000
-
     def __init__(self, runner: Runner, rule: Scheduler, actions: int, own: Scheduler | None = None) -> None:
         super().__init__(runner, rule, own)
+        self.decisions = int(70_000_000 / (1 + len(runner.machines) / 100))
         self._rule, self._actions = rule.name.removesuffix(BACKFILL), actions
         self._replay: tuple[Simulation | None, Replay | None] = (None, None)
 
