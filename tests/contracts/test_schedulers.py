@@ -12,14 +12,16 @@ from tvwrl.agents.config import PRESETS
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
-from tvwrl.metrics import score_episode
-from tvwrl.schedulers import KNOWLEDGE, PRODUCTION, SCHEDULERS, make_scheduler
+from tvwrl.explorer.record import record
+from tvwrl.metrics import penalties, score_episode
+from tvwrl.schedulers import KNOWLEDGE, PRODUCTION, SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS, REQUESTS
+from tvwrl.schedulers.planning.continuation import WAIT
 from tvwrl.schedulers.planning.rollout import Rollout
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
-from tvwrl.types import Machines
+from tvwrl.types import Machines, Placement
 
 PLANNING = ("rollout(expected-cost)", "rollout(best-fit-peak)", "rollout(spread)")  # one for each kind of knowledge
 EVERY = (*SCHEDULERS, *PLANNING, "deeprm")  # the last is learnt
@@ -221,3 +223,78 @@ def test_peaks_are_all_that_is_known_of_demand(problem, train, name):
     episodes = [play(name, sequences, problem.machines, problem.scenario, 1) for sequences in (train, other)]
     assert np.array_equal(episodes[0].start, episodes[1].start)
     assert np.array_equal(episodes[0].machine, episodes[1].machine)
+
+
+# ---- what alternatives cost
+
+
+class Deviating(Scheduler):
+    """Decides as `inner` does, but for decision `number`, where the workload goes to `machine` or waits a slot."""
+
+    def __init__(self, inner, number, machine):
+        self.name, self.knowledge = inner.name, inner.knowledge
+        self.looks_at_grid, self.needs_forecasts = inner.looks_at_grid, inner.needs_forecasts
+        self.inner, self.number, self.machine = inner, number, machine
+
+    def reset(self, cluster, rng):
+        self.inner.reset(cluster, rng)
+        self.taken, self.waits_in = 0, -1
+
+    def schedule(self, cluster, pending):
+        if cluster.slot == self.waits_in:
+            return
+        some = False
+        for placement in self.inner.schedule(cluster, pending):
+            if self.taken == self.number:
+                self.taken += 1
+                if self.machine == WAIT:
+                    self.waits_in = cluster.slot
+                else:
+                    yield Placement(placement.workload, self.machine)
+                return
+            self.taken, some = self.taken + 1, True
+            yield placement
+        if not some:
+            self.taken += 1
+            if self.taken - 1 == self.number and self.machine != WAIT:
+                yield Placement(pending[0], self.machine)
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if not name.startswith("rollout(")])
+@pytest.mark.parametrize("limit", [1, None])
+def test_an_alternative_costs_what_the_referee_says_when_it_is_played(problem, train, name, limit):
+    machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
+    scenario = replace(problem.scenario, placements_per_slot=limit)
+    runner, weights = Runner(train, machines, scenario, seed=3), scenario.penalty_weights()
+    recording = record(runner, make(name), 1, most=300)  # from a few decisions: that is enough, and quick
+    assert recording.repeats
+    assert recording.penalties.sum() == pytest.approx(-score_episode(recording.episode, machines, weights)["reward"])
+    draws = np.random.default_rng(5)
+    for k in np.flatnonzero(recording.played_on)[:5:2]:
+        before = recording.penalties[: recording.slot[k]].sum(axis=0)
+        for a in draws.choice(4, 2, replace=False):
+            machine = recording.machines[k, a]
+            played = runner.play(Deviating(make(name), k, machine), 1)
+            found = np.array(list(penalties(played, machines, weights).values()))
+            assert before + recording.costs[k, a] == pytest.approx(found, rel=1e-9), (k, machine)
+
+
+@pytest.mark.parametrize("name", PLANNING)
+def test_after_the_alternatives_of_a_rollout_goes_on_what_it_improves(problem, train, name):
+    machines, base = Machines.homogeneous(3, 8, ("cpu", "mem")), name[len("rollout(") : -1]
+    runner = Runner(train, machines, problem.scenario, seed=3)
+    recording = record(runner, make(name), 1)
+    assert recording.continued_by == base
+    first = runner.play(Deviating(make_scheduler(base), 0, recording.machines[0, 2]), 1)
+    total = sum(penalties(first, machines, problem.scenario.penalty_weights()).values())
+    assert recording.totals[0, 2] == pytest.approx(total, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_recording_an_episode_does_not_change_it(problem, train, name):
+    machines = Machines.homogeneous(2, 8, ("cpu", "mem"))
+    runner = Runner(train, machines, problem.scenario, seed=3)
+    recording = record(runner, make(name), 4, what_if=False)
+    again = play(name, train, machines, problem.scenario, 4)
+    assert (recording.episode.machine == again.machine).all()
+    assert (recording.episode.start == again.start).all()
