@@ -90,7 +90,7 @@ def test_a_form_is_chosen_on_validation_sequences_only(monkeypatch):
     def pretend(entry, task, split, count):
         seen.append((split, count))
         inner, backfills = entry.scheduler._inner, isinstance(entry.scheduler._inner, Backfill)
-        rule = inner._scheduler if backfills else inner
+        rule = inner.served if backfills else inner
         return [{"sequence": 0, "reward": backfills - abs(rule.n - 3.0), "unplaced": 0}]
 
     monkeypatch.setattr(study, "played", pretend)

@@ -90,7 +90,8 @@ class _Watcher:
             # What the choice itself costs is known; it is played on once, to see whether the scheduler repeats itself
             again = len(self._facts) == min(self._asked) or self._continuation.by is not None
             asked = machines if again else np.where(machines == chosen, NONE, machines)
-            self._continuation.ask(cluster.simulation, self._scheduler, waiting.index(workload.index), asked)
+            place = waiting.index(workload.index)
+            self._continuation.ask(cluster.simulation, self._scheduler, place, asked)
         self._facts.append((cluster.slot, workload.index, chosen, len(waiting)))
         self._machines.append(machines)
         self._opinions.append(_opinion_on(machines, opinion))

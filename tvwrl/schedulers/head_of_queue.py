@@ -43,26 +43,29 @@ class HeadOfQueue(Scheduler):
 
 
 class Backfill(Scheduler):
-    """Places the first visible workload that `scheduler` would place if that were the head of the queue."""
+    """Places the first visible workload that `scheduler` would place if that were the head of the queue.
+
+    Attribute: `served`, that scheduler.
+    """
 
     def __init__(self, scheduler: HeadOfQueue) -> None:
-        self.name, self.knowledge, self._scheduler = f"{scheduler.name}{BACKFILL}", scheduler.knowledge, scheduler
+        self.name, self.knowledge, self.served = f"{scheduler.name}{BACKFILL}", scheduler.knowledge, scheduler
         self.looks_at_grid, self.needs_forecasts = scheduler.looks_at_grid, scheduler.needs_forecasts
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Prepare the scheduler for a new episode."""
-        self._scheduler.reset(cluster, rng)
+        self.served.reset(cluster, rng)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """One placement or none; the runner calls again with the updated queue, so the search restarts at its head."""
         for workload in pending:
-            for placement in self._scheduler.schedule(cluster, [workload]):
+            for placement in self.served.schedule(cluster, [workload]):
                 yield placement
                 return
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
         """See `Scheduler.opinion`."""
-        return self._scheduler.opinion(cluster, workload)
+        return self.served.opinion(cluster, workload)
 
 
 class Scored(HeadOfQueue):

@@ -113,15 +113,22 @@ def continuation_of(scheduler: Scheduler, runner: Runner, actions: int, own: Sch
 
     `actions`: the most of a decision
     """
-    name, scenario = scheduler.name, runner.scenario
-    backfills = isinstance(scheduler, Backfill)
-    compiled = name.removesuffix(BACKFILL) in BASES and type(scheduler) is type(SCHEDULERS[name]())
+    scenario, backfills = runner.scenario, isinstance(scheduler, Backfill)
+    served = scheduler.served if isinstance(scheduler, Backfill) else scheduler
+    compiled = served.name in BASES and _is_registered(served)
     # A compiled rule backfills exactly where a policy may choose from the queue
     if compiled and backfills == (scenario.places > 1):
         workloads = runner.sequences.arrival.shape[1]
         if memory_of(scenario, runner.machines, workloads, _slots(runner), actions) <= MOST_MEMORY:
             return ByRule(runner, scheduler, actions, own)
     return ByScheduler(runner, scheduler, own)
+
+
+def _is_registered(scheduler: Scheduler) -> bool:
+    """Whether it is what the registry makes by this name, with the same settings."""
+    usual = SCHEDULERS[scheduler.name]()
+    own = vars(scheduler)
+    return type(scheduler) is type(usual) and all(own.get(name) == value for name, value in vars(usual).items())
 
 
 def _slots(runner: Runner) -> int:
