@@ -41,6 +41,7 @@ class Guarded(Scheduler):
         self.knowledge = inner.knowledge
         self.failure: InputError | None = None
         self.looks_at_grid, self.needs_forecasts = inner.looks_at_grid, inner.needs_forecasts
+        self.leader = inner.leader
         self._calls, self._seconds = 0, 0.0
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:

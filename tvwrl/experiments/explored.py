@@ -22,7 +22,6 @@ from tvwrl.explorer.recording import Recording
 from tvwrl.explorer.saved import read_recording, write_recording
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler, make_scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
-from tvwrl.schedulers.planning.rollout import Rollout
 from tvwrl.schedulers.runner import Runner
 from tvwrl.types import InputError, Int, Strings
 
@@ -86,7 +85,7 @@ class Explored:
             scheduler = self.scheduler(name)
         except InputError as error:
             return self._followed(runner, name, sequence), f"{name} cannot be played again: {error}"
-        if isinstance(scheduler, Rollout):
+        if scheduler.leader is not None:
             return self._followed(runner, name, sequence, scheduler, what_if, most), ""
         try:
             episode = runner.play(scheduler, sequence)
@@ -102,7 +101,7 @@ class Explored:
         runner: Runner,
         name: str,
         sequence: int,
-        behind: Rollout | None = None,
+        behind: Scheduler | None = None,
         what_if: bool = False,
         most: int | None = None,
     ) -> Recording:

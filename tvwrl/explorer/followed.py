@@ -9,7 +9,6 @@ import numpy as np
 from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.knowledge import Knowledge
 from tvwrl.schedulers.planning.continuation import Continuation
-from tvwrl.schedulers.planning.rollout import Rollout
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Int, Placement, Workload
@@ -18,22 +17,23 @@ from tvwrl.types import Int, Placement, Workload
 class Followed(Scheduler):
     """Does what was recorded: workload i goes to `machine[i]` in slot `start[i]`; -1: never.
 
-    `behind`: the rollout that was recorded, if it was one. The scheduler that it improves can say what it thinks, and
-    goes on after alternatives, which a rollout would need hours for.
+    `behind`: the scheduler that was recorded, if it has a `leader`. That can say what it thinks, and goes on after
+    alternatives.
     """
 
     def __init__(
-        self, name: str, knowledge: Knowledge, machine: Int, start: Int, behind: Rollout | None = None
+        self, name: str, knowledge: Knowledge, machine: Int, start: Int, behind: Scheduler | None = None
     ) -> None:
         self.name, self.knowledge, self._machine, self._start = name, knowledge, machine, start
         self._behind = behind
         if behind is not None:
+            self.leader = behind.leader
             self.looks_at_grid, self.needs_forecasts = behind.looks_at_grid, behind.needs_forecasts
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Prepare what goes on after alternatives."""
-        if self._behind is not None:
-            self._behind.leader.reset(cluster, rng)
+        if self.leader is not None:
+            self.leader.reset(cluster, rng)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """See `Scheduler.schedule`."""
@@ -43,7 +43,7 @@ class Followed(Scheduler):
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
         """See `Scheduler.opinion`."""
-        return None if self._behind is None else self._behind.leader.opinion(cluster, workload)
+        return None if self.leader is None else self.leader.opinion(cluster, workload)
 
     def continuation(self, runner: Runner, actions: int) -> Continuation:
         """See `Scheduler.continuation`."""

@@ -90,7 +90,8 @@ class ByRule(ByScheduler):
 
     def __init__(self, runner: Runner, rule: Scheduler, actions: int, own: Scheduler | None = None) -> None:
         super().__init__(runner, rule, own)
-        self.decisions = int(70_000_000 / (1 + len(runner.machines) / 100))
+        work = 10 if rule.needs_forecasts else 1  # for each machine
+        self.decisions = int(70_000_000 / (1 + work * len(runner.machines) / 100))
         self._rule, self._actions = rule.name.removesuffix(BACKFILL), actions
         self._replay: tuple[Simulation | None, Replay | None] = (None, None)
 

@@ -75,7 +75,7 @@ class Rollout(Scheduler):
         usual = CERTAINTY if base.name in RESERVING else CERTAINTY_OF_RISKS
         self._certainty = usual if certainty is None else certainty
         self._milliseconds, self._backfill = milliseconds, backfill
-        self.leader = proposal or (Backfill(base) if backfill else base)
+        self.leader: Scheduler = proposal or (Backfill(base) if backfill else base)
         self.name = f"rollout({base.name}+policy)" if proposal else f"rollout({self.leader.name})"
         self.needs_forecasts = base.needs_forecasts or self.leader.needs_forecasts
         self.looks_at_grid = self.leader.looks_at_grid
