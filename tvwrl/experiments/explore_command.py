@@ -6,7 +6,7 @@ import shutil
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import tyro
 
@@ -21,6 +21,13 @@ from tvwrl.types import InputError
 
 Format = Literal["html", "perfetto", "png", "svg", "pdf"]
 NAMES = {"html": PAGE, "perfetto": "episodes.perfetto.json.gz"}
+SUFFIXES = {
+    "html": (".html", ".htm"),
+    "perfetto": (".json", ".json.gz"),
+    "png": (".png",),
+    "svg": (".svg",),
+    "pdf": (".pdf",),
+}
 WORK = "explorer"  # folder beside the evaluation's files that holds finished episodes until the page is written
 
 
@@ -36,9 +43,10 @@ class ExploreSettings:
     """Folder of the evaluation, the training run or the plan."""
     file: Path | None = None
     """File to write; default: explorer.html in the folder, or its like in another format."""
-    format: Format = "html"
-    """html: the explorer. perfetto: a trace for Perfetto's viewer (ui.perfetto.dev). png, svg, pdf: a report of one
-    sequence and one or two schedulers, for papers."""
+    format: Format | None = None
+    """What to write; default: what the name of --file ends with, or html. html: the explorer. perfetto: a trace for
+    Perfetto's viewer (ui.perfetto.dev). png, svg, pdf: a report of one sequence and one or two schedulers, for
+    papers."""
     schedulers: Names | None = None
     """Schedulers to show; default: all, or in a report the first two."""
     loads: Shares | None = None
@@ -61,10 +69,10 @@ class ExploreSettings:
 def explore(settings: ExploreSettings) -> None:
     """Make the file, and say where it is. Raises InputError for a folder that cannot be explored."""
     settings.check()
+    format = _format_of(settings)
     explored = open_explored(settings.run)
-    schedulers, chosen, left_out = _selected(explored, settings)
-    file = settings.file or explored.folder / NAMES.get(settings.format, f"report.{settings.format}")
-    _check_suffix(file, settings.format)
+    schedulers, chosen, left_out = _selected(explored, settings, format)
+    file = settings.file or explored.folder / NAMES.get(format, f"report.{format}")
     cells = list(cells_of(explored, schedulers, chosen, settings.what_if))
     work = explored.folder / WORK
     say(f"playing {len(cells)} episodes" + ", and every alternative to their decisions" * settings.what_if)
@@ -75,10 +83,10 @@ def explore(settings: ExploreSettings) -> None:
         cell = found[scheduler, load, sequence]
         return cell.read(folder_of(work, cell), explored)
 
-    if settings.format == "html":
+    if format == "html":
         write_page(file, explored, schedulers, chosen, read, left_out=left_out)
     else:
-        write_other(settings.format, file, explored, [read(*episode)[0] for episode in found])
+        write_other(format, file, explored, [read(*episode)[0] for episode in found])
     shutil.rmtree(work)
     print(f"written to {file}")
     if settings.open:
@@ -86,24 +94,30 @@ def explore(settings: ExploreSettings) -> None:
 
 
 def _selected(
-    explored: Explored, settings: ExploreSettings
+    explored: Explored, settings: ExploreSettings, format: Format
 ) -> tuple[tuple[str, ...], dict[float, list[int]], list[str]]:
     """Schedulers, load -> sequences, and sentences on what is left out."""
-    report = settings.format not in ("html", "perfetto")
+    report = format not in ("html", "perfetto")
     schedulers = settings.schedulers or (explored.schedulers[:2] if report else explored.schedulers)
     for name in schedulers:
         one_of(explored.schedulers, schedulers=name)
     if report and len(schedulers) > 2:
         raise InputError(f"schedulers: a report shows one or two, not {len(schedulers)}")
-    loads = settings.loads or (explored.loads[:1] if settings.format != "html" else explored.loads)
+    loads = settings.loads or (explored.loads[:1] if format != "html" else explored.loads)
     for load in loads:
         one_of(explored.loads, loads=load)
-    count = settings.sequences or (None if settings.format == "html" else 1)
+    count = settings.sequences or (None if format == "html" else 1)
     return tuple(schedulers), *sequences_of(explored, loads, count)
 
 
-def _check_suffix(file: Path, format: str) -> None:
-    """Raise InputError for a file whose name says another format."""
-    wanted = {"html": (".html", ".htm"), "perfetto": (".json", ".json.gz")}.get(format, (f".{format}",))
-    if not file.name.endswith(wanted):
-        raise InputError(f"file is {file}: with format {format} its name must end in {' or '.join(wanted)}")
+def _format_of(settings: ExploreSettings) -> Format:
+    """The format asked for, or that of the file's name. Raises InputError if they differ, or there is none."""
+    file, format = settings.file, settings.format
+    if file is None:
+        return format or "html"
+    named: list[Format] = [one for one in get_args(Format) if file.name.endswith(SUFFIXES[one])]
+    if not named or format not in (None, *named):
+        ends = SUFFIXES[format] if format else [suffix for every in SUFFIXES.values() for suffix in every]
+        said = f"with --format {format} " if format else ""
+        raise InputError(f"file is {file}: {said}its name must end in {' or '.join(ends)}")
+    return named[0]
