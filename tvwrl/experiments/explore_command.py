@@ -50,14 +50,15 @@ class ExploreSettings:
     schedulers: Names | None = None
     """Schedulers to show; default: all, or in a report the first two."""
     loads: Shares | None = None
-    """Loads to show; default: all, or in a report the first."""
+    """Offered loads; default: all that were played, or in a report the first."""
     sequences: int | None = None
     """Number of sequences per load; default: all that the evaluation kept (30; fewer of large clusters), or in a report
     the first."""
     what_if: bool = True
     """Play every alternative on to the end, to say what it would have cost."""
     workers: int = 1
-    """Processes that play episodes at the same time."""
+    """Number of cells (training runs, evaluations, trials and other measurements) that run in parallel, one process
+    each."""
     open: bool = False
     """Open the file in the browser."""
 
