@@ -76,7 +76,7 @@ def _problem_of(folder: Path, facts: dict[str, Any]) -> PlanningProblem:
     except InputError as error:
         raise InputError(f"{folder} has no {FILE}, and its instance cannot be opened any more: {error}; {again}") from None
     found = describe(problem)
-    if different := [name for name in SAME if found[name] != facts.get(name)]:
+    if different := [name for name in SAME if facts.get(name) not in (None, found[name])]:
         raise InputError(f"{folder}: the instance has other {' and '.join(different)} than when it was planned: {again}")
     return problem
 
