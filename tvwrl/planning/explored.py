@@ -33,7 +33,7 @@ MOST_ROWS = 1_000_000  # of all plans together, and of what runs
 MOST_LIMITS = 500_000
 MOST_LISTED = 3_000  # limits that are reached, and faults, of a plan
 MOST_BARRED = 100_000
-MOST_PAIRS = 60_000_000  # combinations of a row and a limit, for all plans together
+MOST_PAIRS = 25_000_000  # combinations of a row and a limit, for all plans together
 
 
 def explore(results: Results, file: Path) -> None:

@@ -23,7 +23,7 @@ function makeApplication(x) {
     for (const model of [x.a, x.b].filter(Boolean)) {
       const rows = model.byApplication.rows(i), left = model.unplaced.get(i), who = x.b ? `In the plan of ${titled(model.planner)}, ` : "";
       const placed = all - (left ? left.replicas : 0), on = `${plural(rows.length, "machine")}`;
-      parts.push(capital(`${who}${placed === all ? (all === 1 ? "it is placed" : "they are") : `${number(placed)} ${placed === 1 ? "is" : "are"}`} on ${on}. `));
+      if (placed) parts.push(capital(`${who}${placed === all ? (all === 1 ? "it is" : "they are") : `${number(placed)} ${placed === 1 ? "is" : "are"}`} on ${on}. `));
       if (left) parts.push(make("strong", null, `${plural(left.replicas, "is", "are")} not placed${left.reason ? `: ${left.reason}` : ""}. `));
       const moves = model.moves.get(i) || [], moved = moves.filter(move => move.start >= 0).reduce((sum, move) => sum + move.replicas, 0);
       if (moved) parts.push(`${plural(moved, "running replica moves", "running replicas move")}. `);
@@ -47,7 +47,8 @@ function makeApplication(x) {
       if (other !== e) parts.push(`${number(count[other])} of `, link(nameOf(x.index, member[other]), () => x.choose({application: member[other]})), ", ");
     }
     if (!parts.length) return [];
-    return [`Affinity group: ${number(count[e])} of it must share a machine with `, ...parts.slice(0, -1), ". "];
+    const own = count[e] === 1 ? "each of its replicas shares" : `every ${number(count[e])} of its replicas share`;
+    return [`Affinity group: ${own} a machine with `, ...parts.slice(0, -1), ". "];
   }
 
   function demand(i) {
@@ -84,9 +85,9 @@ function makeApplication(x) {
       make("h3", null, "Where its replicas are"),
       make("div", {class: "wide list", role: "region", "aria-label": "Where its replicas are", tabindex: "0"}, make("table", null,
         make("thead", null, make("tr", null, make("th", {scope: "col"}, "Machine"), make("th", {scope: "col", class: "number"}, sameNumbers ? "Replicas in A" : "Replicas"),
-          sameNumbers ? make("th", {scope: "col", class: "number"}, "in B") : null, make("th", {scope: "col", class: "number"}, "How full"))),
+          sameNumbers ? make("th", {scope: "col", class: "number"}, "in B") : null, make("th", {scope: "col", class: "number"}, b ? "How full in A" : "How full"))),
         make("tbody", null, ...list.slice(0, MOST_ROWS).map(([m, [n, other]]) => make("tr", {"aria-current": m === x.view.machine ? "true" : null},
-          make("td", null, link(`machine ${m}`, () => x.choose({machine: m}))), make("td", {class: "number"}, n ? number(n) : "–"),
+          make("td", null, link(`machine ${m}`, () => x.choose({machine: m, side: "a"}))), make("td", {class: "number"}, n ? number(n) : "–"),
           sameNumbers ? make("td", {class: "number"}, other ? number(other) : "–") : null,
           make("td", {class: "number"}, m < a.machines ? percent(shareAt(a, m, "fullest", -1)) : "–")))))),
       list.length > MOST_ROWS ? make("p", {class: "quiet"}, `The first ${number(MOST_ROWS)} of ${plural(list.length, "machine")}.`) : "",

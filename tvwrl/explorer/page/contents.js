@@ -8,13 +8,13 @@ function makeContents(x) {
   let boxes = [];
 
   function update() {
-    const {a, index} = x, m = x.view.machine;
+    const side = x.shownSide(), a = x[side], {index} = x, m = x.view.machine;
     section.hidden = !a || m < 0 || m >= a.machines;
     if (section.hidden) return;
     const contents = contentsOf(a, m), several = index.times > 1;
-    byId("machine-title").textContent = `Machine ${m}: ${kindWords(index, kindOf(index, m))}`;
+    fill(byId("machine-title"), x.b ? make("span", {class: `side ${side}`}, side.toUpperCase()) : "", `${x.b ? " " : ""}Machine ${m}: ${kindWords(index, kindOf(index, m))}`);
     byId("machine-words").textContent = words(a, m, contents);
-    fill(byId("machine-faults"), ...(a.faults.get(m) || []).slice(0, 20).map(text => make("li", null, `Breaks a rule: ${text}`)));
+    fill(byId("machine-faults"), ...(a.faults.get(m) || []).slice(0, 20).map(text => make("li", null, `Breaks a rule: ${faultText(text)}`)));
     byId("resource-tools").hidden = !several;
     if (several) {
       if (stage.parentNode !== plot) fill(plot, stage);
@@ -97,7 +97,10 @@ function makeContents(x) {
     context.strokeStyle = colour("limit");
     context.lineWidth = 1.5;
     context.setLineDash([6, 4]);
-    context.strokeRect(GUTTER, y(most), width - GUTTER - MARGIN, 0);
+    context.beginPath();
+    context.moveTo(GUTTER, y(most));
+    context.lineTo(width - MARGIN, y(most));
+    context.stroke();
     context.setLineDash([]);
     context.fillStyle = colour("limit");
     context.textAlign = "right";

@@ -1,7 +1,7 @@
 // Machines as columns. With one time, a lane of bars for each resource; with several, bars at the peak and below them
 // a heat map with time downwards. The picture is drawn once; what is chosen lies on a second canvas above it.
 
-const HEAD = 16, TITLES = 18, FAULTS = 14;
+const HEAD = 16, TITLES = 18, FAULTS = 18;
 
 function makeFleet(figure, x, side) {
   const canvas = make("canvas", {role: "img", tabindex: "0"}), above = make("canvas", {class: "above", "aria-hidden": "true"});
@@ -34,7 +34,7 @@ function makeFleet(figure, x, side) {
     line.forEach((m, p) => { place[m] = p; });
     size = layout(Math.max(200, stage.clientWidth));
     fill(title, x.b ? make("span", {class: `side ${side}`}, side.toUpperCase()) : "", x.b ? " " : "", titled(model.planner));
-    title.hidden = !x.b;
+    title.parentNode.hidden = !x.b;
     const context = sharp(canvas, size.width, size.height);
     canvas.setAttribute("aria-label", `How full ${plural(model.machines, "machine")} are in the plan of ${titled(model.planner)}, each a column`);
     if (model.machines) {
@@ -47,14 +47,17 @@ function makeFleet(figure, x, side) {
     overlay();
   }
 
-  // As many columns as there are pixels; where machines share one, the fullest is drawn. [left, right, machine]
-  function columns(d, t) {
+  // As many columns as there are pixels: [left, right, the machines with replicas that share it].
+  function columns() {
     const ratio = window.devicePixelRatio || 1, count = Math.min(line.length, Math.floor(size.column * line.length * ratio));
+    const snap = p => Math.round(columnX(p) * ratio) / ratio;
     return Array.from({length: count}, (_, c) => {
       const from = Math.floor(c * line.length / count), to = Math.floor((c + 1) * line.length / count);
-      return [columnX(from), columnX(to), fullest(from, to, d, t)];
+      return [snap(from), snap(to), line.slice(from, to).filter(m => model.replicas[m])];
     });
   }
+
+  const mean = (machines, d, t) => machines.reduce((sum, m) => sum + shareAt(model, m, d, t), 0) / machines.length;
 
   function fullest(from, to, d, t) {
     let found = line[from];
@@ -67,9 +70,9 @@ function makeFleet(figure, x, side) {
 
   function drawLane(context, {d, top, height}) {
     const colours = ramp(), gap = size.column >= 5 ? 1 : 0, marked = new Path2D();
-    for (const [left, right, m] of columns(d, -1)) {
-      if (!model.replicas[m]) continue;
-      const share = shareAt(model, m, d, -1), tall = height * Math.min(1, share), over = isOver(model, m, d, -1);
+    for (const [left, right, machines] of columns()) {
+      if (!machines.length) continue;
+      const share = mean(machines, d, -1), tall = height * Math.min(1, share), over = machines.some(m => isOver(model, m, d, -1));
       context.fillStyle = colour("empty");
       context.fillRect(left, top, right - left - gap, height);
       context.fillStyle = css(colours[Math.min(255, Math.floor(share * 256))]);
@@ -96,16 +99,16 @@ function makeFleet(figure, x, side) {
 
   function drawGrid(context) {
     const {times} = model.index, {grid} = size, {shown} = x.view, ratio = window.devicePixelRatio || 1, colours = ramp();
-    const rows = Math.min(times, Math.floor(grid.height * ratio)), shownColumns = columns(shown, -1);
+    const rows = Math.min(times, Math.floor(grid.height * ratio)), shownColumns = columns();
     const image = new ImageData(shownColumns.length, rows), pixels = new Uint32Array(image.data.buffer), marked = new Path2D();
     const tall = grid.height / rows;
-    shownColumns.forEach(([left, right, m], c) => {
-      if (!model.replicas[m]) return;
+    shownColumns.forEach(([left, right, machines], c) => {
+      if (!machines.length) return;
       for (let r = 0; r < rows; r++) {
         let most = 0, over = false;
         for (let t = Math.floor(r * times / rows); t < Math.floor((r + 1) * times / rows); t++) {
-          most = Math.max(most, shareAt(model, m, shown, t));
-          over = over || isOver(model, m, shown, t);
+          most = Math.max(most, mean(machines, shown, t));
+          over = over || machines.some(m => isOver(model, m, shown, t));
         }
         pixels[r * shownColumns.length + c] = colours[Math.min(255, Math.floor(most * 256))];
         if (over) marked.rect(left, grid.top + r * tall, Math.max(2, right - left), Math.max(3, tall));
@@ -190,7 +193,8 @@ function makeFleet(figure, x, side) {
       context.fillStyle = colour("now");
       context.fillRect(GUTTER - 3, y - 1, size.column * line.length + 6, 2);
     }
-    if (machine < 0 || machine >= model.machines) return;
+    // In another plan the same number is the same machine only where machines are given.
+    if (machine < 0 || machine >= model.machines || !(model.index.machines.fixed || x.shownSide() === side)) return;
     context.strokeStyle = context.fillStyle = colour("ink");
     context.lineWidth = 1.5;
     const left = columnX(place[machine]), wide = Math.max(3, size.column);
@@ -211,13 +215,15 @@ function makeFleet(figure, x, side) {
 
   stage.addEventListener("pointerdown", event => {
     const hit = model && under(event);
-    if (hit) x.choose(hit.t >= 0 ? {machine: hit.machine, time: hit.t} : {machine: hit.machine});
+    if (hit) x.set(hit.t >= 0 ? {machine: hit.machine, side, time: hit.t} : {machine: hit.machine, side});
   });
   stage.addEventListener("pointermove", event => {
     const hit = model && under(event);
     x.tip.show(event, hit ? [...machineLines(model, hit.machine, hit.t), ...(x.kinds > 1 ? [`Kind: ${kindWords(model.index, kindOf(model.index, hit.machine))}`] : [])] : null);
   });
   stage.addEventListener("pointerleave", () => x.tip.hide());
+
+  const shares = () => Boolean(size) && size.column * (window.devicePixelRatio || 1) < 1;
 
   // The machine so many places further on, as they are drawn.
   function beside(machine, way) {
@@ -226,7 +232,7 @@ function makeFleet(figure, x, side) {
     return line[Math.max(0, Math.min(line.length - 1, p))];
   }
 
-  return {draw, overlay, beside};
+  return {draw, overlay, beside, shares};
 }
 
 const css = packed => `rgb(${packed & 255} ${packed >> 8 & 255} ${packed >> 16 & 255})`;

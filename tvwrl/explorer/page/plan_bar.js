@@ -29,7 +29,7 @@ function makePlanBar(x, show) {
 
   function find(text) {
     const hits = [], asked = /^(?:machine|m)?\s*(\d+)$/.exec(text), all = index.applications.name;
-    if (asked && x.a && Number(asked[1]) < x.a.machines) hits.push({text: `machine ${Number(asked[1])}`, choose: () => x.choose({machine: Number(asked[1])})});
+    if (asked && x.a && Number(asked[1]) < x.a.machines) hits.push({text: `machine ${Number(asked[1])}`, choose: () => x.choose({machine: Number(asked[1]), side: "a"})});
     const add = i => hits.push({text: nameOf(index, i, 60), choose: () => x.choose({application: i})});
     const exact = all.findIndex(name => name.toLowerCase() === text);
     if (exact >= 0) add(exact);

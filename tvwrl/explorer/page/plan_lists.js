@@ -7,7 +7,7 @@ function makePlanLists(x) {
   byId("more").addEventListener("click", () => { most += PAGE; update(); });
 
   const toApplication = i => link(nameOf(x.index, i), () => x.choose({application: i}));
-  const toMachine = m => (m < 0 ? "no machine" : link(`machine ${m}`, () => x.choose({machine: m})));
+  const toMachine = m => (m < 0 ? "no machine" : link(`machine ${m}`, () => x.choose({machine: m, side: "a"})));
 
   // name -> {title, count, words, head, rows}; null where there is nothing of the kind to tell.
   const LISTS = {
@@ -15,8 +15,8 @@ function makePlanLists(x) {
       const {binding} = a.tree;
       if (!binding) return {title: "Limits that bind", count: 0, words: "Which affinity limits bind was not worked out: see what this file leaves out.", rows: []};
       const kept = binding.i.length, words = !x.index.limits.i.length ? "There are no affinity limits." :
-        `${plural(binding.all, "affinity limit is", "affinity limits are")} reached on a machine, so that one more replica would break ${binding.all === 1 ? "it" : "them"}. ` +
-        `${plural(binding.with_room, "of them costs", "of them cost")} room: the machine has the capacity for that replica.${kept < binding.all ? ` Here are the first ${number(kept)}.` : ""}`;
+        `${plural(binding.all, "affinity limit is", "affinity limits are")} reached on a machine: one more replica would break ${binding.all === 1 ? "it" : "them"}. ` +
+        `${number(binding.with_room)} of ${binding.all === 1 ? "it" : "them"} keep${binding.with_room === 1 ? "s" : ""} a replica out for which the machine has the capacity.${kept < binding.all ? ` Here are the first ${number(kept)}.` : ""}`;
       return {title: "Limits that bind", count: binding.all, words, head: limitHead(), rows: Array.from(binding.i, (i, k) => () => make("tr", null,
         make("td", null, ...limitParts(x, {i, j: binding.j[k], limit: binding.limit[k]})), make("td", {class: "number"}, plural(binding.machines[k], "machine")),
         make("td", {class: "number"}, binding.room[k] ? number(binding.room[k]) : "–")))};
@@ -41,7 +41,7 @@ function makePlanLists(x) {
       const {faults} = a.tree;
       if (!faults.all) return null;
       return {title: "Breaks a rule", count: faults.all, words: `${plural(faults.all, "place")} where the plan breaks a rule, as the referee found.${faults.text.length < faults.all ? ` Here are the first ${number(faults.text.length)}.` : ""}`,
-        head: heads(["Machine"], ["What is wrong"]), rows: faults.text.map((text, k) => () => make("tr", null, make("td", null, toMachine(faults.machine[k])), make("td", null, text)))};
+        head: heads(["Machine"], ["What is wrong"]), rows: faults.text.map((text, k) => () => make("tr", null, make("td", null, toMachine(faults.machine[k])), make("td", null, faultText(text))))};
     },
     emptiest(a) {
       const used = Array.from({length: a.machines}, (_, m) => m).filter(m => a.replicas[m]);
@@ -86,5 +86,8 @@ function makePlanLists(x) {
 
   return {update};
 }
+
+// Without the machine, which stands beside it.
+const faultText = text => capital(text.replace(/^machine \d+(: |, )/, ""));
 
 const LIST_NAMES = ["limits", "unplaced", "moved", "faults", "emptiest", "differs"];

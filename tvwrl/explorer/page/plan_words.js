@@ -28,7 +28,7 @@ function machineLines(model, m, t) {
     lines.push(`${short(name, 20)}: ${amount(used)} of ${amount(most)} (${percent(used / most)})${when}`);
   });
   lines.push(model.replicas[m] ? `${plural(model.replicas[m], "replica")} of ${plural(model.byMachine.rows(m).length, "application")}` : "Empty");
-  for (const text of (model.faults.get(m) || []).slice(0, 2)) lines.push(`Breaks a rule: ${short(text, 120)}`);
+  for (const text of (model.faults.get(m) || []).slice(0, 2)) lines.push(`Breaks a rule: ${short(faultText(text), 120)}`);
   return lines;
 }
 

@@ -8,8 +8,9 @@ async function start(index) {
   const store = makeStore({
     a: named(() => names),
     b: named(() => names),
-    machine: whole(() => (x.a ? x.a.machines : 1e9)),
+    machine: whole(() => (x.a ? x[x.shownSide()].machines : 1e9)),
     application: whole(() => index.applications.name.length),
+    side: oneOf(["a", "b"], "a"),
     time: {...whole(() => index.times), write: value => (index.times > 1 && value ? String(value) : null)},
     shown: {
       read: text => (shownNames.includes(text) ? (text === "fullest" ? text : resources.indexOf(text)) : undefined),
@@ -19,10 +20,19 @@ async function start(index) {
     order: oneOf(["number", "fill"], "number"),
     grouped: oneOf(["yes", "no"], null),
     list: oneOf(LIST_NAMES, null),
-  }, {a: index.best, b: -1, machine: -1, application: -1, time: 0, shown: "fullest", resource: 0, order: "number", grouped: null, list: null});
+  }, {a: index.best, b: -1, machine: -1, application: -1, side: "a", time: 0, shown: "fullest", resource: 0, order: "number", grouped: null, list: null});
   x.store = store;
   x.view = store.view;
-  x.set = x.choose = store.set;
+  x.set = store.set;
+  // From a link or the search: what was chosen comes into sight.
+  x.choose = changes => {
+    store.set(changes);
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+      const section = byId(changes.application === undefined ? "machine" : "application"), {top} = section.getBoundingClientRect();
+      if (!section.hidden && (top < 0 || top > innerHeight - 160)) section.scrollIntoView({block: "nearest"});
+    }));
+  };
+  x.shownSide = () => (x.b ? x.view.side : "a");
   x.grouped = () => kinds > 1 && (x.view.grouped === null ? kinds <= 40 : x.view.grouped === "yes");
 
   const views = makePlanViews(x, show);
@@ -36,7 +46,7 @@ async function start(index) {
     if (mine !== turn) return;
     document.body.classList.remove("busy");
     Object.assign(x, {a, b});
-    store.set({...next, machine: next.machine < a.machines ? next.machine : -1});
+    store.set({...next, machine: next.machine < (b && next.side === "b" ? b : a).machines ? next.machine : -1});
     x.view = store.view;
     views.all();
   }
@@ -54,6 +64,7 @@ async function start(index) {
   async function follow(text) {
     const {found} = store.read(text), a = found.a === undefined ? index.best : found.a;
     await show({...x.view, ...found, a, b: found.b === undefined || found.b === a ? -1 : found.b});
+    x.view = store.view;
     const again = store.read(text); // the machine can be judged only now that the plan is there
     if (again.found.machine === undefined) x.set({machine: found.machine === undefined ? views.first() : -1});
     note(again.bad);
@@ -112,6 +123,7 @@ function makePlanViews(x, show) {
     const words = `Time ${number(x.view.time + 1)} of ${number(index.times)}`;
     byId("time-words").textContent = words;
     slider.setAttribute("aria-valuetext", words);
+    byId("mean-key").hidden = !fleets[0].shares();
     byId("chosen-key").hidden = x.view.application < 0;
   }
 
@@ -119,8 +131,8 @@ function makePlanViews(x, show) {
     if (!x.a) return;
     byId("map-b").hidden = !x.b;
     bar.update();
-    tools();
     for (const fleet of fleets) fleet.draw();
+    tools();
     details();
   }
 
@@ -129,7 +141,7 @@ function makePlanViews(x, show) {
     application.update();
     lists.update();
     const {machine, time} = x.view;
-    byId("said").textContent = machine < 0 || machine >= x.a.machines ? "" : machineLines(x.a, machine, several ? time : -1).join(". ");
+    byId("said").textContent = machine < 0 || machine >= x[x.shownSide()].machines ? "" : machineLines(x[x.shownSide()], machine, several ? time : -1).join(". ");
   }
 
   function some(changed) {
@@ -142,7 +154,7 @@ function makePlanViews(x, show) {
     details();
   }
 
-  const toMachine = way => x.set({machine: fleets[0].beside(x.view.machine, way)});
+  const toMachine = way => x.set({machine: fleets[x.shownSide() === "b" ? 1 : 0].beside(x.view.machine, way)});
   const toTime = way => x.set({time: Math.max(0, Math.min(index.times - 1, x.view.time + way))});
   const jump = () => Math.max(1, Math.round(x.a.machines / 20));
   startKeys(byId("keys"), byId("help"), [
