@@ -22,7 +22,14 @@ from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 
 COMMANDS = ("place", "provision")
-SAME = ("applications", "replicas", "times", "resources", "limits", "machines")  # of run.json: what tells problems apart
+SAME = (
+    "applications",
+    "replicas",
+    "times",
+    "resources",
+    "limits",
+    "machines",
+)  # of run.json: what tells problems apart
 
 
 def write_explorer_of(results: Results) -> None:
@@ -49,7 +56,7 @@ def explore_plans(folder: Path, out: Path) -> None:
         if not (folder / name).is_file():
             raise InputError(f"{folder} has no {name}: it is no results folder of tvwrl provision or tvwrl place")
     facts = json.loads((folder / "run.json").read_text())
-    explore(_results_in(folder, _problem_of(folder, facts)), out)
+    explore(_results_in(folder, _problem_of(folder, facts), facts.get("about_bound", "")), out)
 
 
 def _problem_of(folder: Path, facts: dict[str, Any]) -> PlanningProblem:
@@ -74,14 +81,18 @@ def _problem_of(folder: Path, facts: dict[str, Any]) -> PlanningProblem:
     try:
         problem = tyro.cli(settings, args=words).problem()
     except InputError as error:
-        raise InputError(f"{folder} has no {FILE}, and its instance cannot be opened any more: {error}; {again}") from None
+        raise InputError(
+            f"{folder} has no {FILE}, and its instance cannot be opened any more: {error}; {again}"
+        ) from None
     found = describe(problem)
     if different := [name for name in SAME if facts.get(name) not in (None, found[name])]:
-        raise InputError(f"{folder}: the instance has other {' and '.join(different)} than when it was planned: {again}")
+        raise InputError(
+            f"{folder}: the instance has other {' and '.join(different)} than when it was planned: {again}"
+        )
     return problem
 
 
-def _results_in(folder: Path, problem: PlanningProblem) -> Results:
+def _results_in(folder: Path, problem: PlanningProblem, about_bound: str) -> Results:
     """What the folder's files say of plans for this problem."""
     rows = read_csv(folder / "rows.csv")
     number = {str(name): i for i, name in enumerate(problem.instance.application)}
@@ -95,7 +106,7 @@ def _results_in(folder: Path, problem: PlanningProblem) -> Results:
     if rows[0]["bound"]:
         cost = rows[0].get("cost_bound") or rows[0]["bound"]
         bound = PlanBound(int(rows[0]["bound"]), float(cost), {})
-    results = Results(problem, bound, "", folder)
+    results = Results(problem, bound, about_bound, folder)
     for row in rows:
         name = row["planner"]
         plan = plans.get(name, Plan(name, none, none, none, 0))

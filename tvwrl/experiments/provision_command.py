@@ -35,7 +35,8 @@ class PlanningSettings(SearchOptions):
     """Plan as few machines as possible for all replicas of many applications, by one or more planners.
 
     Writes rows.csv, plan.parquet, trade-off.png, explorer.html and run.json to --out, and prints the rows. Without
-    --planners, --best or --milp-seconds it searches for the best plan, as --best does. Every plan is checked before it is written.
+    --planners, --best or --milp-seconds it searches for the best plan, as --best does. Every plan is checked before it
+    is written.
     """
 
     instance: str
@@ -114,8 +115,8 @@ class PlanningSettings(SearchOptions):
             for option in ("counts", "costs", "slack"):
                 if value := getattr(self, option):
                     raise InputError(
-                        f"--{option} is {value}: must be left out without --machine or --machines-file: {MACHINES} says "
-                        "what machines there are"
+                        f"--{option} is {value}: must be left out without --machine or --machines-file: {MACHINES} "
+                        "says what machines there are"
                     )
             return open_problem(self.instance, reading=reading)
         instance = open_instance(self.instance, self.times, self.affinity, self.slot_seconds)

@@ -269,5 +269,3 @@ def _over(problem: PlanningProblem, one: Result, drawn: Instance) -> Int:
     found = overloads(problem.fleet, used, load_of(problem.instance, one.plan, used))
     had, times = problem.instance.demand.shape[1], drawn.demand.shape[1]
     return np.unique(np.column_stack([used[found[:, 0]], found[:, 1] * times // had, found[:, 2]]), axis=0)
-
-

@@ -1,4 +1,4 @@
-"""Which affinity limits a plan reaches, so that one more replica would break them, and where only they are in the way."""
+"""Which affinity limits a plan reaches, so that one more replica would break them, and where there is room for it."""
 
 from __future__ import annotations
 

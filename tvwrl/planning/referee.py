@@ -23,7 +23,7 @@ EXAMPLES = 5  # faults of each kind that are described
 class Fault(NamedTuple):
     """A rule that a plan breaks."""
 
-    count: int  # replicas that are wrong, or 1
+    replicas: int  # that are wrong, or 1
     text: str  # what is wrong, in words
     machine: int = -1  # where; -1: on no machine in particular
 
@@ -94,7 +94,7 @@ def judged(problem: PlanningProblem, plan: Plan) -> tuple[Verdict, dict[str, Fau
         faults["apart"] = _apart(problem, plan)
         faults["barred"] = _barred(problem, plan)
         moved, faults["unpinned"] = _moved(problem, plan)
-    counts = {kind: sum(fault.count for fault in found) for kind, found in faults.items()}
+    counts = {kind: sum(fault.replicas for fault in found) for kind, found in faults.items()}
     examples = tuple(fault.text for found in (misplaced, *faults.values()) for fault in found[:EXAMPLES])
     known = used[(used >= 0) & (used < _numbered(instance, fleet))]
     verdict = Verdict(
@@ -182,7 +182,9 @@ def _over_capacity(instance: Instance, fleet: Fleet, used: Int, load: Float) -> 
     capacity = _capacity(fleet, used)
     return [
         Fault(
-            1, f"machine {used[m]}, time {h}: {instance.resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}", int(used[m])
+            1,
+            f"machine {used[m]}, time {h}: {instance.resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}",
+            int(used[m]),
         )
         for m, h, d in overloads(fleet, used, load).tolist()
     ]
@@ -255,13 +257,15 @@ def _moved(problem: PlanningProblem, plan: Plan) -> tuple[int, Faults]:
     if problem.running is None:
         return 0, []
     now = _counts(plan)
-    moved, faults = 0, []
+    moved = 0
+    faults: Faults = []
     for (i, machine), n in _counts(problem.running).items():
         gone = max(0, n - now.get((i, machine), 0))
         moved += gone
         if gone and problem.pinned is not None and problem.pinned[i]:
             name = problem.instance.application[i]
-            faults.append((gone, f"machine {machine}: {gone} replicas of '{name}' are gone, which must not move"))
+            text = f"machine {machine}: {gone} replicas of '{name}' are gone, which must not move"
+            faults.append(Fault(gone, text, machine))
     return moved, faults
 
 

@@ -66,7 +66,8 @@ function makeContents(x) {
     const {index} = model, d = x.view.resource, most = capacityOf(index, m, d), {times} = index;
     const width = Math.max(200, stage.clientWidth), height = 210, top = 8, floor = height - 30;
     const context = sharp(canvas, width, height), ceiling = 1.05 * Math.max(most, model.peak[d][m]);
-    const at = t => GUTTER + (width - GUTTER - MARGIN) * t / times, y = value => floor - (floor - top) * value / ceiling;
+    const ratio = window.devicePixelRatio || 1;
+    const at = t => Math.round((GUTTER + (width - GUTTER - MARGIN) * t / times) * ratio) / ratio, y = value => floor - (floor - top) * value / ceiling;
     canvas.setAttribute("aria-label", `${index.resources[d]} on machine ${m} over time, stacked by application`);
     context.fillStyle = colour("quiet");
     context.textBaseline = "middle";
@@ -89,8 +90,8 @@ function makeContents(x) {
         const value = n * demandAt(index, i, d, t), low = y(base[t]);
         base[t] += value;
         tops[t] = base[t];
-        context.fillRect(at(t), y(base[t]), at(t + 1) - at(t) + 0.3, low - y(base[t]));
-        if (low - y(base[t]) > 3) context.clearRect(at(t), y(base[t]) - 0.3, at(t + 1) - at(t) + 0.3, 0.8);
+        context.fillRect(at(t), y(base[t]), at(t + 1) - at(t), low - y(base[t]));
+        if (low - y(base[t]) > 3) context.clearRect(at(t), y(base[t]) - 0.3, at(t + 1) - at(t), 0.8);
       }
       boxes.push({i, n, tops});
     });

@@ -176,9 +176,9 @@ function makeFleet(figure, x, side) {
         context.fillText(number(p), columnX(p + 0.5), size.bottom + 12);
       }
     }
-    const sorted = x.view.order === "fill" ? "the fullest first" : "by number";
+    const sorted = `${groups.length > 1 ? "kind by kind, " : ""}${x.view.order === "fill" ? "the fullest first" : "by number"}`;
     context.textAlign = "left";
-    context.fillText(line.length ? `machines, ${sorted}${groups.length > 1 ? ", kind by kind" : ""}` : "There is no machine.", GUTTER, size.bottom + (byNumber ? 27 : 14));
+    context.fillText(line.length ? `machines, ${sorted}` : "There is no machine.", GUTTER, size.bottom + (byNumber ? 27 : 14));
   }
 
   function overlay() {

@@ -66,7 +66,8 @@ function placedWords(model) {
     tree.unplaced.reason.forEach((r, k) => reasons.set(r, (reasons.get(r) || 0) + tree.unplaced.replicas[k]));
     const [most] = [...reasons].sort((a, b) => b[1] - a[1]);
     const said = most && tree.unplaced.reasons[most[0]];
-    parts.push(`${plural(planner.unplaced, "replica is", "replicas are")} not placed${said ? `${reasons.size > 1 ? ", most of them because" : ":"} ${short(said, 200)}` : ""}.`);
+    const why = reasons.size > 1 ? `, for ${number(reasons.size)} reasons. The most frequent (${plural(most[1], "replica")}):` : ":";
+    parts.push(`${plural(planner.unplaced, "replica is", "replicas are")} not placed${said ? `${why} ${short(said, 200)}` : ""}.`);
   }
   if (planner.violations) parts.push(`${plural(planner.violations, "replica breaks", "replicas break")} a rule.`);
   if (index.running) parts.push(planner.moved ? `${plural(planner.moved, "running replica moves", "running replicas move")}.` : "No running replica moves.");

@@ -33,7 +33,7 @@ async function start(index) {
     }));
   };
   x.shownSide = () => (x.b ? x.view.side : "a");
-  x.grouped = () => kinds > 1 && (x.view.grouped === null ? kinds <= 40 : x.view.grouped === "yes");
+  x.grouped = () => kinds > 1 && (x.view.grouped === null ? kinds <= 40 && x.a.machines >= 8 * kinds : x.view.grouped === "yes");
 
   const views = makePlanViews(x, show);
   let turn = 0;
@@ -62,7 +62,8 @@ async function start(index) {
   }
 
   async function follow(text) {
-    const {found} = store.read(text), a = found.a === undefined ? index.best : found.a;
+    const {found} = store.read(text), other = index.best === found.b ? names.findIndex((_, k) => k !== found.b) : index.best;
+    const a = found.a === undefined ? Math.max(0, other) : found.a;
     await show({...x.view, ...found, a, b: found.b === undefined || found.b === a ? -1 : found.b});
     x.view = store.view;
     const again = store.read(text); // the machine can be judged only now that the plan is there
