@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.planning.hand_plans import BATCH, DB, FULL, WEB, careless, first_fit, problem, results_of, running
+from tests.planning.hand_plans import BATCH, DB, FULL, WEB, careless, first_fit, many, problem, results_of, running
 from tvwrl.planning.explored import explore
-from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import Bundles, PlanningProblem
 
@@ -192,7 +192,7 @@ def test_a_deep_link_restores_the_view(show: Show, small: Path) -> None:
     for where in ("#machine-title", "#application-title", "#list-words", "#order [aria-pressed=true]", "#verdict"):
         assert again.inner_text(where) == page.inner_text(where)
     assert again.inner_text("#machine-title").startswith("B Machine 1")
-    for part in ("machine=2", "application=3", "a=nobody", "time=1", "order=x", "what=1", "%"):
+    for part in ("machine=2", "application=3", "time=1", "order=x"):
         page.evaluate("part => { location.hash = '#b=Tetris.1&' + part; }", part)
         page.wait_for_selector(f"#note:text-is('This part of the link means nothing here and was left out: {part}')")
 
@@ -219,25 +219,6 @@ def test_groups_blacklists_pins_and_costs_are_told(show: Show, written: Write) -
     assert "Its blacklist names 2 machines: 1–2." in words
     assert "have to stay where they are" in words
     assert page.inner_text("#machine-words") == "No replica is on this machine."
-
-
-def many(machines: int, applications: int = 500, times: int = 1) -> tuple[PlanningProblem, Plan]:
-    """Four replicas on most machines, drawn at random."""
-    rng = np.random.default_rng(0)
-    count = 4 * machines
-    of = rng.integers(0, applications, count)
-    replicas = np.maximum(np.bincount(of, minlength=applications), 1)
-    i, j = np.divmod(rng.permutation(applications**2)[:3000], applications)
-    made = Instance(
-        "many",
-        np.array([f"app_{k}" for k in range(applications)], object),
-        replicas,
-        rng.uniform(0, 2, (applications, times, 2)),
-        ("cpu", "mem"),
-        Affinity.of(applications, i, j, rng.integers(0, 3, 3000) + (i == j)),
-    )
-    fleet = Fleet.of_kinds([[16.0, 32.0], [32.0, 32.0]], [machines // 2, machines - machines // 2], fixed=True)
-    return PlanningProblem(made, fleet), Plan.of_replicas("FF", of, rng.integers(0, machines, count))
 
 
 @pytest.mark.parametrize(("machines", "times"), [(10_000, 1), (3000, 98)])
@@ -273,11 +254,15 @@ def test_names_are_never_executed(show: Show, written: Write) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_no_serious_fault(show: Show, small: Path, over_time: Path, theme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    for file, link in ((small, "#b=Tetris.1&side=b&machine=0&application=0"), (over_time, "#machine=0&application=0")):
-        page = show(file, link, color_scheme=theme)
-        page.click("#about summary")
-        found = axe.Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
+    file, link = (
+        (small, "#b=Tetris.1&side=b&machine=0&application=0")
+        if theme == "light"
+        else (over_time, "#machine=0&application=0")
+    )
+    page = show(file, link, color_scheme=theme)
+    page.click("#about summary")
+    found = axe.Axe().run(page).response["violations"]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
 
 
 def test_a_telephone_shows_one_column(show: Show, small: Path) -> None:

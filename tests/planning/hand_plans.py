@@ -1,4 +1,4 @@
-"""Three applications on two machines of 6 cores and 4 GiB, and plans for them, worked out by hand."""
+"""Three applications on two machines of 6 cores and 4 GiB, and plans for them, worked out by hand; and many at random."""
 
 from __future__ import annotations
 
@@ -55,3 +55,22 @@ def results_of(of: PlanningProblem, folder: Path, *plans: Plan) -> Results:
     for plan in plans:
         results.made[plan.algorithm] = Result(plan, validate(of, plan), 1.0)
     return results
+
+
+def many(machines: int, applications: int = 500, times: int = 1) -> tuple[PlanningProblem, Plan]:
+    """Four replicas on most machines, drawn at random."""
+    rng = np.random.default_rng(0)
+    count = 4 * machines
+    of = rng.integers(0, applications, count)
+    replicas = np.maximum(np.bincount(of, minlength=applications), 1)
+    i, j = np.divmod(rng.permutation(applications**2)[:3000], applications)
+    made = Instance(
+        "many",
+        np.array([f"app_{k}" for k in range(applications)], object),
+        replicas,
+        rng.uniform(0, 2, (applications, times, 2)),
+        ("cpu", "mem"),
+        Affinity.of(applications, i, j, rng.integers(0, 3, 3000) + (i == j)),
+    )
+    fleet = Fleet.of_kinds([[16.0, 32.0], [32.0, 32.0]], [machines // 2, machines - machines // 2], fixed=True)
+    return PlanningProblem(made, fleet), Plan.of_replicas("FF", of, rng.integers(0, machines, count))
