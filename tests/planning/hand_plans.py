@@ -1,4 +1,4 @@
-"""Three applications on two machines of 6 cores and 4 GiB, and plans for them, worked out by hand; and many at random."""
+"""Three applications on two machines of 6 cores and 4 GiB, and plans for them by hand; and many at random."""
 
 from __future__ import annotations
 

@@ -80,9 +80,10 @@ def _with_room(problem: PlanningProblem, used: Int, load: Float, machine: Int, a
     good = np.ones(len(pair), dtype=bool)
     steady = (instance.demand == instance.demand[:, :1]).all(axis=(0, 1))
     for h in range(instance.demand.shape[1]):
-        some = slice(None) if h == 0 else ~steady  # what never changes is looked at once
+        some = np.flatnonzero(~steady if h else np.ones(len(steady), bool))  # what never changes is looked at once
+        need, there = instance.demand[:, h, some], capacity[:, some]
+        free = there - load[:, h, some]
         left = np.flatnonzero(good)
-        free = capacity[m[left]][:, some] - load[m[left], h][:, some]
-        good[left] = fits(instance.demand[i[left], h][:, some], free, capacity[m[left]][:, some])
+        good[left] = fits(need[i[left]], free[m[left]], there[m[left]])
     found: Int = np.flatnonzero(good[of.ravel()])
     return found
