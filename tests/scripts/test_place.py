@@ -33,6 +33,8 @@ def test_a_folder_of_tables(call, folder, tmp_path):
     assert "Aladdin+H.2: without a machine: 1 of 'huge': it needs 99, 1" in done.stdout
     assert "not all replicas can be placed: 'huge': it needs 99, 1" in done.stdout
     assert "nan" not in done.stdout
+    assert done.stdout.endswith(f"open {out / 'explorer.html'} in a browser to see what is on every machine\n")
+    assert (out / "explorer.html").exists()
     rows = pl.read_csv(out / "rows.csv")
     assert rows["planner"].to_list() == ["Aladdin+H.2", "Tetris.1"]
     assert rows.row(0, named=True)["violations"] == 0

@@ -39,6 +39,7 @@ def test_plans_are_written_and_pass_verification(call, write, tmp_path):
         rows["machines"]
     )
     assert (out / "trade-off.png").exists()
+    assert (out / "explorer.html").exists()
     facts = json.loads((out / "run.json").read_text())
     assert (facts["applications"], facts["replicas"], facts["limits"]) == (3, 6, 1)
     checked = call("provision.py", "--instance", instance, *MACHINE, "--verify", out / "plan.parquet")

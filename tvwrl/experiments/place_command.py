@@ -7,8 +7,10 @@ from pathlib import Path
 from textwrap import fill
 
 from tvwrl.command_line import Names
+from tvwrl.experiments.plan_explorer import write_explorer_of
 from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.planning.pictures import family_of
+from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import IMPROVED, PLANNERS, abilities, check_planner
 from tvwrl.planning.sources.open_problem import GENERATED, Reading, open_problem
 from tvwrl.planning.suite import Budget, run_planners, title_of
@@ -19,9 +21,9 @@ from tvwrl.runs import default_folder
 class PlacementSettings(SearchOptions):
     """Place the replicas of applications on the machines that there are, of any kinds, by one or more planners.
 
-    Writes rows.csv, plan.parquet, unplaced.csv, trade-off.png and run.json to --out, and prints a table. Replicas that
-    cannot be placed are listed with the reason; all others are placed. A referee that shares no code with the planners
-    checks every plan.
+    Writes rows.csv, plan.parquet, unplaced.csv, trade-off.png, explorer.html and run.json to --out, and prints a table.
+    Replicas that cannot be placed are listed with the reason; all others are placed. A referee that shares no code with
+    the planners checks every plan.
     """
 
     instance: str = GENERATED
@@ -52,6 +54,11 @@ class PlacementSettings(SearchOptions):
     out: Path | None = None
     """Output folder; default: runs/place-<instance>-<timestamp>."""
 
+    def problem(self) -> PlanningProblem:
+        """What is to be placed, and on what."""
+        size = {name: getattr(self, name) for name in ("machines", "replicas", "demand", "times", "seed", "running")}
+        return open_problem(self.instance, reading=Reading(**size))
+
 
 def place(settings: PlacementSettings) -> None:
     """Place the problem by each planner, write the files and print the table. Raises InputError for bad options."""
@@ -65,16 +72,17 @@ def place(settings: PlacementSettings) -> None:
         most_moves=settings.most_moves,
         searches=settings.searches,
     )
-    size = {name: getattr(settings, name) for name in ("machines", "replicas", "demand", "times", "seed", "running")}
-    problem = open_problem(settings.instance, reading=Reading(**size))
+    problem = settings.problem()
     for name in settings.planners:
         check_planner(name, problem)
     out = settings.out or default_folder(f"place-{problem.instance.name}")
     start = settings.plan_to_improve(problem)
     print(title_of(problem))
     facts = {"source": settings.instance, "demand": settings.demand, "times": settings.times}
-    print(run_planners(problem, settings.planners, out, budget, settings.seed, start, facts).summary())
+    results = run_planners(problem, settings.planners, out, budget, settings.seed, start, facts)
+    print(results.summary())
     print(f"written to {out}")
+    write_explorer_of(results)
 
 
 def planners_by_family() -> str:

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
 from tvwrl.experiments.handover import write_hand_over
+from tvwrl.experiments.plan_explorer import write_explorer_of
 from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.advice import advise
@@ -33,8 +34,9 @@ from tvwrl.types import InputError, Trace
 class PlanningSettings(SearchOptions):
     """Plan as few machines as possible for all replicas of many applications, by one or more planners.
 
-    Writes rows.csv, plan.parquet, trade-off.png and run.json to --out, and prints the rows. Without --planners, --best
-    or --milp-seconds it searches for the best plan, as --best does. Every plan is checked before it is written.
+    Writes rows.csv, plan.parquet, trade-off.png, explorer.html and run.json to --out, and prints the rows. Without
+    --planners, --best or --milp-seconds it searches for the best plan, as --best does. Every plan is checked before it
+    is written.
     """
 
     instance: str
@@ -101,6 +103,29 @@ class PlanningSettings(SearchOptions):
             raise InputError("--fixed needs --counts (the number of machines of each kind) or --machines-file")
         return Fleet.of_kinds(self.machine, self.counts, self.fixed, self.slack, self.costs or None)
 
+    def problem(self) -> PlanningProblem:
+        """Applications and machines."""
+        folder = Path(self.instance).expanduser()
+        if is_folder(folder):
+            names = "times", "affinity", "slot_seconds", "running"
+            reading = Reading(**{name: getattr(self, name) for name in names})
+            if self.machine or self.machines_file is not None:
+                resources = read_applications(folder / APPLICATIONS).resources
+                return open_problem(self.instance, self.fleet(resources), reading)
+            for option in ("counts", "costs", "slack"):
+                if value := getattr(self, option):
+                    raise InputError(
+                        f"--{option} is {value}: must be left out without --machine or --machines-file: {MACHINES} "
+                        "says what machines there are"
+                    )
+            return open_problem(self.instance, reading=reading)
+        instance = open_instance(self.instance, self.times, self.affinity, self.slot_seconds)
+        problem = PlanningProblem(instance, self.fleet(instance.resources))
+        if self.running is not None:
+            running, pinned = read_running(self.running, problem)
+            problem = replace(problem, running=running, pinned=pinned)
+        return problem
+
     def trace(self) -> Trace:
         """The trace that the instance was made of."""
         if not is_trace(self.instance):
@@ -116,7 +141,7 @@ def plan_machines(settings: PlanningSettings) -> int:
     """
     if settings.planners and (settings.advise or settings.verify is not None):
         raise InputError("--planners cannot be combined with --advise or --verify, which do not plan")
-    problem = _opened(settings)
+    problem = settings.problem()
     if not problem.fleet.fixed:
         check_fits(problem.instance, problem.fleet, settings.instance)
     print(title_of(problem))
@@ -129,29 +154,6 @@ def plan_machines(settings: PlanningSettings) -> int:
     else:
         _plan(problem, settings)
     return 0
-
-
-def _opened(settings: PlanningSettings) -> PlanningProblem:
-    folder = Path(settings.instance).expanduser()
-    if is_folder(folder):
-        names = "times", "affinity", "slot_seconds", "running"
-        reading = Reading(**{name: getattr(settings, name) for name in names})
-        if settings.machine or settings.machines_file is not None:
-            resources = read_applications(folder / APPLICATIONS).resources
-            return open_problem(settings.instance, settings.fleet(resources), reading)
-        for option in ("counts", "costs", "slack"):
-            if value := getattr(settings, option):
-                raise InputError(
-                    f"--{option} is {value}: must be left out without --machine or --machines-file: {MACHINES} says "
-                    "what machines there are"
-                )
-        return open_problem(settings.instance, reading=reading)
-    instance = open_instance(settings.instance, settings.times, settings.affinity, settings.slot_seconds)
-    problem = PlanningProblem(instance, settings.fleet(instance.resources))
-    if settings.running is not None:
-        running, pinned = read_running(settings.running, problem)
-        problem = replace(problem, running=running, pinned=pinned)
-    return problem
 
 
 def _plan(problem: PlanningProblem, settings: PlanningSettings) -> None:
@@ -184,6 +186,7 @@ def _plan(problem: PlanningProblem, settings: PlanningSettings) -> None:
         row = write_hand_over(trace, instance, whole, results.best().plan, out / "hand-over")
         print(f"{row['scheduler']}, played: {row['machines_used']} machines, overshoot {row['overshoot_pct']:g} %")
     print(f"written to {out}")
+    write_explorer_of(results)
 
 
 def _verify(file: Path, problem: PlanningProblem) -> int:

@@ -32,6 +32,16 @@ PARTS = {  # by `index["kind"]`: the scripts in order; KIND.html is the body and
         "bar",
         "episodes",
     ),
+    "plans": (
+        "plan_model",
+        "plan_words",
+        "plan_bar",
+        "fleet",
+        "contents",
+        "application",
+        "plan_lists",
+        "plans",
+    ),
 }
 
 

@@ -7,6 +7,7 @@ the arcs i -> j (rows `start`, `to`, `limit`; the same arcs by j are the planner
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,16 @@ from tvwrl.types import Float, Int
 TOLERANCE = 2e-9  # share of the capacity: twice what planners allow, as sums in another order differ
 EXAMPLES = 5  # faults of each kind that are described
 
-Faults = list[tuple[int, str]]  # how many replicas are wrong, or 1, and what is wrong, in words
+
+class Fault(NamedTuple):
+    """A rule that a plan breaks."""
+
+    replicas: int  # that are wrong, or 1
+    text: str  # what is wrong, in words
+    machine: int = -1  # where; -1: on no machine in particular
+
+
+Faults = list[Fault]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,22 +77,27 @@ def validate(problem: PlanningProblem, plan: Plan) -> Verdict:
     >>> validate(problem, make_plan(problem, "FF")).feasible  # doctest: +SKIP
     True
     """
+    return judged(problem, plan)[0]
+
+
+def judged(problem: PlanningProblem, plan: Plan) -> tuple[Verdict, dict[str, Faults]]:
+    """The verdict of `validate`, and all faults by the name of the field that counts them."""
     instance, fleet = problem.instance, problem.fleet
     misplaced, placed, whole = _misplaced(instance, fleet, plan)
     faults: dict[str, Faults] = {kind: [] for kind in ("over_capacity", "above_limits", "apart", "barred", "unpinned")}
     used, efficiency, moved, broken = np.unique(plan.machine), np.zeros((0, fleet.capacity.shape[1])), 0, 0
     if not misplaced:
-        load = _load(instance, plan, used)
+        load = load_of(instance, plan, used)
         efficiency = load.mean(axis=1) / _capacity(fleet, used)
         faults["over_capacity"] = _over_capacity(instance, fleet, used, load)
         faults["above_limits"], broken = _above_limits(instance, plan)
         faults["apart"] = _apart(problem, plan)
         faults["barred"] = _barred(problem, plan)
         moved, faults["unpinned"] = _moved(problem, plan)
-    counts = {kind: sum(count for count, _ in found) for kind, found in faults.items()}
-    examples = tuple(text for found in (misplaced, *faults.values()) for _, text in found[:EXAMPLES])
+    counts = {kind: sum(fault.replicas for fault in found) for kind, found in faults.items()}
+    examples = tuple(fault.text for found in (misplaced, *faults.values()) for fault in found[:EXAMPLES])
     known = used[(used >= 0) & (used < _numbered(instance, fleet))]
-    return Verdict(
+    verdict = Verdict(
         algorithm=plan.algorithm,
         replicas=int(instance.replicas.sum()),
         placed=placed,
@@ -96,6 +111,7 @@ def validate(problem: PlanningProblem, plan: Plan) -> Verdict:
         examples=examples,
         **counts,
     )
+    return verdict, {"misplaced": misplaced, **faults}
 
 
 def _misplaced(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults, int, int]:
@@ -107,14 +123,14 @@ def _misplaced(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults, in
     last = len(fleet.capacity) if fleet.fixed else min(plan.machines, numbered)
     for row, (i, machine, replicas) in enumerate(rows):
         if not 0 <= i < len(instance):
-            faults.append((1, f"row {row}: there is no application {i}"))
+            faults.append(Fault(1, f"row {row}: there is no application {i}"))
             continue
         if not 0 <= machine < last:
-            faults.append((1, f"row {row}: machine {machine} is not open: there are {last}"))
+            faults.append(Fault(1, f"row {row}: machine {machine} is not open: there are {last}"))
         if replicas < 1:
-            faults.append((1, f"row {row}: {replicas} replicas"))
+            faults.append(Fault(1, f"row {row}: {replicas} replicas"))
         if (i, machine) in seen:
-            faults.append((1, f"row {row}: application '{instance.application[i]}' on machine {machine} again"))
+            faults.append(Fault(1, f"row {row}: application '{instance.application[i]}' on machine {machine} again"))
         seen.add((i, machine))
         counts[i] += replicas
     placed = whole = 0
@@ -122,7 +138,7 @@ def _misplaced(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults, in
         placed += min(has, found)
         whole += found == has
         if found > has or (found < has and not fleet.fixed):
-            faults.append((1, f"application '{instance.application[i]}': {found} replicas placed, it has {has}"))
+            faults.append(Fault(1, f"application '{instance.application[i]}': {found} replicas placed, it has {has}"))
     return faults, placed, whole
 
 
@@ -145,7 +161,7 @@ def _costs(fleet: Fleet, machines: Int) -> Float:
     return cost
 
 
-def _load(instance: Instance, plan: Plan, used: Int) -> Float:
+def load_of(instance: Instance, plan: Plan, used: Int) -> Float:
     """(n, H, D) demand on the machines `used`."""
     load = np.zeros((len(used), *instance.demand.shape[1:]))
     at = np.searchsorted(used, plan.machine)
@@ -155,12 +171,22 @@ def _load(instance: Instance, plan: Plan, used: Int) -> Float:
     return load
 
 
+def overloads(fleet: Fleet, used: Int, load: Float) -> Int:
+    """(n, 3) places in `load` (machines, H, D), of the machines `used`, above the capacity."""
+    found: Int = np.argwhere(load > _capacity(fleet, used)[:, None] * (1 + TOLERANCE))
+    return found
+
+
 def _over_capacity(instance: Instance, fleet: Fleet, used: Int, load: Float) -> Faults:
     """Combinations of machine, time and resource with demand above capacity."""
     capacity = _capacity(fleet, used)
     return [
-        (1, f"machine {used[m]}, time {h}: {instance.resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}")
-        for m, h, d in np.argwhere(load > capacity[:, None] * (1 + TOLERANCE)).tolist()
+        Fault(
+            1,
+            f"machine {used[m]}, time {h}: {instance.resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}",
+            int(used[m]),
+        )
+        for m, h, d in overloads(fleet, used, load).tolist()
     ]
 
 
@@ -183,7 +209,7 @@ def _above_limits(instance: Instance, plan: Plan) -> tuple[Faults, int]:
     )
     tightest = every.unique(["j", "machine"], keep="first", maintain_order=True).sort("machine", "j")
     faults = [
-        (n - limit, f"machine {m}: {n} replicas of '{names[j]}' beside '{names[i]}', which allows {limit}")
+        Fault(n - limit, f"machine {m}: {n} replicas of '{names[j]}' beside '{names[i]}', which allows {limit}", m)
         for i, m, j, limit, n in tightest.iter_rows()
     ]
     return faults, len(every)
@@ -210,7 +236,8 @@ def _apart(problem: PlanningProblem, plan: Plan) -> Faults:
             if over := sum(found.values()) - copies * sum(counts.values()):
                 group = " + ".join(str(names[i]) for i in counts)
                 has = ", ".join(f"{found.get(i, 0)} of '{names[i]}'" for i in counts)
-                faults.append((over, f"machine {machine}: the affinity group {group} is not whole there: {has}"))
+                text = f"machine {machine}: the affinity group {group} is not whole there: {has}"
+                faults.append(Fault(over, text, machine))
     return faults
 
 
@@ -219,7 +246,7 @@ def _barred(problem: PlanningProblem, plan: Plan) -> Faults:
     pairs = set(map(tuple, problem.barred.tolist()))
     last = len(problem.fleet.capacity) - 1
     return [
-        (n, f"machine {m}: {n} replicas of '{problem.instance.application[i]}', whose blacklist names it")
+        Fault(n, f"machine {m}: {n} replicas of '{problem.instance.application[i]}', whose blacklist names it", m)
         for i, m, n in zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)
         if pairs and (i, min(m, last)) in pairs
     ]
@@ -230,13 +257,15 @@ def _moved(problem: PlanningProblem, plan: Plan) -> tuple[int, Faults]:
     if problem.running is None:
         return 0, []
     now = _counts(plan)
-    moved, faults = 0, []
+    moved = 0
+    faults: Faults = []
     for (i, machine), n in _counts(problem.running).items():
         gone = max(0, n - now.get((i, machine), 0))
         moved += gone
         if gone and problem.pinned is not None and problem.pinned[i]:
             name = problem.instance.application[i]
-            faults.append((gone, f"machine {machine}: {gone} replicas of '{name}' are gone, which must not move"))
+            text = f"machine {machine}: {gone} replicas of '{name}' are gone, which must not move"
+            faults.append(Fault(gone, text, machine))
     return moved, faults
 
 

@@ -74,6 +74,7 @@ def run_planners(
     bound, about = bound_or_reason(problem, budget.bound_seconds) if budget.bound_seconds is not None else (None, "")
     results = Results(problem, bound, about, out)
     asked = {"planners": list(names), "seed": seed, "budget": vars(budget), "bounds": bound.each if bound else {}}
+    asked |= {"about_bound": about}
     write_json(out / "run.json", provenance() | describe(problem) | asked | (facts or {}))
     try:
         _run(results, [*names, *[MILP] * (budget.milp_seconds is not None)], budget, seed, start)

@@ -42,3 +42,18 @@ function trouble(text) {
   byId("trouble").hidden = false;
   byId("loading").hidden = true;
 }
+
+// The small box beside the pointer.
+function makeTip(element) {
+  return {
+    hide: () => { element.hidden = true; },
+    show(event, lines) {
+      element.hidden = !lines;
+      if (!lines) return;
+      fill(element, ...lines.map((text, i) => make(i ? "div" : "strong", null, text)));
+      const {width, height} = element.getBoundingClientRect();
+      element.style.left = `${Math.max(4, Math.min(innerWidth - width - 8, event.clientX + 14))}px`;
+      element.style.top = `${Math.max(4, event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18)}px`;
+    },
+  };
+}

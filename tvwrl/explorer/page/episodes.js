@@ -87,11 +87,6 @@ async function start(index) {
     note([...new Set([...bad, ...again.bad])]);
   }
 
-  function note(bad) {
-    byId("note").hidden = !bad.length;
-    byId("note").textContent = bad.length ? `This part of the link means nothing here and was left out: ${short(bad.join(", "), 100)}` : "";
-  }
-
   store.listen((view, changed) => {
     x.view = view;
     views.some(changed);

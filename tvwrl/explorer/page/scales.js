@@ -57,3 +57,17 @@ function compact(value) {
   }
   return number(value, value === Math.round(value) ? 0 : size < 1 ? 2 : 1);
 }
+
+// A pattern that tells overshoot apart without colour.
+function hatch(context) {
+  const tile = make("canvas", {width: 6, height: 6}), brush = tile.getContext("2d");
+  brush.strokeStyle = colour("hatch");
+  brush.lineWidth = 1.4;
+  brush.beginPath();
+  for (const shift of [-6, 0, 6]) {
+    brush.moveTo(shift, 6);
+    brush.lineTo(shift + 6, 0);
+  }
+  brush.stroke();
+  return context.createPattern(tile, "repeat");
+}

@@ -67,3 +67,9 @@ const named = names => ({
   read: text => (names().includes(text) ? names().indexOf(text) : undefined),
   write: value => (value === null || value < 0 ? null : names()[value]),
 });
+
+// Says which parts of a link could not be followed.
+function note(bad) {
+  byId("note").hidden = !bad.length;
+  byId("note").textContent = bad.length ? `This part of the link means nothing here and was left out: ${short(bad.join(", "), 100)}` : "";
+}

@@ -1,18 +1,4 @@
-// The small box beside the pointer, and what it says about a cell or a lane of a heat map.
-
-function makeTip(element) {
-  return {
-    hide: () => { element.hidden = true; },
-    show(event, lines) {
-      element.hidden = !lines;
-      if (!lines) return;
-      fill(element, ...lines.map((text, i) => make(i ? "div" : "strong", null, text)));
-      const {width, height} = element.getBoundingClientRect();
-      element.style.left = `${Math.max(4, Math.min(innerWidth - width - 8, event.clientX + 14))}px`;
-      element.style.top = `${Math.max(4, event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18)}px`;
-    },
-  };
-}
+// What the box beside the pointer says about a cell or a lane of a heat map.
 
 function cellWords(model, {machine, slot}) {
   const {resources, capacity} = model.index, width = resources.length, here = runsAt(model, machine, slot);
