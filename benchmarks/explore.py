@@ -9,7 +9,7 @@ import numpy as np
 import tyro
 
 from tvwrl.envs.problem import Problem
-from tvwrl.explorer.record import record
+from tvwrl.explorer.recorder import record
 from tvwrl.forecasting import NetworkForecaster, training_windows
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import make_scheduler

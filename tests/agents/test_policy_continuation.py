@@ -11,7 +11,7 @@ from tvwrl.agents import policy_continuation
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import make_policy, shapes_of
 from tvwrl.agents.policy_scheduler import PolicyScheduler
-from tvwrl.explorer.record import record
+from tvwrl.explorer.recorder import record
 from tvwrl.schedulers.planning.continuation import ByScheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.simulation import Simulation

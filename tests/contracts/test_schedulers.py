@@ -12,7 +12,7 @@ from tvwrl.agents.config import PRESETS
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
-from tvwrl.explorer.record import record
+from tvwrl.explorer.recorder import record
 from tvwrl.metrics import penalties, score_episode
 from tvwrl.schedulers import KNOWLEDGE, PRODUCTION, SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS, REQUESTS

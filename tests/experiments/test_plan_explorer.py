@@ -55,7 +55,7 @@ def test_what_to_do_where_the_page_cannot_be_made_again(folder: Path, tmp_path: 
         explore_plans(folder, out)
     facts = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps(facts | {"command": ["notebook.py"]}))
-    with pytest.raises(InputError, match=r"in Python, .*plans\.explorer\(\)"):
+    with pytest.raises(InputError, match=r"in Python, .*plans\.explore\(\)"):
         explore_plans(folder, out)
     with pytest.raises(InputError, match=r"has no run\.json: it is no results folder"):
         explore_plans(tmp_path, out)
@@ -73,5 +73,5 @@ def test_a_page_that_cannot_be_made_is_no_fault_of_the_plan(
 
 def test_the_library_writes_it_when_asked(tmp_path: Path) -> None:
     found = tvwrl.place(problem(), "FF")
-    assert found.explorer() == found.folder / "explorer.html"
-    assert found.explorer(tmp_path / "new" / "page.html").stat().st_size > 50_000
+    assert found.explore() == found.folder / "explorer.html"
+    assert found.explore(tmp_path / "new" / "page.html").stat().st_size > 50_000

@@ -232,3 +232,14 @@ def show(browser: Any) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert not faults
+
+
+@pytest.fixture(scope="session")
+def trees(made_up: Callable[..., Tree]) -> list[Tree]:
+    """Two sequences of 60 workloads on 10 machines under three schedulers."""
+    return [made_up(seed) for seed in range(2)]
+
+
+@pytest.fixture(scope="session")
+def small(trees: list[Tree], write: Callable[..., Path]) -> Path:
+    return write(trees, title="made-up <b>folder</b>")

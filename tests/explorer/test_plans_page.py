@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.explorer.browsing import press, settle
 from tests.planning.hand_plans import BATCH, DB, FULL, WEB, careless, first_fit, many, problem, results_of, running
 from tvwrl.planning.explored import explore
 from tvwrl.planning.instance import Fleet
@@ -42,17 +43,6 @@ def small(written: Write) -> Path:
 def over_time(written: Write) -> Path:
     """Four times; web needs its two cores at the first alone."""
     return written(problem(times=4), first_fit())
-
-
-def settle(page: Any) -> None:
-    """Waits until what was chosen is drawn and in sight."""
-    page.evaluate("new Promise(done => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 30))")
-
-
-def press(page: Any, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-        settle(page)
 
 
 def table(page: Any, where: str) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.explorer.record import record
+from tvwrl.explorer.recorder import record
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import CURRENT_LOAD

@@ -19,7 +19,7 @@ from tvwrl.ec import EquivalenceClasses
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import picture
 from tvwrl.envs.problem import Problem
-from tvwrl.explorer.record import record
+from tvwrl.explorer.recorder import record
 from tvwrl.progress import Report, nothing, phase
 from tvwrl.schedulers import Scheduler
 from tvwrl.schedulers.runner import Runner

@@ -50,10 +50,15 @@ class Evaluation(InFolder):
         return tuple(sorted(folder.glob("*.png")))
 
     def explore(
-        self, file: str | Path, sequences: int | None = None, what_if: bool = True, report: Report | None = say
+        self,
+        file: str | Path | None = None,
+        sequences: int | None = None,
+        what_if: bool = True,
+        report: Report | None = say,
     ) -> Path:
         """Write an HTML file that shows every decision, and what each alternative would have cost; returns it.
 
+        `file`: an .html file; default: explorer.html in the folder
         `sequences`: per load, from the first on; default: all that were kept (30; fewer of large clusters)
         `what_if`: False leaves the costs of alternatives out, which take tenths of a second per episode
         `report`: called with a line of progress now and then; default: to stderr; None: silence
@@ -63,12 +68,13 @@ class Evaluation(InFolder):
         >>> tvwrl.evaluate(["spread", "best-fit"], "google").explore("explorer.html")  # doctest: +SKIP
         """
         from tvwrl.experiments.explored import open_explored
-        from tvwrl.experiments.explorer_file import sequences_of, write_at_once
+        from tvwrl.experiments.explorer_file import PAGE, sequences_of, write_at_once
 
         explored = open_explored(self.folder, self.schedulers)
         chosen, left_out = sequences_of(explored, explored.loads, sequences)
-        write_at_once(explored, Path(file), chosen, what_if, report=report or nothing, left_out=left_out)
-        return Path(file)
+        path = self.folder / PAGE if file is None else Path(file).expanduser()
+        write_at_once(explored, path, chosen, what_if, report=report or nothing, left_out=left_out)
+        return path
 
     def write(self, folder: str | Path) -> Path:
         """Copy all files to a new `folder`; returns it. Raises InputError if it is a file or not empty."""

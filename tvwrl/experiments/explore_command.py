@@ -15,6 +15,7 @@ from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import complete, folder_of, refuse_failed
 from tvwrl.experiments.explored import Explored, cells_of, open_explored
 from tvwrl.experiments.explorer_file import PAGE, sequences_of, write_other, write_page
+from tvwrl.experiments.plan_explorer import explore_plans
 from tvwrl.explorer.recording import Recording
 from tvwrl.progress import say
 from tvwrl.types import InputError
@@ -71,6 +72,9 @@ def explore(settings: ExploreSettings) -> None:
     """Make the file, and say where it is. Raises InputError for a folder that cannot be explored."""
     settings.check()
     format = _format_of(settings)
+    if (settings.run / "plan.parquet").is_file():
+        _explore_plans(settings, format)
+        return
     explored = open_explored(settings.run)
     schedulers, chosen, left_out = _selected(explored, settings, format)
     file = settings.file or explored.folder / NAMES.get(format, f"report.{format}")
@@ -89,6 +93,22 @@ def explore(settings: ExploreSettings) -> None:
     else:
         write_other(format, file, explored, [read(*episode)[0] for episode in found])
     shutil.rmtree(work)
+    _say_where(file, settings)
+
+
+def _explore_plans(settings: ExploreSettings, format: Format) -> None:
+    usual = ExploreSettings(settings.run)
+    for name in ("schedulers", "loads", "sequences", "what_if", "workers"):
+        if getattr(settings, name) != getattr(usual, name):
+            raise InputError(f"{name}: {settings.run} holds plans, which have none; leave it out")
+    if format != "html":
+        raise InputError(f"format is {format}: {settings.run} holds plans, which can only be explored as html")
+    file = settings.file or settings.run / PAGE
+    explore_plans(settings.run, file)
+    _say_where(file, settings)
+
+
+def _say_where(file: Path, settings: ExploreSettings) -> None:
     print(f"written to {file}")
     if settings.open:
         webbrowser.open(file.absolute().as_uri())

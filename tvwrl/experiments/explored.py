@@ -17,7 +17,7 @@ from tvwrl.experiments.evaluation import EPISODES, RUN
 from tvwrl.experiments.observed import OBSERVED, Observed, read_observed
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, scheduler_of
 from tvwrl.explorer.followed import Followed
-from tvwrl.explorer.record import record
+from tvwrl.explorer.recorder import record
 from tvwrl.explorer.recording import Recording
 from tvwrl.explorer.saved import read_recording, write_recording
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler, make_scheduler

@@ -9,7 +9,7 @@ from pathlib import Path
 from tvwrl.experiments.explored import Explored, open_explored
 from tvwrl.explorer.html import write_explorer
 from tvwrl.explorer.perfetto import write_perfetto
-from tvwrl.explorer.record import ALL, MOST
+from tvwrl.explorer.recorder import ALL, MOST
 from tvwrl.explorer.recording import Recording
 from tvwrl.explorer.report import draw_report
 from tvwrl.explorer.trees import (

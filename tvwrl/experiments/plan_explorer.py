@@ -73,7 +73,7 @@ def _problem_of(folder: Path, facts: dict[str, Any]) -> PlanningProblem:
     if name not in COMMANDS:
         raise InputError(
             f"{folder} has no {FILE}, and it was not written by a command that could be repeated: in Python, write it "
-            "where the plans are made, by plans.explorer()"
+            "where the plans are made, by plans.explore()"
         )
     settings: type[PlacementSettings | PlanningSettings]
     settings = PlacementSettings if name == "place" else PlanningSettings

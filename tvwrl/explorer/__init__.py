@@ -1,1 +1,5 @@
 """An episode, or a plan, in one HTML file: what happened, why, and what every alternative would have cost."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

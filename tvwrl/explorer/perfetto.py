@@ -55,7 +55,11 @@ def perfetto_trace(recordings: Sequence[Recording], machines: Machines, slot_sec
 
 
 def write_perfetto(file: Path, recordings: Sequence[Recording], machines: Machines, slot_seconds: int) -> None:
-    """Write `perfetto_trace` whole, compressed if the name ends in .gz, which the viewer opens too."""
+    """Write `perfetto_trace` of some recordings on these `machines` to a file, compressed if its name ends in .gz.
+
+    `recordings`: any number, each of them a process in the viewer
+    `slot_seconds`: length of a slot, > 0
+    """
     content = perfetto_trace(recordings, machines, slot_seconds)
     if file.suffix == ".gz":
         content = gzip.compress(content, 6, mtime=0)  # no time of writing: same episodes, same bytes

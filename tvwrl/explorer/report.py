@@ -59,7 +59,7 @@ COLUMNS = (0.03, 0.08, 0.26, 0.15, 0.15, 0.12, 0.21)  # shares of the table's wi
 
 
 def draw_report(recordings: Sequence[Recording], machines: Machines, file: Path, decisions: int = 5) -> None:
-    """Write a PNG, SVG or PDF, by suffix, about one recording, or about two side by side.
+    """Write a PNG, SVG or PDF, by the suffix of `file`, about one or two of `recordings` on these `machines`.
 
     From above: load of every machine over time, workloads waiting, penalties of each slot by term, for two recordings
     their difference so far, and a table of the costliest `decisions` of each, numbered as in the pictures.

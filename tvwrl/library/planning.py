@@ -31,7 +31,7 @@ class Plans(InFolder):
     """Plans of one problem that the referee has checked, one per planner; printing it prints their table.
 
     Its files are rows.csv, plan.parquet, unplaced.csv (of a fixed fleet), trade-off.png and run.json; `write(folder)`
-    copies them to a folder, and `explorer()` adds a page for the browser.
+    copies them to a folder, and `explore()` adds a page for the browser.
     """
 
     results: Results
@@ -78,7 +78,7 @@ class Plans(InFolder):
         schema = {"planner": pl.String, "application": pl.String, "replicas": pl.Int64, "reason": pl.String}
         return pl.DataFrame(list(self.results.unplaced()), schema=schema)
 
-    def explorer(self, file: str | Path | None = None) -> Path:
+    def explore(self, file: str | Path | None = None) -> Path:
         """Write a page for the browser that shows what is on every machine and why; returns its path.
 
         `file`: an .html file; default: explorer.html in the folder. Raises InputError if the plans are too large.

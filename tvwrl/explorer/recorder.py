@@ -26,14 +26,22 @@ EQUAL = 1e-9  # share of a cost by which two ways to add it up may differ
 def record(
     runner: Runner, scheduler: Scheduler, sequence: int, what_if: bool = True, most: int | None = None
 ) -> Recording:
-    """The episode of `scheduler` on one sequence, with the cost of the alternatives to its decisions.
+    """The episode of a `scheduler` on one sequence, with the cost of the alternatives to its decisions.
 
     Up to `ALL` machines every machine is an alternative, and waiting a slot; of more, the `MOST` that the scheduler
     finds best, or the emptiest if it does not say. Where playing on from all decisions would take more than about a
     minute, those to wait once more for the same workload are left out, and if need be all but every n-th decision.
 
+    `runner`: plays the sequences of one set (`tvwrl.schedulers.Runner`)
+    `sequence`: which of them, from 0
     `what_if`: False leaves the costs of alternatives out
     `most`: decisions after alternatives, in all; default: as many as take about a minute
+
+    Raises InputError as `Runner.play` does.
+
+    >>> runner = Runner(problem.sequences("test", 1, 0), problem.machines, problem.scenario)  # doctest: +SKIP
+    >>> recording = record(runner, make_scheduler("spread"), 0)  # doctest: +SKIP
+    >>> recording.regret.argmax()  # the costliest decision  # doctest: +SKIP
     """
     count = len(runner.machines)
     actions = (count if count <= ALL else MOST + 1) + 1

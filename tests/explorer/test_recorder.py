@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.explorer.record import ALL, MOST, record
+from tvwrl.explorer.recorder import ALL, MOST, record
 from tvwrl.explorer.recording import NONE, WAIT
 from tvwrl.explorer.saved import read_recording, write_recording
 from tvwrl.schedulers import make_scheduler
