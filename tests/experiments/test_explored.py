@@ -110,6 +110,20 @@ def test_an_evaluation_in_python_is_explored_with_its_own_agents(problem, tmp_pa
     assert (why, rolled.played_on.all(), rolled.continued_by) == ("", True, "spread")
 
 
+def test_schedulers_are_made_again_from_what_run_json_says(folder):
+    def made(name, **about):
+        return replace(open_explored(folder), about=about).scheduler(name)
+
+    assert made("mine", schedulers={"mine": "spread"}).name == "mine"
+    assert made("n-sigma(n=3)", schedulers=["spread", "n-sigma(n=3)"]).name == "n-sigma(n=3)"
+    missing = {"run": "../checkpoints/best.pt"}
+    assert made("spread", schedulers=["rollout(spread+policy)", "spread"], policies=missing).name == "spread"
+    with pytest.raises(InputError, match=r"its checkpoint .*best\.pt is no longer there"):
+        made("run", policies=missing)
+    with pytest.raises(InputError, match=r"it was given in Python \(function act\): call explore\(\) there"):
+        made("mine", schedulers={"mine": "function act"})
+
+
 def test_a_folder_that_cannot_be_explored_says_why(folder, tmp_path):
     def refused(message, where=tmp_path):
         with pytest.raises(InputError, match=message):

@@ -22,6 +22,7 @@ from tvwrl.explorer.recording import Recording
 from tvwrl.explorer.saved import read_recording, write_recording
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler, make_scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
+from tvwrl.schedulers.registry import UnknownScheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.types import InputError, Int, Strings
 
@@ -162,21 +163,19 @@ def _made_again(name: str, about: Mapping[str, Any], folder: Path) -> Scheduler:
     policies, given = dict(about.get("policies") or {}), about.get("schedulers")
     if name in policies:
         return _policy(name, folder / policies[name])
-    entries = list(given.values()) if isinstance(given, dict) else list(given or [])
-    if isinstance(given, dict) and name in given:
-        entries = [given[name]]
-    policy = _policy(next(iter(policies)), folder / next(iter(policies.values()))) if policies else None
-    for entry in entries:
-        if is_of_checkpoint(entry) and policy is None:
-            continue
+    if isinstance(given, dict):  # by tvwrl.evaluate, which says what each was made of
         try:
-            made = scheduler_of(entry, "cpu", policy)
-        except InputError:
-            if isinstance(given, dict):
-                raise
-            continue
-        if made.name == name or isinstance(given, dict):
-            return made
+            made = make_scheduler(given.get(name, name))
+        except UnknownScheduler:
+            raise InputError(f"it was given in Python ({given.get(name, name)}): call explore() there") from None
+        made.name = name
+        return made
+    for entry in given or []:
+        needed = list(policies.items())[:1] if is_of_checkpoint(entry) else []
+        with suppress(InputError):  # what this entry needs may be gone, and `name` another's
+            made = scheduler_of(entry, "cpu", next((_policy(run, folder / file) for run, file in needed), None))
+            if made.name == name:
+                return made
     return make_scheduler(name)
 
 

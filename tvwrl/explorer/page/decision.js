@@ -38,11 +38,17 @@ function makeDecision(section, x) {
     return parts;
   }
 
+  // What the file says it leaves out, without sentences about other schedulers, which begin with their names.
+  function reasons(name) {
+    const others = x.index.schedulers.map(one => one.name).filter(other => other !== name);
+    return x.index.left_out.filter(text => !others.some(other => text.startsWith(`${other} `) || text.startsWith(`${other}:`)));
+  }
+
   // What would have been cheaper, by term.
   function verdictOf(model, k) {
     const name = model.scheduler.name, after = model.scheduler.continued_by || name;
     if (model.best[k] < 0 || Number.isNaN(model.regret[k])) {
-      return ["What its alternatives would have cost is not known: they were not played on. ", x.index.left_out.join(" ")];
+      return ["What its alternatives would have cost is not known: they were not played on. ", reasons(name).join(" ")];
     }
     const then = after === name ? `Afterwards ${name} decides in every case.`
       : `Afterwards ${after} decides in every case, not ${name} itself.`;
