@@ -64,6 +64,7 @@ types: install ## check types with mypy
 
 docs: install ## build the site in docs/_build/html; a dead link or an undocumented public name is an error
 	@$(BIN)/python -m sphinx -E -q -W --keep-going docs docs/_build/html
+	@$(BIN)/python docs/sample_explorer.py docs/_build/html/explorer-sample.html
 	@echo "The site is docs/_build/html/index.html"
 
 bench: install ## measure speed (docs/results/speed.md)
