@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.slow
 def test_training_ends_with_the_comparison(run):
     out, printed = run
-    assert "trace 'google' (synthetic)" in printed.splitlines()[-1]
+    assert "trace 'google' (synthetic)" in printed.splitlines()[-3]
+    assert "explorer.html" in printed.splitlines()[-2]
     for name in ("tetris", "best-fit", "clairvoyant", "whole"):
         assert f"\n{name} " in printed
     assert {p.name for p in (out / "checkpoints").iterdir()} == {"last.pt", "best.pt", "initial.pt"}
@@ -56,7 +57,7 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
     assert [path.name for path in (out / "evaluation").iterdir()] == ["cells"]
     third = call("train.py", "--resume", out)
     assert third.returncode == 0, third.stderr
-    assert third.stdout.splitlines()[-3] == run[1].splitlines()[-3]  # of the table
+    assert third.stdout.splitlines()[-5] == run[1].splitlines()[-5]  # of the table
     one, two = (torch.load(f / "checkpoints/last.pt", weights_only=True) for f in (whole, out))
     assert one["iteration"] == two["iteration"] == 6
     for part in ("policy", "learner", "random"):

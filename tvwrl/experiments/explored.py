@@ -89,13 +89,13 @@ class Explored:
         if scheduler.leader is not None:
             return self._followed(runner, name, sequence, scheduler, what_if, most), ""
         try:
-            episode = runner.play(scheduler, sequence)
+            recording = record(runner, scheduler, sequence, what_if, most)
         except InputError as error:
             return self._followed(runner, name, sequence), f"{name} cannot be played again: {error}"
-        if not (np.array_equal(episode.machine, machine) and np.array_equal(episode.start, start)):
-            why = f"{name} decides otherwise when it plays again, so its alternatives cannot be compared"
-            return self._followed(runner, name, sequence), why
-        return record(runner, scheduler, sequence, what_if, most), ""
+        if np.array_equal(recording.episode.machine, machine) and np.array_equal(recording.episode.start, start):
+            return recording, ""
+        why = f"{name} decides otherwise when it plays again, so its alternatives cannot be compared"
+        return self._followed(runner, name, sequence), why
 
     def _followed(
         self,
