@@ -54,7 +54,7 @@ def test_what_was_interrupted_continues_with_the_episodes_that_are_there(folder,
         with pytest.raises(KeyboardInterrupt):
             explore(ExploreSettings(folder))
     assert kept.stat().st_mtime_ns == written
-    explore(ExploreSettings(folder))
+    explore(ExploreSettings(folder, what_if=False))  # asks for something else, so it begins again
     assert not (folder / "explorer").exists()
 
 

@@ -12,7 +12,7 @@ import tyro
 
 from tvwrl.checks import at_least, one_of
 from tvwrl.command_line import Names, Shares
-from tvwrl.experiments.engine import complete, folder_of, refuse_failed
+from tvwrl.experiments.engine import AnotherRequest, complete, folder_of, refuse_failed
 from tvwrl.experiments.explored import Explored, cells_of, open_explored
 from tvwrl.experiments.explorer_file import PAGE, sequences_of, write_other, write_page
 from tvwrl.experiments.plan_explorer import explore_plans
@@ -81,7 +81,12 @@ def explore(settings: ExploreSettings) -> None:
     cells = list(cells_of(explored, schedulers, chosen, settings.what_if))
     work = explored.folder / WORK
     say(f"playing {len(cells)} episodes" + ", and every alternative to their decisions" * settings.what_if)
-    refuse_failed(complete(work, cells, settings.workers))
+    try:
+        failed = complete(work, cells, settings.workers)
+    except AnotherRequest:  # left by an interruption, before this evaluation was made or the options changed
+        shutil.rmtree(work)
+        failed = complete(work, cells, settings.workers)
+    refuse_failed(failed)
     found = {(cell.scheduler, cell.load, cell.sequence): cell for cell in cells}
 
     def read(scheduler: str, load: float, sequence: int) -> tuple[Recording, str]:
