@@ -77,9 +77,10 @@ def test_perfetto_gets_an_episode_of_every_scheduler(folder, tmp_path):
     [
         ({"schedulers": ("tetris",)}, "schedulers is 'tetris': must be one of spread, best-fit, expected-cost"),
         ({"loads": (0.9,)}, r"loads is 0\.9: must be one of 0\.3, 0\.5"),
-        ({"sequences": 3}, r"sequences is 3: must be 1 to 2, as many as the evaluation kept of load 0\.3"),
+        ({"sequences": 3}, r"sequences is 3: must be 1 to 2; the evaluation kept 2 of load 0\.3"),
         ({"sequences": 0}, "sequences is 0: must be at least 1"),
         ({"workers": 0}, "workers is 0: must be at least 1"),
+        ({"format": "png", "sequences": 2}, "sequences is 2: a report shows one sequence"),
         ({"format": "png", "schedulers": NAMES}, "schedulers: a report shows one or two, not 3"),
         ({"format": "svg", "file": Path("x.png")}, r"file is x\.png: with --format svg its name must end in \.svg"),
         ({"file": Path("x.txt")}, r"file is x\.txt: its name must end in \.html or \.htm or \.json"),

@@ -58,7 +58,7 @@ def test_episodes_are_played_again_as_they_were_recorded(folder, problem):
 
 def test_a_scheduler_that_nobody_can_make_is_shown_as_it_was_recorded(folder):
     recording, why = open_explored(folder).record("own", 0.3, 0)
-    assert "own cannot be played again: scheduler is 'own'" in why
+    assert "own cannot be recreated: scheduler is 'own'" in why
     assert not recording.played_on.any()
     assert (recording.chosen >= 0).sum() == len(recording.episode.start)
     live, why = open_explored(folder, {"own": Own()}).record("own", 0.3, 0)
@@ -70,7 +70,7 @@ def test_a_scheduler_that_nobody_can_make_is_shown_as_it_was_recorded(folder):
 def test_a_scheduler_that_decides_otherwise_now_is_shown_as_it_was_recorded(folder, tmp_path):
     changed = open_explored(folder, {"spread": renamed("best-fit", "spread")})
     recording, why = changed.record("spread", 0.5, 0)
-    assert why == "spread decides otherwise when it plays again, so its alternatives cannot be compared"
+    assert why == "spread decides differently when the episode is repeated, so its alternatives have no costs"
     assert (recording.episode.machine == changed.placed["spread", 0.5, 0][0]).all()
 
 
@@ -87,9 +87,7 @@ def test_the_page_says_what_it_leaves_out(folder, tmp_path):
     write_at_once(explored, file, chosen, report=lambda text: None, left_out=left_out)
     page = file.read_text()
     assert re.findall('id="(index|sequence-[0-9])"', page) == ["index", "sequence-0", "sequence-1"]
-    with pytest.raises(
-        InputError, match=r"sequences is 4: must be 1 to 3, as many as the evaluation kept of load 0\.5"
-    ):
+    with pytest.raises(InputError, match=r"sequences is 4: must be 1 to 3; the evaluation kept 3 of load 0\.5"):
         sequences_of(explored, [0.5], 4)
 
 
@@ -120,7 +118,9 @@ def test_schedulers_are_made_again_from_what_run_json_says(folder):
     assert made("spread", schedulers=["rollout(spread+policy)", "spread"], policies=missing).name == "spread"
     with pytest.raises(InputError, match=r"its checkpoint .*best\.pt is no longer there"):
         made("run", policies=missing)
-    with pytest.raises(InputError, match=r"it was given in Python \(function act\): call explore\(\) there"):
+    with pytest.raises(
+        InputError, match=r"it was a Python object \(function act\): call explore\(\) on the result of tvwrl\.evaluate"
+    ):
         made("mine", schedulers={"mine": "function act"})
 
 
@@ -129,7 +129,7 @@ def test_a_folder_that_cannot_be_explored_says_why(folder, tmp_path):
         with pytest.raises(InputError, match=message):
             open_explored(where)
 
-    refused("no evaluation here: give a folder that tvwrl evaluate or tvwrl train has written")
+    refused("no evaluation here: give a folder written by tvwrl evaluate, train, provision or place")
     refused("no such folder", tmp_path / "nowhere")
     for file in ("episodes.parquet", "run.json"):
         (tmp_path / file).write_bytes((folder / file).read_bytes())

@@ -57,7 +57,7 @@ def test_what_to_do_where_the_page_cannot_be_made_again(folder: Path, tmp_path: 
     (folder / "run.json").write_text(json.dumps(facts | {"command": ["notebook.py"]}))
     with pytest.raises(InputError, match=r"in Python, .*plans\.explore\(\)"):
         explore_plans(folder, out)
-    with pytest.raises(InputError, match=r"has no run\.json: it is no results folder"):
+    with pytest.raises(InputError, match=r"has no run\.json: it is not a results folder"):
         explore_plans(tmp_path, out)
     assert not out.exists()
 

@@ -22,7 +22,7 @@ def test_the_title_says_what_happened_and_the_cheapest_comes_first():
     assert figure.get_suptitle().startswith("Slot 1: b went to machine 0; machine 1 would have cost 59,925 less")
     _, right = axes_of(figure)
     names = [label.get_text() for label in right.get_yticklabels()]
-    assert names == ["machine 1", "waiting a slot", "machine 0 (chosen)"]
+    assert names == ["machine 1", "waiting one slot", "machine 0 (chosen)"]
     assert [text.get_text() for text in right.texts] == ["cheapest", "+50.5", "+59,925"]
 
 
@@ -30,7 +30,7 @@ def test_bars_leave_out_what_all_alternatives_pay():
     _, right = axes_of(draw_decision(recording(), 1, MACHINES))
     widths = np.array([bar.get_width() for bar in right.patches]).reshape(4, 3).T
     np.testing.assert_allclose(widths, [[0, 76, 0, 0], [0.5, 26, 0, 100], [1.4, 0, 60000, 0]])
-    assert right.get_xlabel() == "beyond the 174 that all of these pay"
+    assert right.get_xlabel() == "cost above the 174 that all of these share"
 
 
 def test_chosen_and_cheapest_are_marked_in_the_heat_map():
@@ -50,7 +50,7 @@ def test_at_most_twelve_alternatives_with_the_choice_and_their_machines_alone():
     shown = alternatives_shown(many, 1)
     assert shown.tolist() == [*range(199, 199 - MOST + 1, -1), 0]
     left, right = axes_of(draw_decision(many, 1, machines))
-    assert right.get_title() == "penalties from then on with 12 of 200 alternatives"
+    assert right.get_title() == "cost of 12 of 200 alternatives, from this slot to the end"
     assert len(left.get_yticklabels()) == MOST
 
 
@@ -72,7 +72,7 @@ def test_every_decision_can_be_drawn(one, machines):
 
 def test_what_was_not_played_on_is_said():
     _, right = axes_of(draw_decision(recording(), 0, MACHINES))
-    assert [text.get_text() for text in right.texts] == ["Its alternatives were not played on."]
+    assert [text.get_text() for text in right.texts] == ["Its alternatives were not simulated."]
     unknown = replace(recording(), costs=np.full((3, 3, 4), np.nan))
     many, machines = on_many(200)
     nothing = replace(many, costs=np.full_like(many.costs, np.nan))

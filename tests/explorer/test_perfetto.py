@@ -120,7 +120,7 @@ def test_decisions_carry_their_reasons():
     assert "regret" not in first["args"]
     assert second["args"] == {
         "in words": "Slot 1: b went to machine 0; machine 1 would have cost 59,925 less "
-        "(60,000 less overshoot, 76 more under-utilisation)",
+        "(60,000 less for overshoot, 76 more for under-utilisation)",
         "workload": "b",
         "chosen": "machine 0",
         "waiting workloads": 2,

@@ -42,8 +42,8 @@ def test_one_recording_names_its_cost_and_its_costliest_decision(tmp_path: Path)
 def test_two_recordings_say_where_they_part_and_which_costs_more(tmp_path: Path):
     found = texts(tmp_path / "a.svg", recording(), later())
     assert {"A: by-hand, penalty 60,260", "B: later, penalty 511"} <= set(found)
-    assert "Placements differ from slot 1 on (dashed line); B costs 59,749 less in all" in found
-    assert "Placements never differ; they cost the same" in texts(tmp_path / "b.svg", recording(), recording())
+    assert "First different placement: slot 1 (dashed line); B costs 59,749 less in total" in found
+    assert "All placements are the same; they cost the same" in texts(tmp_path / "b.svg", recording(), recording())
 
 
 def test_letters_are_large_enough_to_print(tmp_path: Path):
@@ -65,7 +65,7 @@ def test_the_same_recording_gives_the_same_bytes(tmp_path: Path, suffix):
 def test_no_alternative_known_and_none_cheaper_are_said(tmp_path: Path):
     plain = recording()
     unknown = replace(plain, costs=np.full_like(plain.costs, np.nan))
-    assert "no alternative was played on" in texts(tmp_path / "a.svg", unknown)
+    assert "no alternative was simulated" in texts(tmp_path / "a.svg", unknown)
     assert "nothing was decided" in texts(tmp_path / "c.svg", empty())
     best = replace(plain, costs=np.zeros_like(plain.costs))
     assert "no decision had a cheaper alternative" in texts(tmp_path / "b.svg", best)

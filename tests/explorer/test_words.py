@@ -22,13 +22,13 @@ def test_the_hand_made_penalties_are_those_of_the_referee():
 @pytest.mark.parametrize(
     ("k", "sentence"),
     [
-        (0, "Slot 0: a went to machine 0; what the alternatives would have cost was not worked out"),
+        (0, "Slot 0: a went to machine 0; its alternatives were not simulated"),
         (
             1,
             "Slot 1: b went to machine 0; machine 1 would have cost 59,925 less "
-            "(60,000 less overshoot, 76 more under-utilisation)",
+            "(60,000 less for overshoot, 76 more for under-utilisation)",
         ),
-        (2, "Slot 2: c went to machine 1; no alternative that was played on would have cost less"),
+        (2, "Slot 2: c went to machine 1; no simulated alternative would have cost less"),
     ],
 )
 def test_decisions_worked_out_by_hand(k, sentence):
@@ -41,7 +41,7 @@ def test_to_wait_is_said_of_choices_and_of_alternatives():
     costs = plain.costs.copy()
     costs[1, 2] = 0
     sentence = decision_in_words(replace(plain, costs=costs), 1)
-    assert "; waiting a slot would have cost 60,175 less (60,000 less overshoot, 124 less" in sentence
+    assert "; waiting one slot would have cost 60,175 less (60,000 less for overshoot, 124 less" in sentence
 
 
 def test_one_alternative_is_none():

@@ -1,4 +1,4 @@
-"""What the rest of an episode costs after an action if a policy goes on: all actions of many decisions in one batch."""
+"""What the rest of an episode costs when a policy makes all later decisions: many actions in one batch."""
 
 from __future__ import annotations
 

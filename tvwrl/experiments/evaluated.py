@@ -59,8 +59,8 @@ class Evaluation(InFolder):
         """Write an HTML file that shows every decision, and what each alternative would have cost; returns it.
 
         `file`: an .html file; default: explorer.html in the folder
-        `sequences`: per load, from the first on; default: all that were kept (30; fewer of large clusters)
-        `what_if`: False leaves the costs of alternatives out, which take tenths of a second per episode
+        `sequences`: per load, the first ones; default: all that were kept (30; fewer on large clusters)
+        `what_if`: False leaves out the costs of alternatives, which take a tenth of a second to ten seconds per episode
         `report`: called with a line of progress now and then; default: to stderr; None: silence
 
         Raises InputError for more sequences than were kept.

@@ -34,7 +34,7 @@ WORK = "explorer"  # folder beside the evaluation's files that holds finished ep
 
 @dataclass(frozen=True)
 class ExploreSettings:
-    """Make one HTML file that shows every decision of an evaluation, or a plan, and what each alternative would cost.
+    """Make one HTML file that shows plans, or an evaluation with what each alternative would have cost.
 
     It needs no server and no network. RUN is a folder of tvwrl evaluate, train, provision or place. After Ctrl-C, run
     the same command again to continue.
@@ -43,7 +43,7 @@ class ExploreSettings:
     run: tyro.conf.Positional[Path]
     """Folder of the evaluation, the training run or the plan."""
     file: Path | None = None
-    """File to write; default: explorer.html in the folder, or its like in another format."""
+    """File to write; default: in the folder, explorer.html, episodes.perfetto.json.gz or report.FORMAT."""
     format: Format | None = None
     """What to write; default: what the name of --file ends with, or html. html: the explorer. perfetto: a trace for
     Perfetto's viewer (ui.perfetto.dev). png, svg, pdf: a report of one sequence and one or two schedulers, for
@@ -51,12 +51,12 @@ class ExploreSettings:
     schedulers: Names | None = None
     """Schedulers to show; default: all, or in a report the first two."""
     loads: Shares | None = None
-    """Offered loads; default: all that were played, or in a report the first."""
+    """Offered loads; default: all for html, otherwise the first."""
     sequences: int | None = None
-    """Number of sequences per load; default: all that the evaluation kept (30; fewer of large clusters), or in a report
-    the first."""
+    """Number of sequences per load; default: all that the evaluation kept (30; fewer on large clusters) for html,
+    otherwise 1."""
     what_if: bool = True
-    """Play every alternative on to the end, to say what it would have cost."""
+    """Simulate every alternative to the end of the episode, to find its cost."""
     workers: int = 1
     """Number of cells (training runs, evaluations, trials and other measurements) that run in parallel, one process
     each."""
@@ -80,7 +80,7 @@ def explore(settings: ExploreSettings) -> None:
     file = settings.file or explored.folder / NAMES.get(format, f"report.{format}")
     cells = list(cells_of(explored, schedulers, chosen, settings.what_if))
     work = explored.folder / WORK
-    say(f"playing {len(cells)} episodes" + ", and every alternative to their decisions" * settings.what_if)
+    say(f"playing {len(cells)} episodes" + " and simulating the alternatives" * settings.what_if)
     try:
         failed = complete(work, cells, settings.workers)
     except AnotherRequest:  # left by an interruption, before this evaluation was made or the options changed
@@ -105,7 +105,7 @@ def _explore_plans(settings: ExploreSettings, format: Format) -> None:
     usual = ExploreSettings(settings.run)
     for name in ("schedulers", "loads", "sequences", "what_if", "workers"):
         if getattr(settings, name) != getattr(usual, name):
-            raise InputError(f"{name}: {settings.run} holds plans, which have none; leave it out")
+            raise InputError(f"{name} does not apply to plans, which {settings.run} holds: leave it out")
     if format != "html":
         raise InputError(f"format is {format}: {settings.run} holds plans, which can only be explored as html")
     file = settings.file or settings.run / PAGE
@@ -127,6 +127,8 @@ def _selected(
     schedulers = settings.schedulers or (explored.schedulers[:2] if report else explored.schedulers)
     for name in schedulers:
         one_of(explored.schedulers, schedulers=name)
+    if report and (settings.sequences or 1) > 1:
+        raise InputError(f"sequences is {settings.sequences}: a report shows one sequence")
     if report and len(schedulers) > 2:
         raise InputError(f"schedulers: a report shows one or two, not {len(schedulers)}")
     loads = settings.loads or (explored.loads[:1] if format != "html" else explored.loads)

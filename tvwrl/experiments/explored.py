@@ -85,16 +85,16 @@ class Explored:
         try:
             scheduler = self.scheduler(name)
         except InputError as error:
-            return self._followed(runner, name, sequence), f"{name} cannot be played again: {error}"
+            return self._followed(runner, name, sequence), f"{name} cannot be recreated: {error}"
         if scheduler.leader is not None:
             return self._followed(runner, name, sequence, scheduler, what_if, most), ""
         try:
             recording = record(runner, scheduler, sequence, what_if, most)
         except InputError as error:
-            return self._followed(runner, name, sequence), f"{name} cannot be played again: {error}"
+            return self._followed(runner, name, sequence), f"{name} cannot be recreated: {error}"
         if np.array_equal(recording.episode.machine, machine) and np.array_equal(recording.episode.start, start):
             return recording, ""
-        why = f"{name} decides otherwise when it plays again, so its alternatives cannot be compared"
+        why = f"{name} decides differently when the episode is repeated, so its alternatives have no costs"
         return self._followed(runner, name, sequence), why
 
     def _followed(
@@ -123,7 +123,7 @@ def open_explored(folder: Path, live: Mapping[str, Scheduler] | None = None) -> 
     folder = folder / "evaluation" if (folder / "checkpoints").is_dir() else folder
     if not (folder / EPISODES).is_file():
         found = "no evaluation here" if folder.is_dir() else "no such folder"
-        raise InputError(f"{folder}: {found}: give a folder that tvwrl evaluate or tvwrl train has written")
+        raise InputError(f"{folder}: {found}: give a folder written by tvwrl evaluate, train, provision or place")
     try:
         about = json.loads((folder / RUN).read_text(encoding="utf-8"))
         frame = pl.read_parquet(folder / EPISODES)
@@ -167,7 +167,9 @@ def _made_again(name: str, about: Mapping[str, Any], folder: Path) -> Scheduler:
         try:
             made = make_scheduler(given.get(name, name))
         except UnknownScheduler:
-            raise InputError(f"it was given in Python ({given.get(name, name)}): call explore() there") from None
+            raise InputError(
+                f"it was a Python object ({given.get(name, name)}): call explore() on the result of tvwrl.evaluate"
+            ) from None
         made.name = name
         return made
     for entry in given or []:

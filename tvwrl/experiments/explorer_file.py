@@ -88,7 +88,7 @@ def first_look(folder: Path) -> str:
     """Write the explorer of the first sequence of each load of an evaluation; returns what a user should know of it."""
     explored = open_explored(folder)
     file, command = explored.folder / PAGE, shlex.join(["tvwrl", "explore", str(folder)])
-    say("playing the alternatives to the decisions of the first sequence")
+    say("simulating the alternatives to each decision of the first sequence")
     left_out = [
         f"Of the {played:,} sequences of load {load:g}, only the first is shown. {command} shows {explored.kept(load)}."
         for load in explored.loads
@@ -96,7 +96,7 @@ def first_look(folder: Path) -> str:
     ]
     write_at_once(explored, file, {load: [0] for load in explored.loads}, True, FIRST_LOOK, left_out=left_out)
     text = f"see every decision, and what the alternatives would have cost: {file.absolute().as_uri()}"
-    return f"{text}\nthat is the first sequence; more of them: {command}" if left_out else text
+    return f"{text}\nthis page shows the first sequence; for more, run: {command}" if left_out else text
 
 
 def sequences_of(
@@ -110,9 +110,7 @@ def sequences_of(
     for load in loads:
         kept = explored.kept(load)
         if count is not None and not 1 <= count <= kept:
-            raise InputError(
-                f"sequences is {count}: must be 1 to {kept}, as many as the evaluation kept of load {load:g}"
-            )
+            raise InputError(f"sequences is {count}: must be 1 to {kept}; the evaluation kept {kept} of load {load:g}")
         chosen[load] = list(range(count or kept))
         if (played := explored.played(load)) > len(chosen[load]):
             left_out.append(f"Of the {played:,} sequences of load {load:g}, the first {len(chosen[load])} are shown.")
@@ -144,12 +142,12 @@ def _limits(shown: Sequence[Shown], machines: int) -> Iterator[str]:
         played = sum(int(recording.played_on.sum()) for recording in mine)
         if 0 < played < decisions:
             yield (
-                f"{name}: only {played:,} of {decisions:,} decisions have the costs of their alternatives; all of them "
-                "would take too long."
+                f"{name}: alternatives were simulated for {played:,} of {decisions:,} decisions only; the others would "
+                "take too long."
             )
         if not all(recording.repeats for recording in mine):
-            yield f"{name} does not decide the same way twice: the cost of an alternative is one of several outcomes."
+            yield f"{name} does not decide the same way twice: the cost of an alternative is one sample."
     if machines > ALL:
-        yield f"Of {machines:,} machines, each decision is compared with the {MOST} most promising."
+        yield f"Each decision is compared with the {MOST} most promising of {machines:,} machines."
     if any(one.sequences.forecast is not None and one.sequences.arrival.shape[1] > EVERY_AGE for one in shown):
-        yield "Only forecasts made before a workload ran are shown."
+        yield "Only the forecasts made at a workload's arrival are shown."

@@ -54,7 +54,7 @@ def explore_plans(folder: Path, out: Path) -> None:
         return
     for name in ("run.json", "rows.csv", "plan.parquet"):
         if not (folder / name).is_file():
-            raise InputError(f"{folder} has no {name}: it is no results folder of tvwrl provision or tvwrl place")
+            raise InputError(f"{folder} has no {name}: it is not a results folder of tvwrl provision or tvwrl place")
     facts = json.loads((folder / "run.json").read_text())
     explore(_results_in(folder, _problem_of(folder, facts), facts.get("about_bound", "")), out)
 

@@ -72,9 +72,9 @@ def figure_pixels(figure: Any) -> npt.NDArray[np.uint8]:
 
 
 def alternatives_shown(recording: Recording, k: int) -> Int:
-    """At most `MOST` columns of decision `k`'s alternatives that were played on, cheapest first; among them the choice.
+    """At most `MOST` columns of decision `k`'s alternatives that were simulated, cheapest first; among them the choice.
 
-    Where none was played on: the choice alone.
+    Where none was simulated: the choice alone.
     """
     own, total = int(recording.own[k]), recording.totals[k]
     known = np.flatnonzero(np.isfinite(total) & (recording.machines[k] != NONE))
@@ -103,7 +103,7 @@ def _draw_loads(figure: Any, axis: Any, recording: Recording, k: int, machines: 
         if machine in numbers and (name == "chosen" or known):
             axis.plot(slot + 0.5, int(np.flatnonzero(numbers == machine)[0]), **mark)
     axis.axvline(slot, color="black", linewidth=0.8, linestyle=(0, (3, 2)))
-    axis.set_title(f"machines around it: ring = chosen{known}", fontsize=9)
+    axis.set_title(f"load around the decision: ring = chosen{known}", fontsize=9)
     axis.set_xlabel("slot", fontsize=8)
     axis.set_ylabel("machine", fontsize=8)
     add_load_bar(figure, image, axis)
@@ -115,7 +115,7 @@ def _draw_alternatives(axis: Any, recording: Recording, k: int, shown: Int) -> N
     names = [f"{name} (chosen)" if at == recording.own[k] else name for name, at in zip(names, shown, strict=True)]
     if not np.isfinite(costs).all():
         axis.set_axis_off()
-        axis.text(0.5, 0.5, "Its alternatives were not played on.", ha="center", va="center", fontsize=10)
+        axis.text(0.5, 0.5, "Its alternatives were not simulated.", ha="center", va="center", fontsize=10)
         return
     shared = costs.min(axis=0)  # of each term: bars stay true to each other, and the differences can be seen
     beyond, places = costs - shared, np.arange(len(shown))
@@ -141,8 +141,8 @@ def _finish(axis: Any, recording: Recording, k: int, shared: float) -> None:
 
     known = int(np.isfinite(recording.totals[k]).sum())
     some = f"{MOST} of {known} alternatives" if known > MOST else "each alternative"
-    axis.set_title(f"penalties from then on with {some}", fontsize=9)
-    axis.set_xlabel(f"beyond the {number_in_words(shared)} that all of these pay", fontsize=8)
+    axis.set_title(f"cost of {some}, from this slot to the end", fontsize=9)
+    axis.set_xlabel(f"cost above the {number_in_words(shared)} that all of these share", fontsize=8)
     axis.xaxis.set_major_locator(MaxNLocator(4))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number_in_words(value)))
     axis.tick_params(axis="x", labelsize=SMALL)

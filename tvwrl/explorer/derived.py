@@ -78,5 +78,5 @@ def check_same_arrivals(recordings: Sequence[Recording]) -> None:
         ):
             raise InputError(
                 f"'{first.scheduler}' and '{episode.scheduler}' were recorded on different arrivals: "
-                "side by side stand episodes of one sequence"
+                "a report compares schedulers on the same sequence only"
             )

@@ -25,7 +25,7 @@ TERM_HATCHES = {"contention": "", "under-utilisation": "", "overshoot": HATCH, "
 
 
 def load_shares(loads: Float, machines: Machines, chosen: Int | None = None) -> Float:
-    """(M, T) load of the fuller resource as a share of its capacity: 0..1 where it fits, above 1 where it does not.
+    """(M, T) load of the fullest resource as a share of its capacity: 0..1 where it fits, above 1 where it does not.
 
     `loads`: (T, M, D) units. NaN: the machine is switched off. `chosen`: only these machines, in this order.
     """
@@ -95,7 +95,7 @@ def add_load_bar(figure: Any, image: Any, axes: Any) -> None:
     bar.ax.set_yticklabels(["0", "half", "full"])
     bar.ax.tick_params(labelsize=SMALL, length=2)
     bar.ax.set_title("over", fontsize=SMALL, color=OVER, pad=3)
-    bar.set_label("load of the fuller resource", fontsize=SMALL)
+    bar.set_label("load of the fullest resource", fontsize=SMALL)
     bar.outline.set_linewidth(0.4)
 
 

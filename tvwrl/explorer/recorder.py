@@ -28,14 +28,14 @@ def record(
 ) -> Recording:
     """The episode of a `scheduler` on one sequence, with the cost of the alternatives to its decisions.
 
-    Up to `ALL` machines every machine is an alternative, and waiting a slot; of more, the `MOST` that the scheduler
-    finds best, or the emptiest if it does not say. Where playing on from all decisions would take more than about a
-    minute, those to wait once more for the same workload are left out, and if need be all but every n-th decision.
+    Up to `ALL` machines every machine is an alternative, and waiting a slot; of more, its `MOST` best-ranked, or
+    the emptiest if it does not rank them. If simulating all alternatives would take more than about a minute, repeated
+    decisions to keep a workload waiting are skipped; if that is not enough, only every n-th decision is simulated.
 
     `runner`: plays the sequences of one set (`tvwrl.schedulers.Runner`)
     `sequence`: which of them, from 0
     `what_if`: False leaves the costs of alternatives out
-    `most`: decisions after alternatives, in all; default: as many as take about a minute
+    `most`: how many decisions to simulate, in total; default: as many as take about a minute
 
     Raises InputError as `Runner.play` does.
 

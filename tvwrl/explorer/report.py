@@ -53,7 +53,7 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 INTERNALS: Any = {"svg.fonttype": "none", "svg.hashsalt": "tvwrl", "pdf.fonttype": 42, "hatch.linewidth": 0.5}
 MARK: dict[str, Any] = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": "black", "linewidth": 0.7}
-HEAD = ("", "slot", "workload", "choice", "cheapest", "regret", "most of it")
+HEAD = ("", "slot", "workload", "choice", "cheapest", "regret", "largest term")
 LANES = ("machine", "waiting", "overshoot\npenalty", "other\npenalties")
 COLUMNS = (0.03, 0.08, 0.26, 0.15, 0.15, 0.12, 0.21)  # shares of the table's width
 
@@ -201,13 +201,13 @@ class _Report:
         axis.axhline(0, color="black", linewidth=0.5)
         end = float(difference[-1])
         outcome = (
-            f"B costs {number_in_words(abs(end))} {'more' if end > 0 else 'less'} in all"
+            f"B costs {number_in_words(abs(end))} {'more' if end > 0 else 'less'} in total"
             if end
             else "they cost the same"
         )
-        parted = "never differ" if self._parting is None else f"differ from slot {self._parting:,} on (dashed line)"
-        axis.set_title(f"Placements {parted}; {outcome}", fontsize=PLAIN)
-        axis.set_ylabel("B minus A,\nadded up", fontsize=SMALL)
+        same, first = "All placements are the same", f"First different placement: slot {self._parting} (dashed line)"
+        axis.set_title(f"{same if self._parting is None else first}; {outcome}", fontsize=PLAIN)
+        axis.set_ylabel("B − A,\ncumulative", fontsize=SMALL)
         _finish(axis, 3)
 
     def _draw_table(self, axis: Any, number: int) -> None:
@@ -219,7 +219,7 @@ class _Report:
             return
         after = shortened(recording.continued_by, 40)
         axis.set_title(
-            f"{letter}costliest decisions, by what they cost beyond the cheapest; {after} decides afterwards",
+            f"{letter}costliest decisions, by regret (cost above the cheapest); {after} makes all later decisions",
             fontsize=PLAIN,
             loc="left",
             parse_math=False,
@@ -250,7 +250,7 @@ def _why_none(recording: Recording) -> str:
     if len(recording) == 0:
         return "nothing was decided"
     played_on = bool(recording.played_on.any())
-    return "no decision had a cheaper alternative" if played_on else "no alternative was played on"
+    return "no decision had a cheaper alternative" if played_on else "no alternative was simulated"
 
 
 def _finish(axis: Any, ticks: int) -> None:

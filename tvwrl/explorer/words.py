@@ -36,9 +36,9 @@ def alternative_in_words(machine: int) -> str:
     """What an alternative is called.
 
     >>> alternative_in_words(3), alternative_in_words(WAIT)
-    ('machine 3', 'waiting a slot')
+    ('machine 3', 'waiting one slot')
     """
-    return "waiting a slot" if machine == WAIT else f"machine {machine}"
+    return "waiting one slot" if machine == WAIT else f"machine {machine}"
 
 
 def workload_in_words(recording: Recording, k: int, letters: int = LONGEST_NAME) -> str:
@@ -48,7 +48,7 @@ def workload_in_words(recording: Recording, k: int, letters: int = LONGEST_NAME)
 
 def savings(recording: Recording, k: int) -> dict[str, float]:
     """By term of `penalties.TERMS`: what the cheapest alternative of decision `k` costs less (below 0: more), largest
-    first; NaN where alternatives were not played on."""
+    first; NaN where alternatives were not simulated."""
     decision = only(recording, k)
     costs, own, best = decision.costs[0], int(decision.own[0]), int(decision.best[0])
     parts = dict(zip(TERMS, (costs[own] - costs[best]).tolist(), strict=True))
@@ -59,7 +59,7 @@ def decision_in_words(recording: Recording, k: int, letters: int = LONGEST_NAME)
     """One sentence on decision `k`: what was done, and what the cheapest alternative would have saved, by term.
 
     `letters`: longest name of a workload. As in "Slot 41: w17 went to machine 3; machine 7 would have cost 31,204 less
-    (30,000 less overshoot, 1,204 less under-utilisation)".
+    (30,000 less for overshoot, 1,204 less for under-utilisation)".
     """
     chosen, workload = int(recording.chosen[k]), workload_in_words(recording, k, letters)
     did = f"{workload} was left waiting" if chosen == WAIT else f"{workload} went to machine {chosen}"
@@ -72,12 +72,12 @@ def _alternative(decision: Recording) -> str:
         return "there was no alternative"
     regret = float(decision.regret[0])
     if np.isnan(regret):
-        return "what the alternatives would have cost was not worked out"
+        return "its alternatives were not simulated"
     own, best = int(decision.own[0]), int(decision.best[0])
     if regret <= ROUNDING * max(1.0, float(decision.totals[0, own])):
-        return "no alternative that was played on would have cost less"
+        return "no simulated alternative would have cost less"
     parts = [
-        f"{number_in_words(abs(value))} {'less' if value > 0 else 'more'} {TERM_WORDS[term]}"
+        f"{number_in_words(abs(value))} {'less' if value > 0 else 'more'} for {TERM_WORDS[term]}"
         for term, value in savings(decision, 0).items()
         if abs(value) >= WORTH_A_WORD * regret
     ]

@@ -42,7 +42,9 @@ class Scheduler(ABC):
     knowledge: Knowledge  # what it may know
     looks_at_grid = False  # whether the simulation must draw label grids for it
     needs_forecasts = False  # whether the simulation must sum forecasts of demand by machine
-    leader: Scheduler | None = None  # whose choices it improves, at a cost that only one episode can bear
+    leader: Scheduler | None = (
+        None  # whose choices it improves, and who decides after alternatives, as this one is too slow
+    )
 
     def __repr__(self) -> str:
         return summary(self, name=self.name, knows=self.knowledge.group)

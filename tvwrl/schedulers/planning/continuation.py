@@ -1,4 +1,4 @@
-"""What the rest of an episode costs after an action: a scheduler goes on from there in the same recorded future."""
+"""What the rest of an episode costs after an action, when a given scheduler makes all later decisions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Continuation(ABC):
     """Finds the penalties from a slot on for actions taken in it. The answers come in the order of the questions."""
 
     by: str | None = None  # name of the scheduler that goes on after the action; None: the one that plays the episode
-    decisions: int  # that it takes in about a minute
+    decisions: int  # how many it simulates in about a minute
 
     @abstractmethod
     def ask(self, simulation: Simulation, scheduler: Scheduler, place: int, machines: Int) -> None:
