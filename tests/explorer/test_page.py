@@ -46,7 +46,7 @@ def test_the_page_opens_at_the_costliest_decision_and_says_what_it_cost(
     assert page.title() == page.inner_text("#title") == "made-up <b>folder</b>"
     assert title(page) == title_of(episode, found[sequence][0])
     assert f"would have cost {regret[sequence]:,.0f} less" in page.inner_text("#decision-words")
-    assert f"spread: cost {episode['penalties'].sum():,.0f} in {len(episode['penalties'])} slots" in page.inner_text(
+    assert f"spread cost {episode['penalties'].sum():,.0f} over {len(episode['penalties'])} slots" in page.inner_text(
         "#verdict"
     )
     assert page.evaluate("Number(document.body.dataset.readyMs)") > 0
@@ -62,7 +62,7 @@ def test_alternatives_have_the_numbers_of_the_data(show: Show, small: Path, tree
     assert len(rows) == len(order)
     for (name, *cells), a in zip(rows, order, strict=True):
         machine = episode["machines"][k, a]
-        assert name.startswith("wait a slot" if machine < 0 else f"machine {machine}")
+        assert name.startswith("wait one slot" if machine < 0 else f"machine {machine}")
         score = [] if machine < 0 else [pytest.approx(episode["scores"][k, a], rel=1e-3)]
         costs = [[pytest.approx(value, abs=0.51)] for value in [*episode["costs"][k, a], total[k, a]]]
         difference = [] if a == 0 else [pytest.approx(total[k, a] - total[k, 0], abs=0.51)]
@@ -143,7 +143,7 @@ def test_a_workload_is_found_by_its_name(show: Show, small: Path, trees: list[Tr
     page.keyboard.type("w37")
     press(page, "Enter")
     assert page.inner_text("#workload h3") == "Workload w37: cpu over its life"
-    assert f"It came in slot {trees[0]['workloads']['arrival'][37]}." in page.inner_text("#workload p")
+    assert f"It arrived in slot {trees[0]['workloads']['arrival'][37]}." in page.inner_text("#workload p")
     page.fill("#search", "machine 8")
     press(page, "Enter")
     assert page.inner_text("#machine-a h3").startswith("Machine 8:")

@@ -24,7 +24,7 @@ def emptied(tree: Tree) -> Tree:
 
 def test_an_empty_episode_is_said_to_be_empty(show: Show, trees: list[Tree], write: Callable[..., Path]) -> None:
     page = show(write([emptied(trees[0])]), "#b=policy")
-    assert "took no decision" in page.inner_text("#decision")
+    assert "made no decision" in page.inner_text("#decision")
     press(page, "Space", "ArrowRight", "j", "k", "c", "ArrowDown", "b")
 
 
@@ -43,7 +43,7 @@ def test_a_workload_that_was_never_placed_says_so(
     episode["machine"][7] = episode["start"][7] = episode["chosen"][k] = -1
     episode["machines"][k] = episode["machines"][k][::-1]
     page = show(write([tree]), f"#sequence=0&a=spread&decision={k}")
-    assert title(page) == f"Slot {episode['slot'][k]}: w7 was kept waiting"
+    assert title(page) == f"Slot {episode['slot'][k]}: w7 was left waiting"
     assert "It was never placed." in page.inner_text("#workload p")
     assert "1 workload was never placed." in page.inner_text("#verdict")
     press(page, "Escape", "/")
@@ -52,7 +52,7 @@ def test_a_workload_that_was_never_placed_says_so(
     assert "Back to this decision" in page.inner_text("#decision-around")
 
 
-def test_decisions_that_were_not_played_on_say_so(
+def test_decisions_that_were_not_simulated_say_so(
     show: Show, made_up: Callable[..., Tree], write: Callable[..., Path]
 ) -> None:
     tree = made_up(0)
@@ -60,10 +60,10 @@ def test_decisions_that_were_not_played_on_say_so(
         episode["costs"] = np.full_like(episode["costs"], np.nan)
         episode["scores"] = np.full_like(episode["scores"], np.nan)
     page = show(write([tree], left_out=["Alternatives took too long."]), "#decision=3")
-    assert "were not played on" in page.inner_text("#verdict")
+    assert "were not simulated" in page.inner_text("#verdict")
     assert "Alternatives took too long." in page.inner_text("#decision-words")
-    assert "not played on" in page.inner_text("#alternatives tbody tr >> nth=0")
-    assert page.inner_text("#decision-list tr >> nth=0").endswith("not played on")
+    assert "not simulated" in page.inner_text("#alternatives tbody tr >> nth=0")
+    assert page.inner_text("#decision-list tr >> nth=0").endswith("not simulated")
 
 
 @pytest.mark.parametrize("resources", [1, 3])

@@ -116,4 +116,4 @@ function makeApplication(x) {
 }
 
 const limitHead = () => make("thead", null, make("tr", null, make("th", {scope: "col"}, "Limit"), make("th", {scope: "col", class: "number", title: "Machines on which one more replica would break it"}, "Binds on"),
-  make("th", {scope: "col", class: "number", title: "Of these, machines that have the capacity for that replica"}, "with room")));
+  make("th", {scope: "col", class: "number", title: "Of these, machines that have the capacity for that replica"}, "of these, with capacity")));

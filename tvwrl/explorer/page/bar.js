@@ -9,7 +9,7 @@ function makeBar(x, show) {
     value => go({sequence: Number(value), decision: -1, workload: -1}));
   select(byId("scheduler-a"), titles, value => swapTo({a: Number(value)}));
   select(byId("scheduler-b"), [[-1, "nothing"], ...titles], value => go({b: Number(value)}));
-  choice(byId("shown"), [...index.resources.map((name, d) => [d, name]), ["fuller", "the fuller"]],
+  choice(byId("shown"), [...index.resources.map((name, d) => [d, name]), ["fuller", "fullest resource"]],
     value => x.set(value === "fuller" ? {shown: value} : {shown: value, resource: value}));
   choice(byId("resource"), index.resources.map((name, d) => [d, name]), value => x.set({resource: value}));
   startTheme(byId("theme"));
@@ -84,9 +84,9 @@ function explainCosts(index) {
   const per = index.overshoot_per === "machine" ? "machine and resource, the first time it overshoots"
     : "workload and resource, the first time its machine overshoots while it runs there";
   const unused = [].concat(index.weights.K_u).every(value => value === 0) ? "Switched off here."
-    : `What stays unused of each resource on machines that run something, to the power of ${weight("K_u")}.`;
+    : `The unused capacity of each resource on each machine in use, to the power of ${weight("K_u")}.`;
   fill(byId("cost-words"),
-    make("dt", null, "Contention"), make("dd", null, `Workloads that use much on one machine at the same time: the product of the demands of every two of them, times ${weight("K_c")}.`),
+    make("dt", null, "Contention"), make("dd", null, `For each resource of a machine: ${weight("K_c")} times the product of demands, summed over all pairs of workloads there.`),
     make("dt", null, "Under-utilisation"), make("dd", null, unused),
     make("dt", null, "Overshoot"), make("dd", null, `${weight("K_o")} for every ${per}.`),
     make("dt", null, "Waiting"), make("dd", null, `${weight("K_w")} for every workload that waits, in every slot.`));

@@ -1,7 +1,7 @@
 // Starts the page of the index's kind, or says in words why it cannot.
 
 const DAMAGED = "This file is damaged or incomplete, so it cannot be shown. Copy it again, or make it again.";
-const OLD = "This browser is too old to unpack the file's data. Chrome and Edge can from version 97, Firefox from 113, Safari from 16.4.";
+const OLD = "This browser is too old to unpack the file's data. Use Chrome or Edge 97, Firefox 113, Safari 16.4, or later.";
 
 async function boot() {
   if (!canUnpack()) {
@@ -21,7 +21,7 @@ async function boot() {
 function broken(error) {
   byId("page").hidden = true;
   document.body.dataset.broken = short(String(error.message), 200);
-  trouble(error instanceof Damaged ? DAMAGED : `The page failed on this file's data, which may be damaged: ${short(String(error.message), 200)}`);
+  trouble(error instanceof Damaged ? DAMAGED : `The page could not show this file's data, which may be damaged: ${short(String(error.message), 200)}`);
 }
 
 // Tests and people who measure wait for this.

@@ -5,15 +5,15 @@ function makeVerdict(element, x) {
   function update() {
     const {a, b} = x, cost = costOf(a), parts = costParts(a);
     const largest = parts.indexOf(Math.max(...parts)), k = a.byRegret.length && matters(a, a.byRegret[0]) ? a.byRegret[0] : -1;
-    const words = [make("strong", null, a.scheduler.name), `: cost ${amount(cost)} in ${plural(a.episode.penalties.shape[0], "slot")}`];
-    words.push(cost > 0 ? `, of which ${amount(parts[largest])} for ${termWords(x.index.terms[largest])}. ` : ". ");
+    const words = [make("strong", null, a.scheduler.name), ` cost ${amount(cost)} over ${plural(a.episode.penalties.shape[0], "slot")}`];
+    words.push(cost > 0 ? `, ${amount(parts[largest])} of it for ${termWords(x.index.terms[largest])}. ` : ". ");
     const unplaced = a.episode.machine.reduce((sum, m) => sum + (m < 0), 0);
     if (unplaced) words.push(`${plural(unplaced, "workload was", "workloads were")} never placed. `);
     if (k >= 0) {
-      words.push("Its costliest decision: ", link(`slot ${number(a.episode.slot[k])}, ${decisionWords(a, k)}`, () => x.chooseDecision(k)),
-        `, which cost ${amount(a.regret[k])} more than ${bestOf(a, k)}${mostOf(a, k)}. `);
+      words.push("Its costliest decision, ", link(`slot ${number(a.episode.slot[k])}, ${decisionWords(a, k).replace(/ waits$/, " left waiting")}`, () => x.chooseDecision(k)),
+        `, cost ${amount(a.regret[k])} more than ${bestOf(a, k)}${mostOf(a, k)}. `);
     } else if (a.episode.slot.length) {
-      words.push(a.regret.every(Number.isNaN) ? "Its alternatives were not played on. " : "No decision had a cheaper alternative. ");
+      words.push(a.regret.every(Number.isNaN) ? "Its alternatives were not simulated. " : "No decision had a cheaper alternative. ");
     }
     if (b) words.push(...against(a, b, cost));
     fill(element, ...words);
@@ -25,7 +25,7 @@ function makeVerdict(element, x) {
 
   function bestOf(model, k) {
     const m = model.episode.machines[k * model.episode.machines.shape[1] + model.best[k]];
-    return m < 0 ? "waiting a slot" : `machine ${m} would have`;
+    return `${machineWords(m)} would have`;
   }
 
   // ", 60,000 of it for overshoot" where one term is more than half.
@@ -61,7 +61,7 @@ function makeVerdict(element, x) {
         const {name, group} = x.index.schedulers[one.scheduler], isA = one.scheduler === x.view.a, isB = one.scheduler === x.view.b;
         return make("tr", {"aria-current": isA ? "true" : null}, make("th", {scope: "row"}, short(name)), make("td", {class: "quiet"}, short(group)),
           ...[...one.penalties, sum(one), one.unplaced].map(value => make("td", {class: "number"}, amount(value))),
-          make("td", null, isA ? "is A" : isB ? "is B" : link("compare", () => x.go({b: one.scheduler}), {"aria-label": `Compare with ${name}`})));
+          make("td", null, isA ? "A" : isB ? "B" : link("compare", () => x.go({b: one.scheduler}), {"aria-label": `Compare with ${name}`})));
       })));
   }
 

@@ -14,7 +14,7 @@ function makeContents(x) {
     const contents = contentsOf(a, m), several = index.times > 1;
     fill(byId("machine-title"), x.b ? make("span", {class: `side ${side}`}, side.toUpperCase()) : "", `${x.b ? " " : ""}Machine ${m}: ${kindWords(index, kindOf(index, m))}`);
     byId("machine-words").textContent = words(a, m, contents);
-    fill(byId("machine-faults"), ...(a.faults.get(m) || []).slice(0, 20).map(text => make("li", null, `Breaks a rule: ${faultText(text)}`)));
+    fill(byId("machine-faults"), ...(a.faults.get(m) || []).slice(0, 20).map(text => make("li", null, `Violates a constraint: ${faultText(text)}`)));
     byId("resource-tools").hidden = !several;
     if (several) {
       if (stage.parentNode !== plot) fill(plot, stage);
@@ -132,7 +132,7 @@ function makeContents(x) {
   function table(model, m, contents) {
     const {index} = model, several = index.times > 1, when = several ? x.view.time : 0;
     byId("contents-box").hidden = !contents.length;
-    const head = ["Application", "Replicas", ...index.resources.map(name => short(name, 20)), ...(index.running ? ["Since"] : [])];
+    const head = ["Application", "Replicas", ...index.resources.map(name => short(name, 20)), ...(index.running ? ["Before"] : [])];
     fill(byId("contents"), make("caption", {class: "hide"}, `Applications on machine ${m}`),
       make("thead", null, make("tr", null, ...head.map((text, k) => make("th", {scope: "col", class: k && k < index.resources.length + 2 ? "number" : null}, text)))),
       make("tbody", null, ...contents.slice(0, 300).map(({i, n}, k) => {
@@ -140,13 +140,13 @@ function makeContents(x) {
         key.style.background = COLOURS[k % COLOURS.length];
         return make("tr", {"aria-current": i === x.view.application ? "true" : null}, make("td", null, key, link(nameOf(index, i), () => x.choose({application: i}))),
           make("td", {class: "number"}, number(n)), ...index.resources.map((_, d) => make("td", {class: "number"}, amount(n * demandAt(index, i, d, when)))),
-          index.running ? make("td", null, since(model, i, m)) : null);
+          index.running ? make("td", null, before(model, i, m)) : null);
       })));
   }
 
-  function since(model, i, m) {
+  function before(model, i, m) {
     const came = (model.moves.get(i) || []).filter(move => move.end === m);
-    return came.length ? listed(came.slice(0, 3).map(({start, replicas}) => `${number(replicas)} ${start < 0 ? "started" : `moved from ${start}`}`)) : "ran here before";
+    return came.length ? listed(came.slice(0, 3).map(({start, replicas}) => `${number(replicas)} ${start < 0 ? "new" : `on machine ${start}`}`)) : "here";
   }
 
   function limits(model, m) {
@@ -156,7 +156,7 @@ function makeContents(x) {
     fill(byId("machine-limits"),
       some.length ? make("h3", null, `${plural(some.length, "affinity limit")} reached`) : "",
       some.length ? make("p", {class: "quiet"}, more(some, 100)) : "", some.length ? make("ul", null, ...items(some)) : "",
-      none.length ? make("details", null, make("summary", null, `${plural(new Set(none.map(one => one.j)).size, "application")} may not come here at all`), more(none, 100), make("ul", null, ...items(none))) : "",
+      none.length ? make("details", null, make("summary", null, `${plural(new Set(none.map(one => one.j)).size, "application is", "applications are")} excluded here`), more(none, 100), make("ul", null, ...items(none))) : "",
       !found.length && model.byMachine.rows(m).length && index.limits.i.length ? make("p", {class: "quiet"}, "No affinity limit is reached here.") : "");
   }
 

@@ -8,7 +8,7 @@ function makeDecision(section, x) {
     section.classList.toggle("none", k < 0);
     if (k < 0) {
       title.textContent = "No decision chosen";
-      fill(words, ...(model.episode.slot.length ? nothingChosen() : ["This scheduler took no decision in this episode."]));
+      fill(words, ...(model.episode.slot.length ? nothingChosen() : ["This scheduler made no decision in this episode."]));
       fill(around);
       fill(knew);
       fill(table);
@@ -23,9 +23,9 @@ function makeDecision(section, x) {
 
   function nothingChosen() {
     const {workload} = x.view, k = workload < 0 ? -1 : decisionOf(x.a, workload);
-    if (workload < 0) return ["Choose one from the list or from the lane “decisions”, or press J and K to step from one to the next."];
+    if (workload < 0) return ["Choose one in the list or in the row “decisions” of the picture, or press J and K to step from one to the next."];
     if (k >= 0) return ["Show the one about ", link(short(x.tree.workloads.name[workload]), () => x.chooseDecision(k)), "."];
-    return [`No decision of ${x.a.scheduler.name} was about ${short(x.tree.workloads.name[workload])}.`];
+    return [`${x.a.scheduler.name} made no decision about ${short(x.tree.workloads.name[workload])}.`];
   }
 
   // What was before, what came of it, and what B did.
@@ -48,13 +48,13 @@ function makeDecision(section, x) {
   function verdictOf(model, k) {
     const name = model.scheduler.name, after = model.scheduler.continued_by || name;
     if (model.best[k] < 0 || Number.isNaN(model.regret[k])) {
-      return ["What its alternatives would have cost is not known: they were not played on. ", reasons(name).join(" ")];
+      return ["What its alternatives would have cost is not known: they were not simulated. ", reasons(name).join(" ")];
     }
-    const then = after === name ? `Afterwards ${name} decides in every case.`
-      : `Afterwards ${after} decides in every case, not ${name} itself.`;
+    const then = after === name ? `${name} makes all later decisions in every row.`
+      : `${after}, not ${name} itself, makes all later decisions.`;
     if (!matters(model, k)) return [make("strong", null, "No alternative would have cost less. "), then];
     const best = model.episode.machines[k * model.episode.machines.shape[1] + model.best[k]];
-    const where = best < 0 ? "Waiting a slot" : make("span", null, "On ", link(`machine ${best}`, () => x.set({machine: best})), " it");
+    const where = best < 0 ? "Waiting one slot" : make("span", null, "On ", link(`machine ${best}`, () => x.set({machine: best})), " it");
     return [where, " would have cost ", make("strong", null, `${amount(model.regret[k])} less`), ": ",
       byTerm(regretParts(model, k), x.index.terms), ". ", then];
   }
@@ -67,23 +67,21 @@ function makeDecision(section, x) {
   }
 
   function knowledge(model, k) {
-    const {scheduler} = model, parts = [`${scheduler.title || scheduler.name} `];
-    if (scheduler.knows) parts.push(`knew: ${scheduler.knows.replace(/\.$/, "")}`);
-    else parts.push("says nothing about what it knew");
-    if (scheduler.group) parts.push(` (group: ${scheduler.group})`);
-    return [...parts, ". ", scoresOf(model, k)];
+    const {name, title, knows, group} = model.scheduler;
+    const parts = [knows ? `${title || name} knew: ${knows.replace(/\.$/, "")}. ` : "What it knew is not stated. "];
+    if (group) parts.push(`Group: ${group}. `);
+    return [...parts, scoresOf(model, k)];
   }
 
-  // What it thought of its choice, and of the cheapest alternative.
+  // What it, or the scheduler it goes on with, thought of its choice, and of the cheapest alternative.
   function scoresOf(model, k) {
-    const {meaning} = model.scheduler, all = alternativesOf(model, k).filter(one => !Number.isNaN(one.score));
+    const {name, meaning, continued_by: after} = model.scheduler, all = alternativesOf(model, k).filter(one => !Number.isNaN(one.score));
     const own = all.find(one => one.chosen), best = all.find(one => one.cheapest);
     if (!meaning || !own) return "";
     const better = meaning === "expected cost" ? one => one.score < own.score : one => one.score > own.score;
-    const rank = all.filter(better).length, top = meaning === "expected cost" ? "lowest" : "highest";
-    const place = rank ? `${rank} of ${all.length} alternatives had a ${top === "lowest" ? "lower" : "higher"} one` : `the ${top} of ${all.length}`;
+    const place = `rank ${all.filter(better).length + 1} of ${all.length}`, whose = after && after !== name ? `${after}'s` : "Its";
     const other = best && best !== own ? `; for ${machineWords(best.machine)} it was ${scoreWords(best.score, meaning)}` : "";
-    return `Its ${meaning} for ${machineWords(own.machine)} was ${scoreWords(own.score, meaning)}, ${place}${other}.`;
+    return `${whose} ${meaning} for ${machineWords(own.machine)} was ${scoreWords(own.score, meaning)}, ${place}${other}.`;
   }
 
   // Whether the machine that was chosen overshot while the workload ran there.
@@ -104,14 +102,14 @@ function makeDecision(section, x) {
     const head = ["Alternative", ...(scored ? [capital(meaning)] : []), ...terms.map(term => capital(termWords(term))), "Total", "Difference"];
     const rows = found.map(one => {
       const costs = Number.isNaN(one.total)
-        ? [make("td", {colspan: terms.length + 2, class: "quiet"}, "not played on")]
+        ? [make("td", {colspan: terms.length + 2, class: "quiet"}, "not simulated")]
         : [...one.costs, one.total].map(value => make("td", {class: "number"}, number(value, digits)))
           .concat(make("td", {class: "number strong"}, one.chosen ? "–" : signed(one.difference, digits)));
-      const tags = [one.chosen && "chosen", one.cheapest && "cheapest", !one.possible && "not possible"].filter(Boolean);
-      const name = one.machine < 0 ? "wait a slot" : `machine ${one.machine}`;
+      const tags = [one.chosen && "chosen", one.cheapest && "cheapest", !one.possible && "ruled out"].filter(Boolean);
+      const name = one.machine < 0 ? "wait one slot" : `machine ${one.machine}`;
       return make("tr", {class: [one.chosen && "chosen", one.cheapest && "cheapest", one.machine >= 0 && one.machine === x.view.machine && "current"].filter(Boolean).join(" "), "data-machine": one.machine},
         make("th", {scope: "row"}, one.machine < 0 ? make("span", {class: "name"}, name) : link(name, () => x.set({machine: one.machine})),
-          ...tags.map(tag => make("span", {class: `tag ${tag.replace(" ", "-")}`}, tag))),
+          ...tags.map(tag => make("span", {class: `tag ${tag === "ruled out" ? "not-possible" : tag}`}, tag))),
         ...(scored ? [make("td", {class: "number"}, scoreWords(one.score, meaning))] : []), ...costs);
     });
     fill(table, make("thead", null, make("tr", null, ...head.map((text, i) => make("th", {scope: "col", class: i ? "number" : null}, text)))),
@@ -128,7 +126,7 @@ function makeDecision(section, x) {
 
 function happened(model, k) {
   const name = short(model.tree.workloads.name[model.episode.workload[k]]), m = model.episode.chosen[k];
-  return m < 0 ? `${name} was kept waiting` : `${name} went to machine ${m}`;
+  return m < 0 ? `${name} was left waiting` : `${name} went to machine ${m}`;
 }
 
 const waitingWords = count => [count > 1 ? `${number(count)} workloads were in the queue. ` : "It was alone in the queue. "];

@@ -153,15 +153,15 @@ function makeViews(x, show) {
   }
 
   startKeys(byId("keys"), byId("help"), [
-    ["ArrowLeft ArrowRight", "one slot back, one slot on", [() => clock.move(-1), () => clock.move(1)]],
-    ["k j Shift+ArrowLeft Shift+ArrowRight", "to the decision before, to the one after",
+    ["ArrowLeft ArrowRight", "one slot back, forward", [() => clock.move(-1), () => clock.move(1)]],
+    ["k j Shift+ArrowLeft Shift+ArrowRight", "previous, next decision",
       [-1, 1, -1, 1].map(way => () => clock.step(way))],
     ["c", "to the next costliest decision", [decisions.costliest]],
     ["Space", "play or pause", [clock.toggle]],
     ["ArrowUp ArrowDown", "to the machine above, to the one below", [() => machineStep(-1), () => machineStep(1)]],
     ["b", "swap schedulers A and B", [bar.swap]],
     ["/", "search for a workload or a machine", [() => byId("search").focus()]],
-    ["Escape", "choose nothing", [() => x.set({machine: -1, workload: -1, decision: -1})]],
+    ["Escape", "clear the selection", [() => x.set({machine: -1, workload: -1, decision: -1})]],
   ], () => x.a !== null);
 
   function machineStep(way) {

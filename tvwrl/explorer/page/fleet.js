@@ -152,7 +152,7 @@ function makeFleet(figure, x, side) {
     context.fillStyle = colour("quiet");
     context.textAlign = "right";
     context.textBaseline = "middle";
-    context.fillText("breaks", GUTTER - 8, y - 1);
+    context.fillText("violation", GUTTER - 8, y - 1);
     context.fillStyle = colour("alarm");
     for (const m of model.faults.keys()) if (m >= 0) triangle(context, columnX(place[m] + 0.5), y + 3, -7);
   }

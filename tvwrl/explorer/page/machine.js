@@ -30,7 +30,7 @@ function makeMachine(figure, x, side) {
     const parts = [`Slot ${number(slot)}: ${amount(used)} of ${amount(most)} used (${percent(used / most)}`,
       isOver(model, m, slot, d) ? ", overshoot). " : "). "];
     if (!here.length) return [...parts, "Nothing runs here."];
-    parts.push("Runs ");
+    parts.push("Running: ");
     here.slice(0, 12).forEach((i, n) => parts.push(n ? ", " : "", link(short(x.tree.workloads.name[i], 30),
       () => x.set({workload: i, decision: decisionOf(x.a, i)}))));
     return [...parts, here.length > 12 ? ` and ${here.length - 12} more.` : "."];

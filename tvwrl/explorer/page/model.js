@@ -49,7 +49,7 @@ function overshoots(index, load, slots) {
 }
 
 // Of each decision: which alternative was taken (own), the cheapest (best), and what lies between (regret); NaN and -1
-// where it was not played on. byRegret: the costliest first.
+// where it was not simulated. byRegret: the costliest first.
 function regrets(episode) {
   const [count, width] = episode.machines.shape;
   const regret = new Float64Array(count).fill(NaN), own = new Int32Array(count).fill(-1), best = new Int32Array(count).fill(-1);
@@ -75,7 +75,7 @@ function totalOf(episode, k, a) {
   return episode.costs[at] + episode.costs[at + 1] + episode.costs[at + 2] + episode.costs[at + 3];
 }
 
-// The alternatives of a decision, cheapest first, those not played on last.
+// The alternatives of a decision, cheapest first, those not simulated last.
 function alternativesOf(model, k) {
   const {episode} = model, width = episode.machines.shape[1], found = [];
   const mine = model.own[k] < 0 ? NaN : totalOf(episode, k, model.own[k]);

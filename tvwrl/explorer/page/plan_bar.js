@@ -56,10 +56,17 @@ function makePlanBar(x, show) {
       lines.push(make("span", null, name(b), ` ${index.machines.fixed ? "uses" : "needs"} ${plural(b.planner.machines, "machine")}, ${than}${cost}. ${placedWords(b)}`));
     } else {
       const others = index.planners.filter((_, k) => k !== a.number).slice(0, 3);
-      if (others.length) lines.push(make("span", {class: "quiet"}, `For comparison: ${listed(others.map(one => `${titled(one)} ${index.machines.fixed ? "uses" : "needs"} ${number(one.machines)}`))}.`));
+      if (others.length) lines.push(make("span", {class: "quiet"}, `For comparison: ${listed(others.map(one => `${titled(one)} ${achieves(one)}`))}.`));
     }
     fill(byId("verdict"), ...lines);
     byId("bound").textContent = index.bound.words ? `${capital(index.bound.words)}.` : "";
+  }
+
+  // What counts most of a plan, in a few words.
+  function achieves(planner) {
+    const {machines} = index;
+    if (machines.fixed && planner.unplaced) return `leaves ${plural(planner.unplaced, "replica")} unplaced`;
+    return machines.cost ? `costs ${amount(planner.cost)}` : `${machines.fixed ? "uses" : "needs"} ${number(planner.machines)}`;
   }
 
   function table() {
@@ -68,7 +75,7 @@ function makePlanBar(x, show) {
     if (machines.cost) columns.push(["Cost", one => amount(one.cost)]);
     if (some(one => one.above_bound !== null)) columns.push(["Above lower bound", one => (one.above_bound === null ? "–" : percent(one.above_bound))]);
     if (machines.fixed) columns.push(["Not placed", one => number(one.unplaced)]);
-    if (some(one => one.violations)) columns.push(["Break a rule", one => number(one.violations)]);
+    if (some(one => one.violations)) columns.push(["Violations", one => number(one.violations)]);
     if (running) columns.push(["Moved", one => number(one.moved)]);
     columns.push(["Seconds", one => number(one.seconds, one.seconds < 9.95 ? 2 : 0)]);
     fill(byId("planners"), make("thead", null, make("tr", null, make("th", {scope: "col"}, "Planner"), ...columns.map(([title]) => make("th", {scope: "col", class: "number"}, title)))),

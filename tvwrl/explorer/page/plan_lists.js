@@ -15,8 +15,7 @@ function makePlanLists(x) {
       const {binding} = a.tree;
       if (!binding) return {title: "Limits that bind", count: 0, words: "Which affinity limits bind was not worked out: see what this file leaves out.", rows: []};
       const kept = binding.i.length, words = !x.index.limits.i.length ? "There are no affinity limits." :
-        `${plural(binding.all, "affinity limit is", "affinity limits are")} reached on a machine: one more replica would break ${binding.all === 1 ? "it" : "them"}. ` +
-        `${number(binding.with_room)} of ${binding.all === 1 ? "it" : "them"} keep${binding.with_room === 1 ? "s" : ""} a replica out for which the machine has the capacity.${kept < binding.all ? ` Here are the first ${number(kept)}.` : ""}`;
+        `${bindingWords(binding.all, binding.with_room)}${kept < binding.all ? ` Here are the first ${number(kept)}.` : ""}`;
       return {title: "Limits that bind", count: binding.all, words, head: limitHead(), rows: Array.from(binding.i, (i, k) => () => make("tr", null,
         make("td", null, ...limitParts(x, {i, j: binding.j[k], limit: binding.limit[k]})), make("td", {class: "number"}, plural(binding.machines[k], "machine")),
         make("td", {class: "number"}, binding.room[k] ? number(binding.room[k]) : "–")))};
@@ -33,21 +32,21 @@ function makePlanLists(x) {
       if (!moves) return null;
       const order = Array.from(moves.application, (_, k) => k).filter(k => moves.start[k] >= 0).sort((k, other) => moves.replicas[other] - moves.replicas[k] || k - other);
       const started = moves.replicas.reduce((sum, n, k) => sum + (moves.start[k] < 0 ? n : 0), 0);
-      return {title: "Moved", count: order.length, words: `${plural(a.planner.moved, "running replica moves", "running replicas move")}, ${number(started)} ${started === 1 ? "is" : "are"} started. Replicas of an application are alike, so which of them goes where is our choice.`,
+      return {title: "Moved", count: order.length, words: `${plural(a.planner.moved, "running replica moves", "running replicas move")}, ${number(started)} ${started === 1 ? "is" : "are"} started. Replicas of an application are alike, so the pairing of machines is one of several.`,
         head: heads(["Application"], ["Replicas", true], ["From"], ["To"]), rows: order.map(k => () => make("tr", mine(moves.application[k]), make("td", null, toApplication(moves.application[k])),
           make("td", {class: "number"}, number(moves.replicas[k])), make("td", null, toMachine(moves.start[k])), make("td", null, toMachine(moves.end[k]))))};
     },
     faults(a) {
       const {faults} = a.tree;
       if (!faults.all) return null;
-      return {title: "Breaks a rule", count: faults.all, words: `${plural(faults.all, "place")} where the plan breaks a rule, as the referee found.${faults.text.length < faults.all ? ` Here are the first ${number(faults.text.length)}.` : ""}`,
+      return {title: "Violates a constraint", count: faults.all, words: `${plural(faults.all, "place")} where the plan violates a constraint, as the referee found.${faults.text.length < faults.all ? ` Here are the first ${number(faults.text.length)}.` : ""}`,
         head: heads(["Machine"], ["What is wrong"]), rows: faults.text.map((text, k) => () => make("tr", null, make("td", null, toMachine(faults.machine[k])), make("td", null, faultText(text))))};
     },
     emptiest(a) {
       const used = Array.from({length: a.machines}, (_, m) => m).filter(m => a.replicas[m]);
       const full = new Map(used.map(m => [m, shareAt(a, m, "fullest", -1)])), empty = a.machines - used.length;
       used.sort((m, other) => full.get(m) - full.get(other) || m - other);
-      return {title: "Emptiest machines", count: used.length, words: `${plural(used.length, "machine")} with replicas, the emptiest first${empty ? `; ${number(empty)} more ${empty === 1 ? "is" : "are"} empty` : ""}. How full a machine is at its peak is that of its fullest resource.`,
+      return {title: "Emptiest machines", count: used.length, words: `${plural(used.length, "machine")} with replicas, the emptiest first${empty ? `; ${number(empty)} more ${empty === 1 ? "is" : "are"} empty` : ""}. A machine counts as full as its fullest resource is at its peak.`,
         head: heads(["Machine"], ["How full", true], ["Replicas", true], ["Applications", true]), rows: used.map(m => () => make("tr", {"aria-current": m === x.view.machine ? "true" : null}, make("td", null, toMachine(m)),
           make("td", {class: "number"}, percent(full.get(m))), make("td", {class: "number"}, number(a.replicas[m])), make("td", {class: "number"}, number(a.byMachine.rows(m).length))))};
     },
@@ -58,7 +57,7 @@ function makePlanLists(x) {
       const on = (model, i) => model.byApplication.rows(i).length, left = (model, i) => (model.unplaced.has(i) ? model.unplaced.get(i).replicas : 0);
       const apart = i => 1e6 * Math.abs(left(b, i) - left(a, i)) + Math.abs(on(b, i) - on(a, i));
       found.sort((i, other) => apart(other) - apart(i) || i - other);
-      return {title: "Placed differently", count: found.length, words: `${plural(found.length, "application is", "applications are")} placed differently in A and B${told ? "." : ": shared out over machines in other numbers, or over other kinds. Machines of a kind are alike, so which of them it is does not count."}`,
+      return {title: "Placed differently", count: found.length, words: `${plural(found.length, "application is", "applications are")} placed differently in A and B${told ? "." : ": in other numbers per machine, or on other kinds. Machines of a kind are interchangeable."}`,
         head: heads(["Application"], ["Replicas", true], ["Machines in A", true], ["in B", true], ["Not placed in A", true], ["in B", true]), rows: found.map(i => () => make("tr", mine(i), make("td", null, toApplication(i)),
           ...[x.index.applications.replicas[i], on(a, i), on(b, i), left(a, i), left(b, i)].map((n, k) => make("td", {class: "number"}, k > 2 && !n ? "–" : number(n)))))};
     },
@@ -85,6 +84,18 @@ function makePlanLists(x) {
   }
 
   return {update};
+}
+
+// How many affinity limits bind, and how many of them where the capacity for one more replica is left.
+function bindingWords(all, withRoom) {
+  if (!all) return "No affinity limit binds.";
+  if (all === 1) {
+    return "1 affinity limit binds: some machine can take no further replica. " +
+      (withRoom ? "It binds on a machine with the capacity for one more." : "It never binds where the capacity for one is left.");
+  }
+  if (!withRoom) return `${number(all)} affinity limits bind, none of them on a machine with the capacity for one more replica.`;
+  const some = withRoom === all ? "all of them do" : `${number(withRoom)} of them ${withRoom === 1 ? "does" : "do"}`;
+  return `${number(all)} affinity limits bind; ${some} so on a machine with the capacity for one more replica.`;
 }
 
 // Without the machine, which stands beside it.

@@ -28,7 +28,7 @@ function machineLines(model, m, t) {
     lines.push(`${short(name, 20)}: ${amount(used)} of ${amount(most)} (${percent(used / most)})${when}`);
   });
   lines.push(model.replicas[m] ? `${plural(model.replicas[m], "replica")} of ${plural(model.byMachine.rows(m).length, "application")}` : "Empty");
-  for (const text of (model.faults.get(m) || []).slice(0, 2)) lines.push(`Breaks a rule: ${short(faultText(text), 120)}`);
+  for (const text of (model.faults.get(m) || []).slice(0, 2)) lines.push(`Violates a constraint: ${short(faultText(text), 120)}`);
   return lines;
 }
 
@@ -52,7 +52,7 @@ function verdictWords(index, planner) {
   const least = costs ? bound.cost : bound.machines;
   if (planner.above_bound !== null && least) {
     const what = costs ? `lower bound on the cost, ${amount(least)}` : `lower bound of ${number(least)}`;
-    parts.push(planner.above_bound > 1e-9 ? `, ${percent(planner.above_bound)} above the ${what}` : `: as few as possible, since the ${what} is reached`);
+    parts.push(planner.above_bound > 1e-9 ? `, ${percent(planner.above_bound)} above the ${what}` : `, the lower bound: no plan ${costs ? "is cheaper" : "needs fewer"}`);
   }
   return `${parts.join("")}.`;
 }
@@ -69,7 +69,7 @@ function placedWords(model) {
     const why = reasons.size > 1 ? `, for ${number(reasons.size)} reasons. The most frequent (${plural(most[1], "replica")}):` : ":";
     parts.push(`${plural(planner.unplaced, "replica is", "replicas are")} not placed${said ? `${why} ${short(said, 200)}` : ""}.`);
   }
-  if (planner.violations) parts.push(`${plural(planner.violations, "replica breaks", "replicas break")} a rule.`);
+  if (planner.violations) parts.push(`${plural(planner.violations, "replica violates", "replicas violate")} a constraint.`);
   if (index.running) parts.push(planner.moved ? `${plural(planner.moved, "running replica moves", "running replicas move")}.` : "No running replica moves.");
   return parts.join(" ");
 }

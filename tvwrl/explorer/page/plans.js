@@ -91,7 +91,7 @@ function makePlanViews(x, show) {
   const {index} = x, bar = makePlanBar(x, show), fleets = ["a", "b"].map(side => makeFleet(byId(`map-${side}`), x, side));
   const contents = makeContents(x), application = makeApplication(x), lists = makePlanLists(x), slider = byId("time");
   const short20 = name => short(name, 20);
-  choice(byId("shown"), [...index.resources.map((name, d) => [d, short20(name)]), ["fullest", "the fullest"]],
+  choice(byId("shown"), [...index.resources.map((name, d) => [d, short20(name)]), ["fullest", "fullest resource"]],
     value => x.set(value === "fullest" ? {shown: value} : {shown: value, resource: value}));
   choice(byId("resource"), index.resources.map((name, d) => [d, short20(name)]), value => x.set({resource: value}));
   choice(byId("order"), [["number", "by number"], ["fill", "fullest first"]], value => x.set({order: value}));
@@ -160,15 +160,15 @@ function makePlanViews(x, show) {
   const jump = () => Math.max(1, Math.round(x.a.machines / 20));
   startKeys(byId("keys"), byId("help"), [
     ["ArrowLeft ArrowRight", "to the machine on the left, on the right", [() => toMachine(-1), () => toMachine(1)]],
-    ["Shift+ArrowLeft Shift+ArrowRight", "a twentieth of the machines back, on", [() => toMachine(-jump()), () => toMachine(jump())]],
+    ["Shift+ArrowLeft Shift+ArrowRight", "5 % of the machines back, forward", [() => toMachine(-jump()), () => toMachine(jump())]],
     ...(several ? [["ArrowUp ArrowDown", "one time earlier, one time later", [() => toTime(-1), () => toTime(1)]]] : []),
     ["f", "fullest machines first, or by number", [() => x.set({order: x.view.order === "fill" ? "number" : "fill"})]],
     ["b", "swap planners A and B", [bar.swap]],
     ["/", "search for an application or a machine", [() => byId("search").focus()]],
-    ["Escape", "choose nothing", [() => x.set({machine: -1, application: -1})]],
+    ["Escape", "clear the selection", [() => x.set({machine: -1, application: -1})]],
   ], () => x.a !== null);
 
-  // What to show at first: a machine that breaks a rule, or the fullest.
+  // What to show at first: a machine that violates a constraint, or the fullest.
   function first() {
     const {a} = x, wrong = [...a.faults.keys()].filter(m => m >= 0);
     if (wrong.length) return wrong[0];

@@ -71,5 +71,5 @@ const named = names => ({
 // Says which parts of a link could not be followed.
 function note(bad) {
   byId("note").hidden = !bad.length;
-  byId("note").textContent = bad.length ? `This part of the link means nothing here and was left out: ${short(bad.join(", "), 100)}` : "";
+  byId("note").textContent = bad.length ? `Ignored, because it does not fit this file: ${short(bad.join(", "), 100)}` : "";
 }

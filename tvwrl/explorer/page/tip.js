@@ -7,7 +7,7 @@ function cellWords(model, {machine, slot}) {
     const used = loadAt(model, machine, d, slot), most = capacity[machine * width + d];
     lines.push(`${name}: ${amount(used)} of ${amount(most)} (${percent(used / most)})${isOver(model, machine, slot, d) ? ", overshoot" : ""}`);
   });
-  lines.push(here.length ? `Runs ${namesOf(model.tree, here, 6)}` : "Nothing runs here");
+  lines.push(here.length ? `Running: ${namesOf(model.tree, here, 6)}` : "Nothing runs here");
   return lines;
 }
 

@@ -33,7 +33,7 @@ function duration(seconds) {
   return parts.slice(0, 2).join(" ") || "0 s";
 }
 
-const machineWords = m => (m < 0 ? "waiting" : `machine ${m}`);
+const machineWords = m => (m < 0 ? "waiting one slot" : `machine ${m}`);
 const termWords = term => (term === "wait" ? "waiting" : term.replace(/_/g, "-"));
 
 // "30,000 less for overshoot and 1,204 more for waiting"; what adds less than a thousandth of the largest is left out.

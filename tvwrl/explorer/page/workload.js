@@ -24,10 +24,10 @@ function makeWorkload(figure, x) {
   function story(i) {
     const work = x.tree.workloads, arrival = work.arrival[i], group = work.label[work.offset[i] + i];
     const request = x.index.resources.map((name, d) => [name, work.request[i * x.a.resources + d]]);
-    const parts = [`It came in slot ${number(arrival)}. `, ...placed(x.a, i)];
+    const parts = [`It arrived in slot ${number(arrival)}. `, ...placed(x.a, i)];
     if (x.b) parts.push(...placed(x.b, i));
     const declared = request.filter(([, value]) => Number.isFinite(value));
-    parts.push(declared.length ? `It asked for ${listed(declared.map(([name, value]) => `${amount(value)} ${name}`))}. ` : "It declared no request. ");
+    parts.push(declared.length ? `It requested ${listed(declared.map(([name, value]) => `${amount(value)} ${name}`))}. ` : "It declared no request. ");
     if (group) parts.push(`At its arrival it was in class ${group} of ${x.index.classes}. `);
     if (work.source[i] && work.source[i] !== work.name[i]) parts.push(`Its usage is that of ${short(work.source[i], 60)} in the trace.`);
     return parts;
@@ -38,7 +38,7 @@ function makeWorkload(figure, x) {
     const who = name ? `Under ${name} it` : "It";
     if (m < 0) return [`${who} was never placed. `];
     const where = link(`machine ${m}`, () => x.set({machine: m, slot: model.episode.start[i]}));
-    return [`${who} ${wait > 0 ? `waited ${plural(wait, "slot")}, then ran on` : "ran at once on"} `, where,
+    return [`${who} ${wait > 0 ? `waited ${plural(wait, "slot")}, then ran on` : "ran immediately on"} `, where,
       ` for ${plural(x.tree.workloads.length[i], "slot")} (${duration(x.tree.workloads.length[i] * x.index.slot_seconds)}). `];
   }
 
