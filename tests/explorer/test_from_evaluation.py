@@ -57,7 +57,7 @@ def test_the_page_shows_what_the_referee_counts(explored: Explored, show: Show, 
         recording, _ = explored.record(name, explored.loads[0], 1)
         page = show(file, f"#sequence=1&a={name}")
         reward = rows.filter((pl.col("scheduler") == name) & (pl.col("sequence") == 1))["reward"][0]
-        assert f"{name}: cost {-reward:,.0f} in " in page.inner_text("#verdict")
+        assert f"{name} cost {-reward:,.0f} over " in page.inner_text("#verdict")
         (k,) = costliest_decisions(recording, 1)
         page = show(file, f"#sequence=1&a={name}&decision={k}")
         assert f"{recording.regret[k]:,.0f}" in page.inner_text("#decision-words")

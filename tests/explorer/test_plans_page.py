@@ -131,8 +131,9 @@ def test_an_application_that_is_searched_for_tells_where_it_is_and_why_not_elsew
 
 def test_two_planners_beside_each_other(show: Show, small: Path) -> None:
     page = show(small, "#b=Tetris.1&list=differs")
-    assert "uses 2 machines, as many as A. All replicas are placed. 2 replicas violate a constraint." in page.inner_text(
-        "#verdict"
+    assert (
+        "uses 2 machines, as many as A. All replicas are placed. 2 replicas violate a constraint."
+        in page.inner_text("#verdict")
     )
     assert page.is_visible("#fault-key")
     assert table(page, "#list") == ["web|3|2|2|1|–", "batch|2|1|1|1|–"]
