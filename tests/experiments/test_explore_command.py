@@ -8,9 +8,9 @@ import pytest
 
 from tvwrl.commands.parsing import line_of
 from tvwrl.experiments import explore_command
-from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.evaluation import PAGE, evaluate
 from tvwrl.experiments.explore_command import ExploreSettings, explore
-from tvwrl.experiments.explorer_file import PAGE, first_look
+from tvwrl.experiments.explorer_file import first_look
 from tvwrl.schedulers import make_scheduler
 from tvwrl.types import InputError
 
@@ -33,7 +33,7 @@ def test_it_writes_one_file_and_leaves_nothing_else(folder, capsys):
     before = {path.name for path in folder.iterdir()}
     explore(ExploreSettings(folder, sequences=1))
     assert {path.name for path in folder.iterdir()} == before | {PAGE}
-    assert capsys.readouterr().out == f"written to {folder / PAGE}\n"
+    assert capsys.readouterr().out == f"written to {folder / PAGE}\nopen {(folder / PAGE).as_uri()}\n"
     first = (folder / PAGE).read_bytes()
     explore(ExploreSettings(folder, sequences=1, workers=2))
     assert (folder / PAGE).read_bytes() == first  # processes change nothing

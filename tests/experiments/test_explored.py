@@ -99,6 +99,10 @@ def test_an_evaluation_in_python_is_explored_with_its_own_agents(problem, tmp_pa
         bounds=False,
         report=None,
     )
+    with pytest.raises(InputError, match=r"file is x\.svg: its name must end in \.html"):
+        found.explore("x.svg")
+    with pytest.raises(InputError, match="schedulers is 'other': must be one of mine, rolled"):
+        found.explore(tmp_path / "explorer.html", schedulers=["other"], report=None)
     file = found.explore(tmp_path / "explorer.html", report=None)
     assert file.stat().st_size > 1e5
     explored = open_explored(found.folder, found.schedulers)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.explorer.recorder import ALL, MOST, record
+from tvwrl.explorer.recorder import ALL, MOST, SECONDS, record
 from tvwrl.explorer.recording import NONE, WAIT
 from tvwrl.explorer.saved import read_recording, write_recording
 from tvwrl.schedulers import make_scheduler
@@ -80,11 +80,12 @@ def test_long_episodes_leave_out_waiting_once_more_before_they_leave_out_placeme
     waits = whole.chosen == WAIT
     again = waits & np.r_[False, waits[:-1]] & (whole.workload == np.r_[-1, whole.workload[:-1]])
     assert again.any()
-    decisions = len(whole) * len(whole) // 2 * 5
-    some = record(runner, make_scheduler("least-allocated"), 0, most=decisions * 3 // 4)
+    rule, decisions = make_scheduler("least-allocated"), len(whole) * len(whole) / 2 * 5
+    second = rule.continuation(runner, 5).decisions / SECONDS
+    some = record(runner, rule, 0, seconds=decisions * 3 / 4 / second)
     assert (some.played_on == ~again).all()
     assert some.totals[~again] == pytest.approx(whole.totals[~again])
-    fewer = record(runner, make_scheduler("least-allocated"), 0, most=200)
+    fewer = record(runner, rule, 0, seconds=200 / second)
     assert 0 < fewer.played_on.sum() < (~again).sum()
 
 

@@ -27,7 +27,7 @@ from tvwrl.traces import open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
 EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention")  # and utilisation per resource
-REPLAYED = 50_000  # decisions after alternatives, for a picture: a few seconds
+SECONDS = 5.0  # to simulate alternatives for a picture
 DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
 
 
@@ -155,7 +155,7 @@ class PlacementTask(Task):
         from tvwrl.explorer.words import decision_in_words
 
         runner = Runner(self._validation_set, self.problem.machines, self._config.scenario)
-        recording = record(runner, policy, 0, most=REPLAYED)
+        recording = record(runner, policy, 0, seconds=SECONDS)
         found = costliest_decisions(recording, 1)
         if not found:
             return None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvwrl.experiments.evaluation import EPISODES
+from tvwrl.checks import one_of
+from tvwrl.experiments.evaluation import EPISODES, PAGE
 from tvwrl.experiments.plots import plot_comparison
 from tvwrl.experiments.tables import read_rows, terminal_table
 from tvwrl.progress import Report, nothing, say
 from tvwrl.runs import InFolder
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
+from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,29 +53,37 @@ class Evaluation(InFolder):
 
     def explore(
         self,
-        file: str | Path | None = None,
+        file: str | Path = PAGE,
         sequences: int | None = None,
+        schedulers: Sequence[str] = (),
         what_if: bool = True,
         report: Report | None = say,
     ) -> Path:
         """Write an HTML file that shows every decision, and what each alternative would have cost; returns it.
 
-        `file`: an .html file; default: explorer.html in the folder
+        `file`: an .html file; default: explorer.html in the current folder
         `sequences`: per load, the first ones; default: all that were kept (30; fewer on large clusters)
+        `schedulers`: those to show; default: all
         `what_if`: False leaves out the costs of alternatives, which take a tenth of a second to ten seconds per episode
         `report`: called with a line of progress now and then; default: to stderr; None: silence
 
-        Raises InputError for more sequences than were kept.
+        Raises InputError for more sequences than were kept, unknown schedulers, and a file of another kind.
 
         >>> tvwrl.evaluate(["spread", "best-fit"], "google").explore("explorer.html")  # doctest: +SKIP
         """
         from tvwrl.experiments.explored import open_explored
-        from tvwrl.experiments.explorer_file import PAGE, sequences_of, write_at_once
+        from tvwrl.experiments.explorer_file import sequences_of, write_at_once
 
+        path = Path(file).expanduser()
+        if path.suffix not in (".html", ".htm"):
+            raise InputError(f"file is {file}: its name must end in .html; tvwrl explore writes other formats")
         explored = open_explored(self.folder, self.schedulers)
         chosen, left_out = sequences_of(explored, explored.loads, sequences)
-        path = self.folder / PAGE if file is None else Path(file).expanduser()
-        write_at_once(explored, path, chosen, what_if, report=report or nothing, left_out=left_out)
+        for name in schedulers:
+            one_of(explored.schedulers, schedulers=name)
+        write_at_once(
+            explored, path, chosen, what_if, report=report or nothing, left_out=left_out, schedulers=schedulers
+        )
         return path
 
     def write(self, folder: str | Path) -> Path:

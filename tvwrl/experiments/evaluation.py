@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 DEFAULT_SCHEDULERS = (
     "tetris", "best-fit", "best-fit-peak", "forecast-fit", "expected-cost", "spread", "random", "clairvoyant",
 )  # fmt: skip
-EPISODES, RUN = "episodes.parquet", "run.json"
+EPISODES, RUN, PAGE = "episodes.parquet", "run.json", "explorer.html"
 OWN = "evaluation"  # the only folder in `cells/` of an unfinished evaluation, and in that of no other experiment
 
 

@@ -13,8 +13,9 @@ import tyro
 from tvwrl.checks import at_least, one_of
 from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import AnotherRequest, complete, folder_of, refuse_failed
+from tvwrl.experiments.evaluation import PAGE
 from tvwrl.experiments.explored import Explored, cells_of, open_explored
-from tvwrl.experiments.explorer_file import PAGE, sequences_of, write_other, write_page
+from tvwrl.experiments.explorer_file import sequences_of, write_other, write_page
 from tvwrl.experiments.plan_explorer import explore_plans
 from tvwrl.explorer.recording import Recording
 from tvwrl.progress import say
@@ -80,12 +81,15 @@ def explore(settings: ExploreSettings) -> None:
     file = settings.file or explored.folder / NAMES.get(format, f"report.{format}")
     cells = list(cells_of(explored, schedulers, chosen, settings.what_if))
     work = explored.folder / WORK
-    say(f"playing {len(cells)} episodes" + " and simulating the alternatives" * settings.what_if)
+    say(f"playing {len(cells)} episode{'s' * (len(cells) > 1)}" + " and simulating the alternatives" * settings.what_if)
     try:
         failed = complete(work, cells, settings.workers)
     except AnotherRequest:  # left by an interruption, before this evaluation was made or the options changed
         shutil.rmtree(work)
         failed = complete(work, cells, settings.workers)
+    except (KeyboardInterrupt, SystemExit):
+        say("stopped; the same command continues")
+        raise
     refuse_failed(failed)
     found = {(cell.scheduler, cell.load, cell.sequence): cell for cell in cells}
 
@@ -115,6 +119,8 @@ def _explore_plans(settings: ExploreSettings, format: Format) -> None:
 
 def _say_where(file: Path, settings: ExploreSettings) -> None:
     print(f"written to {file}")
+    if file.name.endswith(SUFFIXES["html"]):
+        print(f"open {file.absolute().as_uri()}")
     if settings.open:
         webbrowser.open(file.absolute().as_uri())
 

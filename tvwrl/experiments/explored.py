@@ -17,7 +17,7 @@ from tvwrl.experiments.evaluation import EPISODES, RUN
 from tvwrl.experiments.observed import OBSERVED, Observed, read_observed
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, scheduler_of
 from tvwrl.explorer.followed import Followed
-from tvwrl.explorer.recorder import record
+from tvwrl.explorer.recorder import SECONDS, record
 from tvwrl.explorer.recording import Recording
 from tvwrl.explorer.saved import read_recording, write_recording
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler, make_scheduler
@@ -73,7 +73,7 @@ class Explored:
         return found
 
     def record(
-        self, name: str, load: float, sequence: int, what_if: bool = True, most: int | None = None
+        self, name: str, load: float, sequence: int, what_if: bool = True, seconds: float = SECONDS
     ) -> tuple[Recording, str]:
         """An episode, and why it has no costs of alternatives, empty if it has; see `explorer.record`.
 
@@ -87,9 +87,9 @@ class Explored:
         except InputError as error:
             return self._followed(runner, name, sequence), f"{name} cannot be recreated: {error}"
         if scheduler.leader is not None:
-            return self._followed(runner, name, sequence, scheduler, what_if, most), ""
+            return self._followed(runner, name, sequence, scheduler, what_if, seconds), ""
         try:
-            recording = record(runner, scheduler, sequence, what_if, most)
+            recording = record(runner, scheduler, sequence, what_if, seconds)
         except InputError as error:
             return self._followed(runner, name, sequence), f"{name} cannot be recreated: {error}"
         if np.array_equal(recording.episode.machine, machine) and np.array_equal(recording.episode.start, start):
@@ -104,11 +104,11 @@ class Explored:
         sequence: int,
         behind: Scheduler | None = None,
         what_if: bool = False,
-        most: int | None = None,
+        seconds: float = SECONDS,
     ) -> Recording:
         machine, start = self.placed[name, float(runner.sequences.load), sequence]
         knowledge = KNOWLEDGE.get(name, CURRENT_LOAD)
-        return record(runner, Followed(name, knowledge, machine, start, behind), sequence, what_if, most)
+        return record(runner, Followed(name, knowledge, machine, start, behind), sequence, what_if, seconds)
 
 
 def open_explored(folder: Path, live: Mapping[str, Scheduler] | None = None) -> Explored:
@@ -122,7 +122,7 @@ def open_explored(folder: Path, live: Mapping[str, Scheduler] | None = None) -> 
 
     folder = folder / "evaluation" if (folder / "checkpoints").is_dir() else folder
     if not (folder / EPISODES).is_file():
-        found = "no evaluation here" if folder.is_dir() else "no such folder"
+        found = "no evaluation here" if folder.is_dir() else "it is a file" if folder.exists() else "no such folder"
         raise InputError(f"{folder}: {found}: give a folder written by tvwrl evaluate, train, provision or place")
     try:
         about = json.loads((folder / RUN).read_text(encoding="utf-8"))
@@ -182,10 +182,13 @@ def _made_again(name: str, about: Mapping[str, Any], folder: Path) -> Scheduler:
 
 
 def _policy(name: str, file: Path) -> Scheduler:
+    import torch
+
     from tvwrl.agents.policy_scheduler import load_policy
 
     if not file.is_file():
         raise InputError(f"its checkpoint {file} is no longer there")
+    torch.set_num_threads(1)  # networks are small: several threads wait for one another
     policy = load_policy(file)
     policy.name = name
     return policy

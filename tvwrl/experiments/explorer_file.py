@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tvwrl.experiments.evaluation import PAGE
 from tvwrl.experiments.explored import Explored, open_explored
 from tvwrl.explorer.html import write_explorer
 from tvwrl.explorer.perfetto import write_perfetto
-from tvwrl.explorer.recorder import ALL, MOST
+from tvwrl.explorer.recorder import ALL, MOST, SECONDS
 from tvwrl.explorer.recording import Recording
 from tvwrl.explorer.report import draw_report
 from tvwrl.explorer.trees import (
@@ -25,8 +26,7 @@ from tvwrl.explorer.trees import (
 from tvwrl.progress import Report, say, ticking
 from tvwrl.types import InputError, SequenceSet
 
-PAGE = "explorer.html"
-FIRST_LOOK = 50_000  # decisions after alternatives, of a scheduler: at most a few seconds
+FIRST_LOOK = 5.0  # seconds for an episode
 
 Read = Callable[[str, float, int], tuple[Recording, str]]  # scheduler, load, sequence -> see `Explored.record`
 Chosen = Mapping[float, Sequence[int]]  # load -> sequences
@@ -57,7 +57,7 @@ def write_page(
         "costliest": most_costly(expensive, len(schedulers)),
         "left_out": list(reasons),
     }
-    write_explorer(file, index, (sequence_tree(one, scenario.peak_units) for one in shown))
+    write_explorer(file, index, (sequence_tree(one, scenario.peak_units, machines) for one in shown))
 
 
 def write_at_once(
@@ -65,30 +65,34 @@ def write_at_once(
     file: Path,
     chosen: Chosen,
     what_if: bool = True,
-    most: int | None = None,
+    seconds: float = SECONDS,
     report: Report = say,
     left_out: Iterable[str] = (),
+    schedulers: Sequence[str] = (),
 ) -> None:
-    """Play the episodes of all schedulers in this process, and write the explorer.
+    """Play the episodes of the schedulers, by default of all, in this process, and write the explorer.
 
-    `most`: see `explorer.record`
+    `seconds`: see `explorer.record`
     """
-    count = len(explored.schedulers) * sum(map(len, chosen.values()))
+    schedulers = schedulers or explored.schedulers
+    count = len(schedulers) * sum(map(len, chosen.values()))
+    report(f"playing {count} episode{'s' * (count > 1)}" + " and simulating the alternatives" * what_if)
     with ticking("episodes", report, total=count, unit="episode") as bar:
 
         def read(scheduler: str, load: float, sequence: int) -> tuple[Recording, str]:
-            found = explored.record(scheduler, load, sequence, what_if, most)
+            found = explored.record(scheduler, load, sequence, what_if, seconds)
             bar.update()
+            if bar.disable and scheduler == schedulers[-1] and count > len(schedulers):  # no terminal, but a log
+                report(f"load {load:g}: sequence {sequence} of {max(chosen[load])} is simulated")
             return found
 
-        write_page(file, explored, explored.schedulers, chosen, read, left_out)
+        write_page(file, explored, schedulers, chosen, read, left_out)
 
 
 def first_look(folder: Path) -> str:
     """Write the explorer of the first sequence of each load of an evaluation; returns what a user should know of it."""
     explored = open_explored(folder)
     file, command = explored.folder / PAGE, shlex.join(["tvwrl", "explore", str(folder)])
-    say("simulating the alternatives to each decision of the first sequence")
     left_out = [
         f"Of the {played:,} sequences of load {load:g}, only the first is shown. {command} shows {explored.kept(load)}."
         for load in explored.loads

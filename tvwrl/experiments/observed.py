@@ -101,7 +101,7 @@ def read_observed(folder: Path, names: Mapping[tuple[float, int], tuple[Strings,
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, IndexError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{file} is damaged ({type(error).__name__}: {error}): evaluate again") from error
+        raise InputError(f"{file} is damaged ({type(error).__name__}): evaluate again") from error
 
 
 def _part(

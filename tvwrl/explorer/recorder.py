@@ -20,22 +20,23 @@ from tvwrl.types import Episode, Float, Int, Placement, Workload
 
 ALL = 20  # machines, up to which all of them are alternatives; of more, the MOST most promising are
 MOST = 10
+SECONDS = 60.0
 EQUAL = 1e-9  # share of a cost by which two ways to add it up may differ
 
 
 def record(
-    runner: Runner, scheduler: Scheduler, sequence: int, what_if: bool = True, most: int | None = None
+    runner: Runner, scheduler: Scheduler, sequence: int, what_if: bool = True, seconds: float = SECONDS
 ) -> Recording:
     """The episode of a `scheduler` on one sequence, with the cost of the alternatives to its decisions.
 
-    Up to `ALL` machines every machine is an alternative, and waiting a slot; of more, its `MOST` best-ranked, or
-    the emptiest if it does not rank them. If simulating all alternatives would take more than about a minute, repeated
+    Up to `ALL` machines every machine is an alternative, and waiting one slot; of more, its `MOST` best-ranked, or the
+    emptiest if it does not rank them. If simulating all alternatives would take much longer than `seconds`, repeated
     decisions to keep a workload waiting are skipped; if that is not enough, only every n-th decision is simulated.
 
     `runner`: plays the sequences of one set (`tvwrl.schedulers.Runner`)
     `sequence`: which of them, from 0
     `what_if`: False leaves the costs of alternatives out
-    `most`: how many decisions to simulate, in total; default: as many as take about a minute
+    `seconds`: about how long it may take; the same number of decisions is simulated on every machine
 
     Raises InputError as `Runner.play` does.
 
@@ -48,7 +49,8 @@ def record(
     continuation, asked = None, frozenset[int]()
     if what_if:
         continuation = scheduler.continuation(runner, actions)
-        asked = _played_on(runner, scheduler, sequence, (most or continuation.decisions) // actions)
+        most = int(continuation.decisions * seconds / SECONDS)
+        asked = _played_on(runner, scheduler, sequence, most // actions)
     watcher = _Watcher(scheduler, continuation, asked, actions)
     episode = runner.play(scheduler, sequence, watcher.see)
     scenario = runner.scenario

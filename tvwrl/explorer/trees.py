@@ -127,8 +127,9 @@ def most_costly(found: Sequence[dict[str, Any]], schedulers: int) -> list[dict[s
     )
 
 
-def sequence_tree(shown: Shown, peak_units: float) -> dict[str, Any]:
-    """All that the page shows of a sequence; `peak_units`: of the scenario."""
+def sequence_tree(shown: Shown, peak_units: float, machines: Machines) -> dict[str, Any]:
+    """All that the page shows of a sequence; `peak_units`: of the scenario. Requests are at most a whole machine, as
+    schedulers take them."""
     drawn, s = shown.sequences, shown.number
     length = drawn.length[s]
     runs = np.arange(drawn.demand.shape[2]) < length[:, None]
@@ -142,7 +143,7 @@ def sequence_tree(shown: Shown, peak_units: float) -> dict[str, Any]:
             "length": length,
             "offset": np.concatenate([[0], length.cumsum()]),
             "demand": demand.astype(np.int64) if not (demand % 1).any() else demand,
-            "request": drawn.request[s].astype(np.float32),
+            "request": np.minimum(drawn.request[s], machines.capacity.max(axis=0)).astype(np.float32),
             "label": drawn.label[s][ages],
         },
         "background": None if drawn.background is None else drawn.background[s],

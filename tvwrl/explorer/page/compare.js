@@ -10,7 +10,9 @@ function makeVerdict(element, x) {
     const unplaced = a.episode.machine.reduce((sum, m) => sum + (m < 0), 0);
     if (unplaced) words.push(`${plural(unplaced, "workload was", "workloads were")} never placed. `);
     if (k >= 0) {
-      words.push("Its costliest decision, ", link(`slot ${number(a.episode.slot[k])}, ${decisionWords(a, k).replace(/ waits$/, " left waiting")}`, () => x.chooseDecision(k)),
+      const all = a.regret.length, known = a.regret.reduce((sum, value) => sum + !Number.isNaN(value), 0);
+      words.push(known < all ? `Alternatives were simulated for ${number(known)} of its ${number(all)} decisions. The costliest of these, `
+        : "Its costliest decision, ", link(`slot ${number(a.episode.slot[k])}, ${decisionWords(a, k).replace(/ waits$/, " left waiting")}`, () => x.chooseDecision(k)),
         `, cost ${amount(a.regret[k])} more than ${bestOf(a, k)}${mostOf(a, k)}. `);
     } else if (a.episode.slot.length) {
       words.push(a.regret.every(Number.isNaN) ? "Its alternatives were not simulated. " : "No decision had a cheaper alternative. ");
@@ -31,7 +33,8 @@ function makeVerdict(element, x) {
   // ", 60,000 of it for overshoot" where one term is more than half.
   function mostOf(a, k) {
     const parts = regretParts(a, k), term = parts.indexOf(Math.min(...parts)), most = -parts[term];
-    return most > a.regret[k] / 2 ? `, ${amount(Math.min(most, a.regret[k]))} of it for ${termWords(x.index.terms[term])}` : "";
+    if (most > a.regret[k]) return `, mainly for ${termWords(x.index.terms[term])}`;
+    return most > a.regret[k] / 2 ? `, ${amount(most)} of it for ${termWords(x.index.terms[term])}` : "";
   }
 
   function against(a, b, cost) {

@@ -50,7 +50,7 @@ function makeDecision(section, x) {
     if (model.best[k] < 0 || Number.isNaN(model.regret[k])) {
       return ["What its alternatives would have cost is not known: they were not simulated. ", reasons(name).join(" ")];
     }
-    const then = after === name ? `${name} makes all later decisions in every row.`
+    const then = after === name ? `${name} makes all later decisions in every row, and part of the difference may come from those.`
       : `${after}, not ${name} itself, makes all later decisions.`;
     if (!matters(model, k)) return [make("strong", null, "No alternative would have cost less. "), then];
     const best = model.episode.machines[k * model.episode.machines.shape[1] + model.best[k]];
