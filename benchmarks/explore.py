@@ -51,7 +51,7 @@ def main(
             found.append((len(recording), int(recording.played_on.sum()), seconds, seconds / alone))
         decisions, played, seconds, times = np.median(found, axis=0)
         rows.append([name, f"{decisions:.0f}", f"{played:.0f}", f"{seconds:.2f}", f"{times:.0f}"])
-    print(markdown_table(["scheduler", "decisions", "played on", "seconds", "times one episode"], rows))
+    print(markdown_table(["scheduler", "decisions", "simulated", "seconds", "times one episode"], rows))
 
 
 if __name__ == "__main__":
