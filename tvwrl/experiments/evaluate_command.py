@@ -57,8 +57,9 @@ class Environment(Scenario):
 class ComparisonSettings(CellOptions):
     """Compare schedulers, and trained policies, on the same arrival sequences of a trace.
 
-    Writes rows.csv, bounds.csv, episodes.parquet, demand.parquet, run.json, table.md and plots/ to --out, and prints
-    the table. After Ctrl-C or a crash, run the same command with the same --out to continue.
+    Writes rows.csv, bounds.csv, episodes.parquet, demand.parquet, observed.npz, run.json, table.md, plots/ and
+    explorer.html to --out, and prints the table. After Ctrl-C or a crash, run the same command with the same --out to
+    continue.
     """
 
     checkpoint: Path | None = None

@@ -83,7 +83,7 @@ def write_at_once(
             found = explored.record(scheduler, load, sequence, what_if, seconds)
             bar.update()
             if bar.disable and scheduler == schedulers[-1] and count > len(schedulers):  # no terminal, but a log
-                report(f"load {load:g}: sequence {sequence} of {max(chosen[load])} is simulated")
+                report(f"load {load:g}: {sequence + 1} of {len(chosen[load])} sequences are simulated")
             return found
 
         write_page(file, explored, schedulers, chosen, read, left_out)

@@ -79,7 +79,8 @@ function makeDecision(section, x) {
     const own = all.find(one => one.chosen), best = all.find(one => one.cheapest);
     if (!meaning || !own) return "";
     const better = meaning === "expected cost" ? one => one.score < own.score : one => one.score > own.score;
-    const place = `rank ${all.filter(better).length + 1} of ${all.length}`, whose = after && after !== name ? `${after}'s` : "Its";
+    const allowed = all.filter(one => one.possible || one === own);
+    const place = `rank ${allowed.filter(better).length + 1} of ${allowed.length}`, whose = after && after !== name ? `${after}'s` : "Its";
     const other = best && best !== own ? `; for ${machineWords(best.machine)} it was ${scoreWords(best.score, meaning)}` : "";
     return `${whose} ${meaning} for ${machineWords(own.machine)} was ${scoreWords(own.score, meaning)}, ${place}${other}.`;
   }
