@@ -47,7 +47,7 @@ def test_what_was_interrupted_continues_with_the_episodes_that_are_there(folder,
         patch.setattr(explore_command, "write_page", stop)
         with pytest.raises(KeyboardInterrupt):
             explore(ExploreSettings(folder, loads=(0.3,)))
-    kept = folder / "explorer" / "cells" / "spread" / "load-0.3" / "sequence-1" / "recording.npz"
+    kept = folder / ".explorer" / "cells" / "spread" / "load-0.3" / "sequence-1" / "recording.npz"
     written = kept.stat().st_mtime_ns
     with monkeypatch.context() as patch:
         patch.setattr(explore_command, "write_page", stop)
@@ -55,7 +55,7 @@ def test_what_was_interrupted_continues_with_the_episodes_that_are_there(folder,
             explore(ExploreSettings(folder))
     assert kept.stat().st_mtime_ns == written
     explore(ExploreSettings(folder, what_if=False))  # asks for something else, so it begins again
-    assert not (folder / "explorer").exists()
+    assert not (folder / ".explorer").exists()
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
@@ -89,7 +89,7 @@ def test_perfetto_gets_an_episode_of_every_scheduler(folder, tmp_path):
 def test_bad_options_are_refused_before_anything_is_played(folder, changes, message):
     with pytest.raises(InputError, match=message):
         explore(ExploreSettings(folder, **changes))
-    assert not (folder / "explorer").exists()
+    assert not (folder / ".explorer").exists()
 
 
 def test_a_first_look_says_where_it_is_and_how_to_get_more(folder):

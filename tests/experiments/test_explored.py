@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,11 @@ import polars as pl
 import pytest
 
 from tvwrl.experiments.evaluation import evaluate
-from tvwrl.experiments.explored import open_explored
+from tvwrl.experiments.explored import EpisodeCell, open_explored
 from tvwrl.experiments.explorer_file import sequences_of, write_at_once
 from tvwrl.experiments.observed import MOST_SEQUENCES, OBSERVED, Observed, read_observed, write_observed
+from tvwrl.explorer.packed import packed
+from tvwrl.explorer.trees import Shown, sequence_tree
 from tvwrl.library.evaluating import evaluate as compare
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.base import Scheduler
@@ -175,6 +178,30 @@ def test_what_was_observed_comes_back(problem, tmp_path):
     assert (again.label[runs] == drawn.label[:, :, : longest + 1][runs]).all()
     assert (again.forecast.values[runs] == drawn.forecast.values[:, :, : longest + 1][runs]).all()
     assert (again.forecast.peaks == drawn.forecast.peaks).all()
+
+
+def test_another_evaluation_in_the_same_folder_is_not_taken_for_the_first(problem, tmp_path):
+    totals = []
+    for seed in (0, 1):
+        out = tmp_path / "evaluation"
+        evaluate(problem, [make_scheduler("spread")], (0.5,), 1, seed, out, plots=False, bound_seconds=None)
+        cell = EpisodeCell(out, "spread", 0.5, 0, False)
+        cell.run(tmp_path)
+        recording, why = cell.read(tmp_path, open_explored(out))
+        assert why == ""
+        totals.append((recording.penalties.sum(), -pl.read_csv(out / "rows.csv")["reward"][0]))
+        shutil.rmtree(out)
+    for found, expected in totals:
+        assert found == pytest.approx(expected)
+
+
+def test_a_forecast_that_is_no_number_is_left_out(folder):
+    explored = open_explored(folder)
+    drawn = explored.part("expected-cost", 0.5).sequences
+    bad = replace(drawn, forecast=replace(drawn.forecast, steps=drawn.forecast.steps * np.nan))
+    tree = sequence_tree(Shown(bad, 0, []), 6.0, explored.parts[0].scenario.cluster(drawn.resources))
+    assert tree["forecast"] is None
+    assert packed(tree)
 
 
 def test_of_many_sequences_the_first_are_kept(make_sequences, problem, tmp_path):

@@ -52,6 +52,17 @@ def test_a_workload_that_was_never_placed_says_so(
     assert "Back to this decision" in page.inner_text("#decision-around")
 
 
+def test_a_workload_that_arrived_after_the_last_slot_can_be_looked_at(
+    show: Show, made_up: Callable[..., Tree], write: Callable[..., Path]
+) -> None:
+    tree = made_up(0)
+    for episode in tree["episodes"]:
+        episode["machine"][59] = episode["start"][59] = -1
+    tree["workloads"]["arrival"][59] = max(len(one["penalties"]) for one in tree["episodes"]) + 5
+    page = show(write([tree]), "#sequence=0&workload=59")
+    assert "It was never placed." in page.inner_text("#workload p")
+
+
 def test_decisions_that_were_not_simulated_say_so(
     show: Show, made_up: Callable[..., Tree], write: Callable[..., Path]
 ) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tvwrl.explorer.derived import machine_loads
 from tvwrl.explorer.recorder import ALL, MOST, SECONDS, record
 from tvwrl.explorer.recording import NONE, WAIT
 from tvwrl.explorer.saved import read_recording, write_recording
@@ -12,7 +13,7 @@ from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.schedulers.runner import Runner
-from tvwrl.types import Machines, Placement
+from tvwrl.types import InputError, Machines, Placement
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +117,24 @@ def test_a_recording_comes_back_from_its_file(runner, train, tmp_path):
         assert np.array_equal(getattr(again, name), getattr(recording, name), equal_nan=True)
     assert (again.episode.finish == recording.episode.finish).all()
     assert again.regret.tolist() == recording.regret.tolist()
+
+
+def test_any_time_is_enough_for_one_decision_but_none_is_refused(runner):
+    recording = record(runner, make_scheduler("tetris"), 0, seconds=1e-9)
+    assert recording.played_on.sum() == 1
+    with pytest.raises(InputError, match="seconds is 0: must be"):
+        record(runner, make_scheduler("tetris"), 0, seconds=0)
+
+
+def test_decisions_whose_machine_overshoots_are_simulated_first(problem, train):
+    runner = Runner(train, problem.machines, replace(problem.scenario, load=2.0), seed=3)
+    whole = record(runner, make_scheduler("spread"), 0)
+    second = make_scheduler("spread").continuation(runner, 5).decisions / SECONDS
+    some = record(runner, make_scheduler("spread"), 0, seconds=3 * 5 * len(whole) / 2 / second)
+    assert 0 < some.played_on.sum() <= 3
+    loads = machine_loads(whole.episode, problem.machines, int(whole.episode.finish.max()))
+    over = (loads > problem.machines.capacity).any(axis=2)
+    lives = zip(whole.episode.machine, whole.episode.start, whole.episode.finish, strict=True)
+    hit = np.array([over[start:end, machine].any() for machine, start, end in lives])
+    assert hit.sum() >= some.played_on.sum()
+    assert hit[some.workload[some.played_on]].all()

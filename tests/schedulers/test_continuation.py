@@ -87,3 +87,12 @@ def test_a_rule_that_was_changed_is_not_replaced_by_the_compiled_one(problem, tr
     assert isinstance(usual.continuation(runner, 4), ByRule)
     bolder.accepted_overshoot = 1e9  # it never waits
     assert not isinstance(bolder.continuation(runner, 4), ByRule)
+
+
+def test_a_scheduler_goes_on_with_the_workloads_that_it_was_shown(problem, make_sequences):
+    rng = np.random.default_rng(3)
+    burst = make_sequences([(0, rng.integers(1, 4, (int(rng.integers(3, 9)), 2)).astype(float)) for _ in range(14)])
+    scenario = replace(problem.scenario, queue=3, placements_per_slot=None)  # more wait than tetris chooses from
+    recording = record(Runner(burst, Machines.homogeneous(3, 8, ("cpu", "mem")), scenario), make_scheduler("tetris"), 0)
+    assert (recording.waiting > 3).any()
+    assert recording.repeats  # at every decision

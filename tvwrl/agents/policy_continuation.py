@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tvwrl.agents.networks import Policy
@@ -11,7 +13,7 @@ from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.planning.continuation import NONE, WAIT, Continuation
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import Float, Int
+from tvwrl.types import Float, Int, Workload
 
 MOST_MEMORY = 2**30  # bytes, of the branches that are played side by side
 STATES = 8  # branches for each state that is kept
@@ -31,7 +33,9 @@ class ByPolicy(Continuation):
         self._asked: list[tuple[Int, float]] = []  # actions, and what the policy remembers of having held
         self._answers: list[Float] = []
 
-    def ask(self, simulation: Simulation, scheduler: Scheduler, place: int, machines: Int) -> None:
+    def ask(
+        self, simulation: Simulation, scheduler: Scheduler, shown: Sequence[Workload], place: int, machines: Int
+    ) -> None:
         """See `Continuation.ask`."""
         actions = np.where(machines == WAIT, simulation.placements, place * len(simulation.machines) + machines)
         self._states.copy(simulation, np.zeros(1, np.int64), np.array([len(self._asked)]))

@@ -10,9 +10,9 @@ from typing import Literal, get_args
 
 import tyro
 
-from tvwrl.checks import at_least, one_of
+from tvwrl.checks import at_least, different, one_of
 from tvwrl.command_line import Names, Shares
-from tvwrl.experiments.engine import AnotherRequest, complete, folder_of, refuse_failed
+from tvwrl.experiments.engine import CELLS, AnotherRequest, complete, folder_of, refuse_failed
 from tvwrl.experiments.evaluation import PAGE
 from tvwrl.experiments.explored import Explored, cells_of, open_explored
 from tvwrl.experiments.explorer_file import sequences_of, write_other, write_page
@@ -30,7 +30,7 @@ SUFFIXES = {
     "svg": (".svg",),
     "pdf": (".pdf",),
 }
-WORK = "explorer"  # folder beside the evaluation's files that holds finished episodes until the page is written
+WORK = ".explorer"  # folder beside the evaluation's files that holds finished episodes until the page is written
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def explore(settings: ExploreSettings) -> None:
     try:
         failed = complete(work, cells, settings.workers)
     except AnotherRequest:  # left by an interruption, before this evaluation was made or the options changed
-        shutil.rmtree(work)
+        shutil.rmtree(work / CELLS)
         failed = complete(work, cells, settings.workers)
     except (KeyboardInterrupt, SystemExit):
         say("stopped; the same command continues")
@@ -101,7 +101,7 @@ def explore(settings: ExploreSettings) -> None:
         write_page(file, explored, schedulers, chosen, read, left_out=left_out)
     else:
         write_other(format, file, explored, [read(*episode)[0] for episode in found])
-    shutil.rmtree(work)
+    shutil.rmtree(work)  # nobody else knows of it
     _say_where(file, settings)
 
 
@@ -131,10 +131,13 @@ def _selected(
     """Schedulers, load -> sequences, and sentences on what is left out."""
     report = format not in ("html", "perfetto")
     schedulers = settings.schedulers or (explored.schedulers[:2] if report else explored.schedulers)
+    different(schedulers=schedulers)
     for name in schedulers:
         one_of(explored.schedulers, schedulers=name)
     if report and (settings.sequences or 1) > 1:
         raise InputError(f"sequences is {settings.sequences}: a report shows one sequence")
+    if report and len(settings.loads or ()) > 1:
+        raise InputError("loads: a report shows one sequence, of one load")
     if report and len(schedulers) > 2:
         raise InputError(f"schedulers: a report shows one or two, not {len(schedulers)}")
     loads = settings.loads or (explored.loads[:1] if format != "html" else explored.loads)

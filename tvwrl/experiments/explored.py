@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ class Explored:
     parts: Sequence[Observed]
     placed: Mapping[tuple[str, float, int], tuple[Int, Int]]  # scheduler, load, sequence -> machine and start (N,)
     live: Mapping[str, Scheduler]  # schedulers that need not be made from their names
+    made: dict[str, Scheduler] = field(default_factory=dict)  # those that were
+    runners: dict[int, Runner] = field(default_factory=dict)  # part -> what plays on it
 
     @property
     def loads(self) -> tuple[float, ...]:
@@ -60,9 +63,21 @@ class Explored:
             raise InputError(f"{self.folder / OBSERVED} has no sequences of scheduler '{scheduler}' at load {load}")
         return found[0]
 
+    def runner(self, part: Observed) -> Runner:
+        """What plays on the sequences of a part."""
+        number = self.parts.index(part)
+        if number not in self.runners:
+            machines = part.scenario.cluster(part.sequences.resources)
+            self.runners[number] = Runner(part.sequences, machines, part.scenario, part.seed)
+        return self.runners[number]
+
     def scheduler(self, name: str) -> Scheduler:
         """The scheduler of that name. Raises InputError if it cannot be made again."""
-        return self.live[name] if name in self.live else _made_again(name, self.about, self.folder)
+        if name in self.live:
+            return self.live[name]
+        if name not in self.made:
+            self.made[name] = _made_again(name, self.about, self.folder)
+        return self.made[name]
 
     def knowledge(self) -> dict[str, Knowledge]:
         """Scheduler -> what it knows, as far as they can be made again."""
@@ -80,7 +95,7 @@ class Explored:
         If the scheduler cannot be made, or decides otherwise now, the episode is shown as it was recorded.
         """
         part = self.part(name, load)
-        runner = _runner(self.folder, self.parts.index(part)) if not self.live else _runner_of(part)
+        runner = self.runner(part)
         machine, start = self.placed[name, load, sequence]
         try:
             scheduler = self.scheduler(name)
@@ -143,19 +158,10 @@ def open_explored(folder: Path, live: Mapping[str, Scheduler] | None = None) -> 
     return Explored(folder, about, schedulers, read_observed(folder, names), placed, dict(live or {}))
 
 
-@lru_cache(maxsize=2)
-def _opened(folder: Path) -> Explored:
+@lru_cache(maxsize=1)
+def _opened(folder: Path, stamp: tuple[int, ...]) -> Explored:
+    """The evaluation in a folder; `stamp` is of its files, so that a later one is not taken for it."""
     return open_explored(folder)
-
-
-@lru_cache(maxsize=4)
-def _runner(folder: Path, part: int) -> Runner:
-    return _runner_of(_opened(folder).parts[part])
-
-
-def _runner_of(part: Observed) -> Runner:
-    machines = part.scenario.cluster(part.sequences.resources)
-    return Runner(part.sequences, machines, part.scenario, part.seed)
 
 
 def _made_again(name: str, about: Mapping[str, Any], folder: Path) -> Scheduler:
@@ -203,23 +209,26 @@ class EpisodeCell(Cell):
     load: float
     sequence: int
     what_if: bool
+    policy: Path | None = None  # its checkpoint
 
     @property
     def name(self) -> str:
-        return f"{self.group}/sequence-{self.sequence}"
+        return f"{self.group}/sequence-{self.sequence}" + "-alone" * (not self.what_if)
 
     @property
     def group(self) -> str:
         return f"{self.scheduler}/load-{self.load}"
 
     def request(self) -> dict[str, Any]:
-        episodes, seen = self.folder / EPISODES, self.folder / OBSERVED
+        files = {name: self.folder / name for name in (EPISODES, OBSERVED, RUN)}
         asked = {"scheduler": self.scheduler, "load": self.load, "sequence": self.sequence, "what_if": self.what_if}
-        return asked | {"episodes": episodes, "observed": seen}
+        return asked | files | {"policy": self.policy, "tvwrl": version("tvwrl")}
 
     def run(self, folder: Path) -> None:
         """Leave the recording."""
-        recording, why = _opened(self.folder).record(self.scheduler, self.load, self.sequence, self.what_if)
+        where = self.folder.resolve()
+        explored = _opened(where, tuple((where / name).stat().st_mtime_ns for name in (EPISODES, OBSERVED, RUN)))
+        recording, why = explored.record(self.scheduler, self.load, self.sequence, self.what_if)
         write_recording(folder / RECORDING, recording, why)
 
     def read(self, folder: Path, explored: Explored) -> tuple[Recording, str]:
@@ -233,9 +242,11 @@ def cells_of(
     explored: Explored, schedulers: Sequence[str], chosen: Mapping[float, Sequence[int]], what_if: bool
 ) -> Iterator[EpisodeCell]:
     """A cell for each episode of the sequences chosen of each load; all schedulers of a sequence, then the next."""
+    given = dict(explored.about.get("policies") or {})
+    policies = {name: explored.folder / file for name, file in given.items()}
     for load, sequences in chosen.items():
         for sequence in sequences:
             for name in schedulers:
                 if (name, load, sequence) not in explored.placed:
                     raise InputError(f"{explored.folder / EPISODES}: '{name}' did not play sequence {sequence}")
-                yield EpisodeCell(explored.folder, name, load, sequence, what_if)
+                yield EpisodeCell(explored.folder, name, load, sequence, what_if, policies.get(name))

@@ -42,6 +42,7 @@ def write_page(
 ) -> None:
     """Write the explorer of these schedulers and sequences; `left_out`: sentences on what is not in the file."""
     part, shown, reasons = explored.parts[0], [], dict.fromkeys(left_out)
+    seen = [_with_forecasts(explored, load) for load in chosen]
     for load, sequences in chosen.items():
         for sequence in sequences:
             found = [read(name, load, sequence) for name in schedulers]
@@ -49,9 +50,11 @@ def write_page(
             shown.append(Shown(_with_forecasts(explored, load), sequence, [recording for recording, _ in found]))
     machines, scenario = part.scenario.cluster(part.sequences.resources), part.scenario
     reasons |= dict.fromkeys(_limits(shown, len(machines)))
+    if others := _seeing_otherwise(explored, schedulers, seen):
+        reasons[f"The classes and forecasts shown are not those that these schedulers saw: {', '.join(others)}."] = None
     expensive = [one for number, each in enumerate(shown) for one in costliest(each, number)]
     title, trace = explored.folder.absolute().name, explored.about["trace"]
-    index = facts_of(title, trace, machines, scenario, part.sequences.classes) | {
+    index = facts_of(title, trace, machines, scenario, max(drawn.classes for drawn in seen)) | {
         "schedulers": scheduler_facts(shown[0].recordings, explored.knowledge(), explored.about.get("policies") or {}),
         "sequences": [sequence_facts(one) for one in shown],
         "costliest": most_costly(expensive, len(schedulers)),
@@ -136,6 +139,14 @@ def _with_forecasts(explored: Explored, load: float) -> SequenceSet:
     """The sequences of a load, with forecasts if any scheduler saw some."""
     parts = [part.sequences for part in explored.parts if part.sequences.load == load]
     return next((drawn for drawn in parts if drawn.forecast is not None), parts[0])
+
+
+def _seeing_otherwise(explored: Explored, schedulers: Sequence[str], seen: Sequence[SequenceSet]) -> list[str]:
+    """Schedulers that saw other classes or forecasts than those shown, `seen`."""
+    shown, loads = {id(drawn) for drawn in seen}, {drawn.load for drawn in seen}
+    parts = [part for part in explored.parts if part.sequences.load in loads and id(part.sequences) not in shown]
+    others = {name for part in parts for name in part.schedulers}
+    return [name for name in schedulers if name in others]
 
 
 def _limits(shown: Sequence[Shown], machines: int) -> Iterator[str]:

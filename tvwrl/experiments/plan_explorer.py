@@ -18,7 +18,7 @@ from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.results import Result, Results
 from tvwrl.planning.suite import describe
-from tvwrl.runs import read_csv
+from tvwrl.runs import read_csv, whole_file
 from tvwrl.types import InputError
 
 COMMANDS = ("place", "provision")
@@ -50,7 +50,8 @@ def explore_plans(folder: Path, out: Path) -> None:
     """
     if (folder / FILE).is_file():
         if out.resolve() != (folder / FILE).resolve():
-            shutil.copyfile(folder / FILE, out)
+            with whole_file(out) as partial:
+                shutil.copyfile(folder / FILE, partial)
         return
     for name in ("run.json", "rows.csv", "plan.parquet"):
         if not (folder / name).is_file():

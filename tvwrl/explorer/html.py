@@ -72,10 +72,10 @@ def _page(kind: str, title: str) -> str:
     allowed = " ".join(f"'sha256-{value}'" for value in hashes)
     fills = {
         "<!--policy-->": f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:",
-        "<!--title-->": html.escape(title),
         "/*style*/": _asset("uPlot.min.css") + _asset("shared.css") + _asset(f"{kind}.css"),
         "<!--body-->": _asset(f"{kind}.html"),
         "<!--scripts-->": "\n".join(f"<script>{script}</script>" for script in scripts),
+        "<!--title-->": html.escape(title),  # last, as it may hold any of these marks
     }
     page = _asset("template.html")
     for mark, text in fills.items():

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.checks import positive
+from tvwrl.explorer.derived import machine_loads
 from tvwrl.explorer.recording import NONE, WAIT, Recording
 from tvwrl.metrics import penalties_by_slot
+from tvwrl.packing.fit import fits
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.planning.continuation import Continuation
@@ -21,6 +24,7 @@ from tvwrl.types import Episode, Float, Int, Placement, Workload
 ALL = 20  # machines, up to which all of them are alternatives; of more, the MOST most promising are
 MOST = 10
 SECONDS = 60.0
+SLOW = 1.0  # milliseconds of a decision, from which on its time is taken as measured
 EQUAL = 1e-9  # share of a cost by which two ways to add it up may differ
 
 
@@ -31,26 +35,28 @@ def record(
 
     Up to `ALL` machines every machine is an alternative, and waiting one slot; of more, its `MOST` best-ranked, or the
     emptiest if it does not rank them. If simulating all alternatives would take much longer than `seconds`, repeated
-    decisions to keep a workload waiting are skipped; if that is not enough, only every n-th decision is simulated.
+    decisions to keep a workload waiting are skipped; if that is not enough, only some decisions are simulated, those
+    first whose machine overshoots later.
 
     `runner`: plays the sequences of one set (`tvwrl.schedulers.Runner`)
     `sequence`: which of them, from 0
     `what_if`: False leaves the costs of alternatives out
-    `seconds`: about how long it may take; the same number of decisions is simulated on every machine
+    `seconds`: about how long it may take, > 0; of schedulers that are not slow, the same decisions are simulated on
+        every computer
 
-    Raises InputError as `Runner.play` does.
+    Raises InputError as `Runner.play` does, and for `seconds` of 0 or less.
 
     >>> runner = Runner(problem.sequences("test", 1, 0), problem.machines, problem.scenario)  # doctest: +SKIP
     >>> recording = record(runner, make_scheduler("spread"), 0)  # doctest: +SKIP
     >>> recording.regret.argmax()  # the costliest decision  # doctest: +SKIP
     """
+    positive(seconds=seconds)
     count = len(runner.machines)
     actions = (count if count <= ALL else MOST + 1) + 1
     continuation, asked = None, frozenset[int]()
     if what_if:
         continuation = scheduler.continuation(runner, actions)
-        most = int(continuation.decisions * seconds / SECONDS)
-        asked = _played_on(runner, scheduler, sequence, most // actions)
+        asked = _played_on(runner, scheduler, sequence, seconds, continuation.decisions / SECONDS / actions)
     watcher = _Watcher(scheduler, continuation, asked, actions)
     episode = runner.play(scheduler, sequence, watcher.see)
     scenario = runner.scenario
@@ -58,23 +64,50 @@ def record(
     return watcher.recording(episode, penalties)
 
 
-def _played_on(runner: Runner, scheduler: Scheduler, sequence: int, most: int) -> frozenset[int]:
-    """Decisions from which one alternative can be played on with `most` further decisions in all."""
+def _played_on(runner: Runner, scheduler: Scheduler, sequence: int, seconds: float, speed: float) -> frozenset[int]:
+    """Decisions from which an alternative is simulated within about `seconds`; `speed`: further decisions per second.
+
+    Where not all are, those whose machine overshoots while the workload runs there come first.
+    """
     first: list[bool] = []  # of each decision, whether it places, or waits for another workload than the one before
+    about: list[int] = []
     last = NONE
 
     def note(cluster: Cluster, visible: Sequence[Workload], placement: Placement | None) -> None:
         nonlocal last
         waits_for = visible[0].index if placement is None else NONE
         first.append(placement is not None or waits_for != last)
+        about.append(visible[0].index if placement is None else placement.workload.index)
         last = waits_for
 
-    runner.play(scheduler, sequence, note)
-    every = len(first) * np.arange(len(first), 0, -1).mean() if first else 0.0
-    if every <= most:
+    episode = runner.play(scheduler, sequence, note)
+    if episode.decision_ms > SLOW:
+        speed = min(speed, 1000.0 / episode.decision_ms)
+    most = max(1, int(2 * seconds * speed / max(1, len(first))))  # the others follow half of the episode on average
+    if len(first) <= most:
         return frozenset(range(len(first)))
     some = np.flatnonzero(first)
-    return frozenset(some[:: max(1, math.ceil(len(some) * len(first) / 2 / most))].tolist())
+    if len(some) <= most:
+        return frozenset(some.tolist())
+    costly = _overshot(episode, runner)[np.array(about)[some]]
+    chosen = [_spread(part, count) for part, count in ((some[costly], most), (some[~costly], most - costly.sum()))]
+    return frozenset(np.concatenate(chosen).tolist())
+
+
+def _overshot(episode: Episode, runner: Runner) -> npt.NDArray[np.bool_]:
+    """(N,) whether the machine of a workload overshoots while it runs there."""
+    slots = int(episode.finish.max(initial=0))
+    loads = machine_loads(episode, runner.machines, slots)
+    over = ~fits(loads, runner.machines.capacity, runner.machines.capacity)
+    lives = zip(episode.machine, episode.start, episode.finish, strict=True)
+    return np.array([over[start:end, machine].any() if machine >= 0 else False for machine, start, end in lives])
+
+
+def _spread(items: Int, count: int) -> Int:
+    """At most `count` of the items, evenly spread."""
+    if count <= 0:
+        return items[:0]
+    return items[:: max(1, math.ceil(len(items) / count))]
 
 
 class _Watcher:
@@ -97,11 +130,9 @@ class _Watcher:
         opinion = self._scheduler.opinion(cluster, workload)
         machines = _alternatives(cluster, workload, opinion, chosen, self._actions)
         if self._continuation is not None and len(self._facts) in self._asked:
-            # What the choice itself costs is known; it is played on once, to see whether the scheduler repeats itself
-            again = len(self._facts) == min(self._asked) or self._continuation.by is not None
-            asked = machines if again else np.where(machines == chosen, NONE, machines)
+            shown = [w for w in visible if w.index != workload.index and w.index in waiting]
             place = waiting.index(workload.index)
-            self._continuation.ask(cluster.simulation, self._scheduler, place, asked)
+            self._continuation.ask(cluster.simulation, self._scheduler, shown, place, machines)
         self._facts.append((cluster.slot, workload.index, chosen, len(waiting)))
         self._machines.append(machines)
         self._opinions.append(_opinion_on(machines, opinion))
@@ -120,7 +151,8 @@ class _Watcher:
                 own = np.vstack([penalties[::-1].cumsum(axis=0)[::-1], np.zeros(len(TERMS))])
                 own = own[np.minimum(slot[asked], len(penalties))]
                 taken = (machines == chosen[:, None]).argmax(axis=1)[asked]
-                repeats = bool(np.allclose(costs[asked[0], taken[0]], own[0], rtol=EQUAL, atol=EQUAL * own[0].sum()))
+                near = EQUAL * (1 + own.sum(axis=1, keepdims=True))
+                repeats = bool((np.abs(costs[asked, taken] - own) <= near).all())
                 costs[asked, taken] = own
         scores = [score for score, _ in self._opinions]
         possible = [can for _, can in self._opinions]

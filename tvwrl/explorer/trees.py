@@ -154,7 +154,7 @@ def sequence_tree(shown: Shown, peak_units: float, machines: Machines) -> dict[s
 
 def _forecast(drawn: SequenceSet, s: int, ages: npt.NDArray[np.bool_], units: float) -> dict[str, Any] | None:
     """The largest demand expected in each segment ahead, as whole steps, and its variance."""
-    if (table := drawn.forecast) is None:
+    if (table := drawn.forecast) is None or not np.isfinite(table.steps).all():
         return None
     resources = len(drawn.resources)
     every_age = len(ages) <= EVERY_AGE

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.explorer.html import write_explorer
+from tvwrl.explorer.words import shortened
 from tvwrl.planning.instance import NO_LIMIT, Instance
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.moves import moves_between
@@ -25,7 +26,7 @@ from tvwrl.planning.sources.open_instance import windowed
 from tvwrl.types import Float, InputError, Int
 
 FILE = "explorer.html"
-NAME, REASON = 100, 300  # letters of names and of reasons that are kept
+REASON = 300  # letters of a reason that are kept
 STEPS = 2**16 - 1  # of demand, up to the largest of a resource
 MOST_DEMANDS = 8_000_000  # numbers
 MOST_TIMES = 400
@@ -56,7 +57,7 @@ def explore(results: Results, file: Path) -> None:
     index = {
         "version": 1,
         "kind": "plans",
-        "title": problem.instance.name[:NAME],
+        "title": shortened(problem.instance.name),
         "resources": list(problem.instance.resources),
         "times": drawn.demand.shape[1],
         "machines": _machines(problem),
@@ -146,7 +147,7 @@ def _applications(problem: PlanningProblem, drawn: Instance) -> dict[str, Any]:
     instance = problem.instance
     own = instance.affinity.own.astype(np.int64)
     return {
-        "name": [str(name)[:NAME] for name in instance.application],
+        "name": [shortened(name) for name in instance.application],
         "replicas": instance.replicas,
         "own_limit": np.where(own == NO_LIMIT, -1, own),
         "pinned": np.flatnonzero(problem.pinned) if problem.pinned is not None else np.empty(0, np.int64),
@@ -179,8 +180,8 @@ def _planner(results: Results, one: Result) -> dict[str, Any]:
     """What the table of planners says of one."""
     row, verdict = row_of(results.problem, results.bound, one), one.verdict
     return {
-        "name": one.plan.algorithm[:NAME],
-        "title": title_of(one.plan.algorithm)[:NAME],
+        "name": shortened(one.plan.algorithm),
+        "title": shortened(title_of(one.plan.algorithm)),
         "machines": verdict.machines,
         "cost": verdict.cost,
         "above_bound": None if row["above_bound_pct"] == "" else row["above_bound_pct"] / 100.0,

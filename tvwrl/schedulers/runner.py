@@ -78,11 +78,17 @@ class Played(NamedTuple):
 
 
 def play_on(
-    simulation: Simulation, scheduler: Scheduler, workloads: Sequence[Workload], watch: Watch | None = None
+    simulation: Simulation,
+    scheduler: Scheduler,
+    workloads: Sequence[Workload],
+    watch: Watch | None = None,
+    shown: Sequence[Workload] = (),
 ) -> Played:
     """Let the scheduler take all decisions from the current state of a batch of 1 to the end of the episode.
 
     `workloads`: of the sequence, in order of arrival
+    `shown`: what else waits of the workloads that it was shown when it made the last placement, in the same slot; it
+        decides on these before it is shown others
     `watch`: called before each decision is carried out with the cluster, the workloads shown, and the placement, or
         None where nothing is placed and the slot passes
     """
@@ -90,8 +96,8 @@ def play_on(
     limit, queue = scenario.placements_per_slot, scenario.queue
     decisions, seconds, penalties = 0, 0.0, np.zeros(len(TERMS))
     while not simulation.is_over() and state.counters[0, IDLE] < MAX_IDLE_SLOTS:
-        visible = [workloads[i] for i in simulation.waiting()[:queue].tolist()]
-        before = state.counters[0, PLACED]
+        before = state.counters[0, PLACED] - bool(shown)
+        visible, shown = shown or [workloads[i] for i in simulation.waiting()[:queue].tolist()], ()
         started = time.perf_counter()
         for placement in scheduler.schedule(cluster, visible):
             seconds += time.perf_counter() - started

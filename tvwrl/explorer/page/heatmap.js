@@ -69,8 +69,11 @@ function makeHeatmap(figure, x, side) {
     for (let m = 1; m < model.machines; m++) context.fillRect(GUTTER, Math.round(machineY(m)) - 0.5, size.cell * model.slots, 1);
   }
 
+  // At least 1; a list may be longer than a call has room for arguments.
+  const largest = list => list.reduce((most, value) => Math.max(most, value), 1);
+
   function drawLanes(context) {
-    const {slots} = model, most = Math.max(1, ...model.waiting);
+    const {slots} = model, most = largest(model.waiting);
     context.textBaseline = "middle";
     context.textAlign = "right";
     for (const [name, [top, height]] of Object.entries(LANES)) {
@@ -79,14 +82,14 @@ function makeHeatmap(figure, x, side) {
       context.fillStyle = colour("line");
       context.fillRect(GUTTER, top + height, size.cell * slots, 1);
     }
-    const mostOver = Math.max(1, ...model.overCount);
+    const mostOver = largest(model.overCount);
     for (let t = 0; t < slots; t++) {
       bar(context, LANES.waiting, t, model.waiting[t] / most, colour("queue"));
       bar(context, LANES.overshoot, t, model.overCount[t] && Math.max(0.3, model.overCount[t] / mostOver), colour("alarm"));
     }
     context.textAlign = "right";
     context.fillStyle = colour("quiet");
-    if (slots && Math.max(...model.waiting)) context.fillText(`up to ${number(most)}`, size.width - MARGIN - 2, LANES.waiting[0] + 3);
+    if (model.waiting.some(count => count > 0)) context.fillText(`up to ${number(most)}`, size.width - MARGIN - 2, LANES.waiting[0] + 3);
     for (const k of worstOfSlots()) mark(context, k, colour("ink"));
   }
 

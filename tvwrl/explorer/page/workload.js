@@ -44,7 +44,7 @@ function makeWorkload(figure, x) {
 
   function build(i, d) {
     const {tree, a} = x, work = tree.workloads, arrival = work.arrival[i], ran = a.episode.machine[i] >= 0;
-    const start = ran ? a.episode.start[i] : a.slots, end = ran ? endOf(a, i) : a.slots, count = end - arrival + 1;
+    const start = ran ? a.episode.start[i] : Math.max(a.slots, arrival), end = ran ? endOf(a, i) : start, count = end - arrival + 1;
     const rows = Array.from({length: count}, (_, n) => arrival + n), none = () => new Array(count).fill(null);
     const used = none(), asked = none(), expected = none(), low = none(), high = none();
     const request = work.request[i * a.resources + d];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from tvwrl.schedulers.registry import SCHEDULERS
 from tvwrl.schedulers.runner import Runner, play_on
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import PLACED, SEQUENCE, SLOT, WAITING
-from tvwrl.types import Float, Int
+from tvwrl.types import Float, Int, Workload
 
 WAIT, NONE = -1, -2  # in place of a machine: the slot passes; no action
 LIVES = 4  # of the longest workload, after the last arrival: how long compiled rules play on
@@ -29,11 +30,14 @@ class Continuation(ABC):
     decisions: int  # how many it simulates in about a minute
 
     @abstractmethod
-    def ask(self, simulation: Simulation, scheduler: Scheduler, place: int, machines: Int) -> None:
+    def ask(
+        self, simulation: Simulation, scheduler: Scheduler, shown: Sequence[Workload], place: int, machines: Int
+    ) -> None:
         """What does it cost to put the workload at `place` of the queue on each of `machines` (A,), `WAIT` or `NONE`?
 
         `simulation`: a batch of 1 where a decision is due
         `scheduler`: as it is after its own decision, which the action replaces
+        `shown`: the other workloads that it was shown and that wait still
         """
 
     @abstractmethod
@@ -54,11 +58,13 @@ class ByScheduler(Continuation):
         self._runner, self._branch, self._own = runner, runner.simulation(scheduler), own
         self._answers: list[Float] = []
 
-    def ask(self, simulation: Simulation, scheduler: Scheduler, place: int, machines: Int) -> None:
+    def ask(
+        self, simulation: Simulation, scheduler: Scheduler, shown: Sequence[Workload], place: int, machines: Int
+    ) -> None:
         """See `Continuation.ask`."""
         costs = np.full((len(machines), len(TERMS)), np.nan)
         for a in np.flatnonzero(machines != NONE):
-            costs[a] = self._cost(simulation, (self._own or scheduler).fork(), place, int(machines[a]))
+            costs[a] = self._cost(simulation, (self._own or scheduler).fork(), shown, place, int(machines[a]))
         self._answers.append(costs)
 
     def answers(self) -> list[Float]:
@@ -66,7 +72,9 @@ class ByScheduler(Continuation):
         found, self._answers = self._answers, []
         return found
 
-    def _cost(self, simulation: Simulation, scheduler: Scheduler, place: int, machine: int) -> Float:
+    def _cost(
+        self, simulation: Simulation, scheduler: Scheduler, shown: Sequence[Workload], place: int, machine: int
+    ) -> Float:
         branch, every = self._branch, np.zeros(1, np.int64)
         branch.copy(simulation, every, every)
         counters, scenario = branch.state.counters[0], branch.scenario
@@ -76,7 +84,9 @@ class ByScheduler(Continuation):
         if machine == WAIT or not counters[WAITING] or (limit is not None and counters[PLACED] >= limit):
             branch.next_slot()
             cost += branch.state.totals[0, : len(TERMS)]
-        cost += play_on(branch, scheduler, self._runner.workloads(int(counters[SEQUENCE]))).penalties
+            shown = ()
+        workloads = self._runner.workloads(int(counters[SEQUENCE]))
+        cost += play_on(branch, scheduler, workloads, shown=shown).penalties
         if not counters[WAITING]:
             return cost
         # It was stopped with workloads that never start: the referee counts until the last that ran has finished
@@ -95,7 +105,9 @@ class ByRule(ByScheduler):
         self._rule, self._actions = rule.name.removesuffix(BACKFILL), actions
         self._replay: tuple[Simulation | None, Replay | None] = (None, None)
 
-    def ask(self, simulation: Simulation, scheduler: Scheduler, place: int, machines: Int) -> None:
+    def ask(
+        self, simulation: Simulation, scheduler: Scheduler, shown: Sequence[Workload], place: int, machines: Int
+    ) -> None:
         """See `Continuation.ask`."""
         if self._replay[0] is not simulation:
             self._replay = simulation, Replay(simulation, self._rule, _slots(self._runner), self._actions)
@@ -106,7 +118,7 @@ class ByRule(ByScheduler):
         if ended[0]:
             self._answers.append(costs[0])
         else:  # somebody waits for very long
-            super().ask(simulation, scheduler, place, machines)
+            super().ask(simulation, scheduler, shown, place, machines)
 
 
 def continuation_of(scheduler: Scheduler, runner: Runner, actions: int, own: Scheduler | None = None) -> Continuation:
