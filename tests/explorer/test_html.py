@@ -20,7 +20,9 @@ Tree = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def page(made_up: Callable[..., Tree], write: Callable[..., Path]) -> str:
-    return write([made_up(0), made_up(1)], title="a </title><script>alert(1)</script> /*style*/<!--body--> folder").read_text()
+    return write(
+        [made_up(0), made_up(1)], title="a </title><script>alert(1)</script> /*style*/<!--body--> folder"
+    ).read_text()
 
 
 def test_only_the_page_s_own_scripts_may_run(page: str) -> None:
@@ -35,7 +37,9 @@ def test_only_the_page_s_own_scripts_may_run(page: str) -> None:
 
 
 def test_the_title_is_text(page: str) -> None:
-    assert "<title>a &lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt; /*style*/&lt;!--body--&gt; folder</title>" in page
+    assert (
+        "<title>a &lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt; /*style*/&lt;!--body--&gt; folder</title>" in page
+    )
 
 
 def test_data_are_one_element_each_that_is_no_markup(page: str) -> None:
