@@ -70,6 +70,8 @@ LIBRARY_EXTRAS = (
     "kmedoids",
     "flow",
     "onnx",
+    "export",
+    "serve",
     "sklx",
 )  # all but those of development
 
