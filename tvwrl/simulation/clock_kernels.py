@@ -52,7 +52,7 @@ from tvwrl.simulation.state import (
 )
 
 # Commands of `drive`, and the sequence that RESET takes for "not this environment"
-STEP, STEP_AUTORESET, PLACE, ADVANCE, RESET = range(5)
+STEP, STEP_AUTORESET, PLACE, ADVANCE, RESET, LOOK = range(6)
 SKIP = -2
 
 
@@ -267,6 +267,7 @@ def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
         PLACE: a machine for the workload at `position` of the queue; the clock stands still
         ADVANCE: nothing; the clock runs until a decision is due
         RESET: a sequence, -1 for a random one, SKIP to leave the environment alone
+        LOOK: nothing; the state was set from outside, and only the observation is written
     `position`: place in the queue, for PLACE; 0 otherwise
 
     An environment whose episode is over begins the next one (STEP_AUTORESET) or stands still, with totals 0.
@@ -284,12 +285,12 @@ def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
         due_again = False
         if begins:
             begin(s, b, argument[b] if command == RESET else -1)
-        elif command != ADVANCE:
+        elif command != ADVANCE and command != LOOK:
             at = position if command == PLACE else argument[b] // machines
             if command == PLACE or at < min(s.rules[PLACES], s.counters[b, WAITING]):
                 place(s, b, at, argument[b] % machines)
                 due_again = may_place_more(s, b)
-        if not (due_again or command == PLACE):
+        if not (due_again or command == PLACE or command == LOOK):
             while not tick(s, b):
                 pass
         if begins:

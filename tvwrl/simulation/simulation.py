@@ -10,17 +10,24 @@ import numpy.typing as npt
 
 from tvwrl.checks import at_least
 from tvwrl.simulation import clock_kernels as clock
+from tvwrl.simulation import restore_kernels
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.state import (
+    ACTIVE,
+    ARRIVED,
     CHANGING,
     COUNTERS,
     GOING,
     MACHINE,
     MACHINE_COLUMNS,
     OVER,
+    RUNNING,
+    RUNS,
     SEQUENCE,
+    SLOT,
     START,
     TERMINATED,
+    UNFINISHED,
     WAITING,
     WAITS,
     WORKLOAD_COLUMNS,
@@ -107,7 +114,7 @@ class Simulation:
         columns = int(self.machines.capacity.max())
         words = -(-columns // 8)  # rows are copied 8 pixels at a time; those beyond the last column are never seen
         # Whole units as small integers keep a large batch in the processor's cache
-        whole = sequences.demand.max() <= 255 and not (sequences.demand % 1).any()
+        whole = scenario.quantise and sequences.demand.max() <= 255 and not (sequences.demand % 1).any()
         dimensions = count * resources
         absent = np.arange(8 * words) >= np.floor(self.machines.capacity).reshape(dimensions, 1)
         blank = np.where(absent, sequences.classes + 1, 0).astype(np.uint8)
@@ -180,6 +187,36 @@ class Simulation:
     def place(self, position: int, machine: int) -> None:
         """Start the waiting workload at `position` of the queue on `machine`, in the current slot (batch of 1)."""
         clock.drive(self.state, clock.PLACE, np.array([machine]), position)
+
+    def restore(self, slot: int, machine: Int, start: Int, waiting: Int, sequence: int = 0) -> None:
+        """Go on in the middle of an episode (batch of 1): begin in `slot` with what was placed until then.
+
+        Whether machines have overshot before is not known, so the next overshoot of each counts as its first.
+
+        `machine`, `start`: (N,) where and since which slot each workload runs or ran; -1: it was not placed yet
+        `waiting`: (n,) workloads that wait, the oldest first
+        """
+        state, length = self.state, self.sequences.length[sequence]
+        order = np.argsort(start, kind="stable")
+        placed = order[start[order] >= 0]
+        running = placed[start[placed] + length[placed] > slot]
+        state.counters[0] = 0
+        values = {SEQUENCE: sequence, SLOT: slot, WAITING: len(waiting), RUNNING: len(running)}
+        values[ARRIVED], values[UNFINISHED] = len(placed) + len(waiting), len(start) - len(placed) + len(running)
+        state.counters[0, list(values)] = list(values.values())
+        state.workloads[0] = 0
+        state.workloads[0, :, MACHINE], state.workloads[0, :, START] = machine, start
+        state.workloads[0, : len(waiting), WAITS] = waiting
+        state.workloads[0, : len(running), RUNS] = running
+        state.machines[0] = 0
+        state.machines[0, :, ACTIVE] = np.bincount(machine[running], minlength=len(self.machines))
+        state.totals[0], state.costs[0] = 0.0, 0.0
+        restore_kernels.restore(state, 0, placed)
+        self.look()
+
+    def look(self) -> None:
+        """Write the observation anew, after the state was changed from outside."""
+        clock.drive(self.state, clock.LOOK, np.zeros(self.batch, np.int64), 0)
 
     def next_slot(self) -> None:
         """End the slot and run the clock until a workload waits or the episode is over."""
