@@ -50,7 +50,7 @@ def test_restored_in_the_middle_of_episodes(changes, problem):
 
 
 def test_goes_on_as_the_other_by_hand(make_sequences):
-    """a (3, 5) and b (2) run on machine 0 since slots 0 and 1; c waits in slot 1. Placed beside them: load 5 + 2 + 1."""
+    """a (3, 5) and b (2) run on machine 0 since slots 0 and 1, c waits in slot 1: beside them, 5 + 2 + 1."""
     sequences = make_sequences([(0, [[3, 3], [5, 5]]), (0, [[2, 2]]), (1, [[1, 1]])])
     scenario = Scenario(history=2, placements_per_slot=None)
     simulation = Simulation(sequences, Machines.homogeneous(2, 8, ("cpu", "mem")), scenario, max_slots=0)

@@ -285,12 +285,12 @@ def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
         due_again = False
         if begins:
             begin(s, b, argument[b] if command == RESET else -1)
-        elif command != ADVANCE and command != LOOK:
+        elif command not in (ADVANCE, LOOK):
             at = position if command == PLACE else argument[b] // machines
             if command == PLACE or at < min(s.rules[PLACES], s.counters[b, WAITING]):
                 place(s, b, at, argument[b] % machines)
                 due_again = may_place_more(s, b)
-        if not (due_again or command == PLACE or command == LOOK):
+        if not (due_again or command in (PLACE, LOOK)):
             while not tick(s, b):
                 pass
         if begins:

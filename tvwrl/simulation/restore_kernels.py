@@ -1,4 +1,4 @@
-"""Compiled restoration of an environment: what its grids and its booked load are, from what was placed where and when."""
+"""Compiled restoration: the grids and the booked load of an environment from what was placed where and when."""
 
 from __future__ import annotations
 

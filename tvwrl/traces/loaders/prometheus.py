@@ -15,6 +15,7 @@ import polars as pl
 
 from tvwrl.checks import at_least, positive
 from tvwrl.traces.http_requests import RetryPolicy
+from tvwrl.traces.loaders.pod_owners import owner_of
 from tvwrl.traces.loaders.prometheus_api import Server, address
 from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
 from tvwrl.traces.preparation.loader import Loader, Part, Rows
@@ -32,7 +33,6 @@ CAPACITY = {
     "cpu": ['kube_node_status_capacity{resource="cpu"}', "machine_cpu_cores"],
     "mem": ['kube_node_status_capacity{resource="memory"}', "machine_memory_bytes"],
 }
-REPLICA_SET_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{6,10}$"  # suffix that a Deployment appends to a name
 
 
 def _moment(option: str, text: str) -> int:
@@ -217,7 +217,7 @@ class Prometheus(Loader):
         _drop_bad(rows, server.url, {name: self._unit(name) for name in self.resources})
         workload = pl.concat_str(pod, separator="/")
         if self.per == "owner":
-            rows.frame = rows.frame.join(self._owners(server, begin, end), on=pod, how="left", maintain_order="left")
+            rows.frame = rows.frame.join(self.owners(server, begin, end), on=pod, how="left", maintain_order="left")
             rows.drop(f"rows of pods without {OWNER}", pl.col("owner").is_not_null())
             workload = pl.col("owner")
         usage = [pl.col(name) / self._unit(name) for name in self.resources]
@@ -227,20 +227,13 @@ class Prometheus(Loader):
         )
         return rows
 
-    def _owners(self, server: Server, begin: int, end: int) -> pl.DataFrame:
-        """Columns namespace, pod, owner ("namespace/deployment/name"): whoever owned a pod in a stretch of time."""
+    def owners(self, server: Server, begin: int, end: int) -> pl.DataFrame:
+        """Columns namespace, pod, owner (see `owner_of`): whoever owned a pod in a stretch of time."""
         labels = ("namespace", "pod", "owner_kind", "owner_name")
-        kind, name = pl.col("owner_kind"), pl.col("owner_name")
         window = f"last_over_time({self._all(OWNER)}[{end - begin + LOOKBACK}s])"
         found = server.table(f"max by ({', '.join(labels)}) ({window})", (end, end), self.interval, labels, "value")
-        owner = (
-            pl.when(kind.is_in(["", "<none>", "Node"]))  # pods that run for themselves
-            .then("pod/" + pl.col("pod"))
-            .when((kind == "ReplicaSet") & name.str.contains(REPLICA_SET_HASH))
-            .then("deployment/" + name.str.replace(REPLICA_SET_HASH, ""))
-            .otherwise(kind.str.to_lowercase() + "/" + name)
-        )
-        found = found.with_columns(pl.concat_str("namespace", owner, separator="/").alias("owner"))
+        owner = [owner_of(*row) for row in found.select(labels).iter_rows()]
+        found = found.with_columns(pl.Series("owner", owner, pl.String))
         return found.unique(["namespace", "pod"], keep="last", maintain_order=True).select("namespace", "pod", "owner")
 
     def _facts(self, server: Server, begin: int, end: int) -> Rows:
@@ -248,7 +241,7 @@ class Prometheus(Loader):
         labels = ("namespace", "pod", "resource")
         query = f"sum by ({', '.join(labels)}) ({self._all(REQUESTS)})"
         requests = server.table(query, (begin + self.interval, end), self.interval, labels, "request")
-        owners = self._owners(server, begin, end)
+        owners = self.owners(server, begin, end)
         frame = requests.join(owners, on=["namespace", "pod"], how="full", coalesce=True, maintain_order="left_right")
         workload = pl.col("owner") if self.per == "owner" else pl.concat_str("namespace", "pod", separator="/")
         frame = frame.with_columns(workload.alias("workload")).drop_nulls("workload")

@@ -1,0 +1,207 @@
+"""What kube-scheduler sends to an extender, and what it expects back: k8s.io/kube-scheduler/extender/v1.
+
+These types have no JSON tags: Go writes `Pod`, `Nodes`, `NodeNames` and reads any casing. Pods and nodes inside have
+tags: `metadata`, `spec`. Here the names of the outer fields are read in any casing, as Go does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tvwrl.traces.loaders.pod_owners import owner_of
+from tvwrl.types import Float, InputError
+
+MOST_NODES = 100_000
+MOST_NAME = 253  # characters of a name in Kubernetes
+BEST = 10  # MaxExtenderPriority: the highest score that an extender may give
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?")
+# fmt: off
+SUFFIXES = {
+    "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
+}
+# fmt: on
+KINDS = ("cpu", "memory")  # in our order: cores, bytes
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod that waits for a node."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str  # "namespace/deployment/name": its replicas have the same
+    request: Float  # (2,) cores and bytes; NaN: it requests none
+
+    @property
+    def key(self) -> str:
+        """Its name in metrics: namespace/name."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """ExtenderArgs: a pod, and the nodes that may take it."""
+
+    pod: Pod
+    names: Sequence[str]  # of the nodes
+    nodes: Sequence[Any] | None  # whole nodes, where the extender has no cache of them (nodeCacheCapable: false)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """ExtenderBindingArgs."""
+
+    pod: str
+    namespace: str
+    uid: str
+    node: str
+
+
+def read_arguments(body: bytes) -> Arguments:
+    """ExtenderArgs in JSON. Raises InputError, naming the field, for anything else."""
+    fields = _fields(body, "ExtenderArgs")
+    pod = _pod(fields.get("pod"))
+    listed, names = fields.get("nodes"), fields.get("nodenames")
+    if listed is not None:
+        nodes = _list(_mapping(listed, "Nodes").get("items") or [], "Nodes.items")
+        where = [_mapping(_mapping(node, "Nodes.items").get("metadata"), "Nodes.items.metadata") for node in nodes]
+        return Arguments(pod, [_name(one.get("name"), "Nodes.items.metadata.name") for one in where], nodes)
+    if names is None:
+        raise InputError("ExtenderArgs: neither Nodes nor NodeNames is given")
+    return Arguments(pod, [_name(name, "NodeNames") for name in _list(names, "NodeNames")], None)
+
+
+def read_binding(body: bytes) -> Binding:
+    """ExtenderBindingArgs in JSON. Raises InputError, naming the field, for anything else."""
+    fields = _fields(body, "ExtenderBindingArgs")
+    pod, namespace, node = (_name(fields.get(name.lower()), name) for name in ("PodName", "PodNamespace", "Node"))
+    return Binding(pod, namespace, _text(fields.get("poduid"), "PodUID"), node)
+
+
+def filtered(arguments: Arguments, passed: Sequence[bool], reason: str, *, final: bool) -> bytes:
+    """ExtenderFilterResult: the nodes that passed, in the form in which they came, and why the others did not.
+
+    `final`: whether no preemption would help: kube-scheduler then evicts nobody for this pod (from 1.22 on)
+    """
+    failed = {name: reason for name, good in zip(arguments.names, passed, strict=True) if not good}
+    nodes, names = None, None
+    if arguments.nodes is None:
+        names = [name for name, good in zip(arguments.names, passed, strict=True) if good]
+    else:
+        nodes = {"items": [node for node, good in zip(arguments.nodes, passed, strict=True) if good]}
+    return orjson.dumps(
+        {
+            "Nodes": nodes,
+            "NodeNames": names,
+            "FailedNodes": failed,
+            "FailedAndUnresolvableNodes": failed if final else {},
+            "Error": "",
+        }
+    )
+
+
+def prioritized(names: Sequence[str], scores: Sequence[int]) -> bytes:
+    """HostPriorityList: a score of 0 to `BEST` for every node."""
+    return orjson.dumps([{"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)])
+
+
+def bound(error: str = "") -> bytes:
+    """ExtenderBindingResult; `error`: why the pod was not bound."""
+    return orjson.dumps({"Error": error})
+
+
+def quantity(text: object, field: str) -> float:
+    """A quantity of Kubernetes as a number: cores or bytes. Raises InputError for what is none, or negative.
+
+    >>> quantity("250m", "cpu"), quantity("2Gi", "memory"), quantity("1e3", "memory")
+    (0.25, 2147483648.0, 1000.0)
+    """
+    found = QUANTITY.fullmatch(str(text)[:64])
+    value = math.nan
+    if found:
+        number, exponent, suffix = found.groups()
+        value = float(number + (exponent or "")) * SUFFIXES.get(suffix or "", 1.0)
+    if not 0 <= value < math.inf:
+        raise InputError(f"{field} is no quantity of Kubernetes, such as 250m or 2Gi")
+    return value
+
+
+def _pod(content: object) -> Pod:
+    pod = _mapping(content, "Pod")
+    metadata = _mapping(pod.get("metadata"), "Pod.metadata")
+    name, namespace = (_name(metadata.get(field), f"Pod.metadata.{field}") for field in ("name", "namespace"))
+    owners = [
+        _mapping(one, "ownerReferences") for one in _list(metadata.get("ownerReferences") or [], "ownerReferences")
+    ]
+    leading = next((one for one in owners if one.get("controller")), owners[0] if owners else {})
+    kind, owner = (_text(leading.get(field), f"ownerReferences.{field}") for field in ("kind", "name"))
+    spec = _mapping(pod.get("spec") or {}, "Pod.spec")
+    uid = _text(metadata.get("uid"), "Pod.metadata.uid") or f"{namespace}/{name}"
+    return Pod(namespace, name, uid, owner_of(namespace, name, kind, owner), _requests(spec))
+
+
+def _requests(spec: Mapping[str, Any]) -> Float:
+    """(2,) what a pod requests, as Kubernetes counts it: the sum of its containers, or the largest of those that run
+    before them; plus its overhead."""
+    containers, before = (
+        [_request(one) for one in _list(spec.get(field) or [], f"Pod.spec.{field}")]
+        for field in ("containers", "initContainers")
+    )
+    total = np.array([np.nan, np.nan])
+    for one in containers:
+        total = np.where(np.isnan(total), one, np.where(np.isnan(one), total, total + one))
+    for one in before:
+        total = np.fmax(total, one)
+    overhead = _mapping(spec.get("overhead") or {}, "Pod.spec.overhead")
+    return total + [quantity(overhead.get(kind, 0), f"Pod.spec.overhead.{kind}") for kind in KINDS]
+
+
+def _request(container: object) -> Float:
+    resources = _mapping(_mapping(container, "Pod.spec.containers").get("resources") or {}, "resources")
+    asked = _mapping(resources.get("requests") or {}, "requests")
+    return np.array([quantity(asked[kind], f"requests.{kind}") if kind in asked else np.nan for kind in KINDS])
+
+
+def _fields(body: bytes, what: str) -> dict[str, Any]:
+    """Fields of the outermost object by their names in lower case."""
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise InputError(f"{what}: the body is not JSON") from None
+    return {str(name).lower(): value for name, value in _mapping(content, what).items()}
+
+
+def _mapping(value: object, field: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{field}: an object is needed")
+    return value
+
+
+def _list(value: object, field: str) -> list[Any]:
+    if not isinstance(value, list) or len(value) > MOST_NODES:
+        raise InputError(f"{field}: a list of at most {MOST_NODES} is needed")
+    return value
+
+
+def _text(value: object, field: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > MOST_NAME or not value.isprintable():
+        raise InputError(f"{field}: a printable text of at most {MOST_NAME} characters is needed")
+    return value
+
+
+def _name(value: object, field: str) -> str:
+    if not isinstance(value, str) or len(value) > MOST_NAME or not NAME.fullmatch(value):
+        raise InputError(f"{field}: a name of Kubernetes is needed: lower case letters, digits, '-' and '.'")
+    return value
