@@ -139,7 +139,7 @@ class Prometheus(Loader):
             return self.at(source).parts(source)
         server = self._server(source)
         start, end = int(self.start), int(self.end)
-        pods = server.table(f"count(count by (namespace, pod) ({self._all(MEMORY)}))", *self._coarse, (), "pods")
+        pods = server.table(f"count(count by (namespace, pod) ({self.series_of(MEMORY)}))", *self._coarse, (), "pods")
         most = max(pods["pods"].to_list(), default=1)
         # A power of two, lest data that expire while a run is stopped change what is finished.
         size = 2 ** math.ceil(math.log2(max(most, 1))) * POINT_BYTES
@@ -172,17 +172,17 @@ class Prometheus(Loader):
         step = max((end - start) // 24, self.interval)
         return (end - (end - start) // step * step, end), step
 
-    def _all(self, metric: str) -> str:
+    def series_of(self, metric: str) -> str:
         """The selector of a metric's series."""
         return f"{metric}{{{','.join(filter(None, (WHERE[metric], self.selector.strip(' {},'))))}}}"
 
     def _check_recorded(self, server: Server, metric: str) -> None:
         start, end = int(self.start or 0), int(self.end or 0)
-        arguments = {"match[]": self._all(metric), "start": start, "end": end}
+        arguments = {"match[]": self.series_of(metric), "start": start, "end": end}
         if not server.get("label/__name__/values", arguments):
-            check = urlencode({"query": f"count({self._all(metric)})", "time": end})
+            check = urlencode({"query": f"count({self.series_of(metric)})", "time": end})
             raise InputError(
-                f"{server.url}: empty: nothing recorded of {self._all(metric)} from {_iso(start)} to {_iso(end)}; "
+                f"{server.url}: empty: nothing recorded of {self.series_of(metric)} from {_iso(start)} to {_iso(end)}; "
                 f"to check it, open {server.url}/api/v1/query?{check}"
             )
 
@@ -203,7 +203,7 @@ class Prometheus(Loader):
 
     def _usage(self, server: Server, begin: int, end: int) -> Rows:
         span, pod, length = (begin + self.interval, end), ("namespace", "pod"), self.interval * MICRO
-        sums = {"cpu": f"rate({self._all(CPU)}[{self.interval}s])", "mem": self._all(MEMORY)}
+        sums = {"cpu": f"rate({self.series_of(CPU)}[{self.interval}s])", "mem": self.series_of(MEMORY)}
         cpu, mem = (
             server.table(f"sum by (namespace, pod) ({query})", span, self.interval, pod, name)
             for name, query in sums.items()
@@ -230,7 +230,7 @@ class Prometheus(Loader):
     def owners(self, server: Server, begin: int, end: int) -> pl.DataFrame:
         """Columns namespace, pod, owner (see `owner_of`): whoever owned a pod in a stretch of time."""
         labels = ("namespace", "pod", "owner_kind", "owner_name")
-        window = f"last_over_time({self._all(OWNER)}[{end - begin + LOOKBACK}s])"
+        window = f"last_over_time({self.series_of(OWNER)}[{end - begin + LOOKBACK}s])"
         found = server.table(f"max by ({', '.join(labels)}) ({window})", (end, end), self.interval, labels, "value")
         owner = [owner_of(*row) for row in found.select(labels).iter_rows()]
         found = found.with_columns(pl.Series("owner", owner, pl.String))
@@ -239,7 +239,7 @@ class Prometheus(Loader):
     def _facts(self, server: Server, begin: int, end: int) -> Rows:
         """Application of every workload, and the most that it requested at a time, of the reference machine."""
         labels = ("namespace", "pod", "resource")
-        query = f"sum by ({', '.join(labels)}) ({self._all(REQUESTS)})"
+        query = f"sum by ({', '.join(labels)}) ({self.series_of(REQUESTS)})"
         requests = server.table(query, (begin + self.interval, end), self.interval, labels, "request")
         owners = self.owners(server, begin, end)
         frame = requests.join(owners, on=["namespace", "pod"], how="full", coalesce=True, maintain_order="left_right")

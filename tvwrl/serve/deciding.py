@@ -1,0 +1,254 @@
+"""Which node a pod should go to: a scheduler asked about a live cluster, and what it was told since."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tvwrl.schedulers.base import Opinion, Scheduler
+from tvwrl.serve.kubernetes import BEST, Pod
+from tvwrl.serve.observed import Observed
+from tvwrl.serve.snapshot import Sight, Snapshot
+from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.types import Float, InputError, Int, Workload
+
+TIE = 1e-5  # logits and scores that differ by less are equal
+REMEMBERED = 10_000  # pods whose holding is remembered
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What a scheduler decided for a pod."""
+
+    pod: Pod
+    node: str | None  # where it should go; None: it should wait
+    passed: Mask  # (n,) which of the nodes asked about may take it
+    scores: Int  # (n,) 0 to `BEST`; only `node` has `BEST`
+    reason: str  # in words
+    seconds: float = 0.0  # that it took
+
+
+class NotReady(Exception):
+    """No decision can be made now; the message is a word for the metric of fallbacks."""
+
+
+@dataclass
+class Assumed:
+    """A pod that was given a node, but is not in the metrics yet."""
+
+    pod: Pod
+    node: str
+    at: float  # seconds, monotonic
+
+
+@dataclass
+class _Held:
+    """A pod that waits because the scheduler said so."""
+
+    since: float  # seconds, monotonic
+    chance: float = 1.0  # probability of having held it for so long: see `DeterministicActions`
+
+
+@dataclass
+class Decider:
+    """Decides with `scheduler` in the newest snapshot. Calls may come from several threads; one is served at a time.
+
+    `stale`: seconds after which metrics are too old
+    `assume`: seconds after which a pod that does not show up in the metrics is no longer believed to be on its node
+    `longest_hold`: seconds after which a pod that has to wait goes wherever Kubernetes puts it
+    `shadow`: whether decisions are carried out by nobody, so that nothing is assumed
+    """
+
+    scheduler: Scheduler
+    sight: Sight
+    stale: float
+    assume: float
+    longest_hold: float
+    shadow: bool = False
+    seed: int = 0
+    clock: Callable[[], float] = time.monotonic
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _snapshot: Snapshot | None = None
+    _arrived: float = -np.inf
+    _assumed: dict[str, Assumed] = field(default_factory=dict)  # by uid
+    _held: dict[str, _Held] = field(default_factory=dict)  # by uid
+    _fleet: tuple[tuple[str, ...], bytes] = ((), b"")  # nodes and capacities that the scheduler was prepared for
+
+    def renew(self, observed: Observed) -> None:
+        """Go on with newer metrics. Raises InputError if the scheduler cannot work in this cluster."""
+        made = Snapshot(observed, self.sight)  # takes long, and is done before anybody has to wait for it
+        with self._lock:
+            now, running = self.clock(), set(observed.pods[: observed.running])
+            self._assumed = {
+                uid: one
+                for uid, one in self._assumed.items()
+                if one.pod.key not in running and one.node in made.nodes and now - one.at < self.assume
+            }
+            fleet = (observed.nodes, observed.capacity.tobytes())
+            if fleet != self._fleet:
+                self.scheduler.reset(made.cluster, np.random.default_rng(self.seed))
+                self._fleet = fleet
+            self._snapshot, self._arrived = made, now - observed.sample_age
+            for one in self._assumed.values():
+                self._book(one.pod, one.node)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the newest sample of usage; infinite before the first."""
+        return self.clock() - self._arrived
+
+    @property
+    def ready(self) -> bool:
+        """Whether decisions can be made."""
+        return self._snapshot is not None and self.age < self.stale
+
+    @property
+    def observed(self) -> Observed | None:
+        """What the newest snapshot was made of."""
+        return None if self._snapshot is None else self._snapshot.observed
+
+    def decide(self, pod: Pod, names: Sequence[str]) -> Decision:
+        """A node among `names` (n,) for the pod, or none for now. Raises NotReady where nothing can be decided."""
+        begin = time.perf_counter()
+        with self._lock:
+            snapshot = self._snapshot
+            if snapshot is None or self.age >= self.stale:
+                raise NotReady("no_metrics" if snapshot is None else "stale_metrics")
+            self._forget(pod.uid)
+            if snapshot.full:
+                raise NotReady("too_many_placements")
+            machine = np.array([snapshot.nodes.get(name, -1) for name in names], np.int64)
+            if (machine < 0).all():
+                raise NotReady("unknown_nodes")
+            workload = snapshot.show(pod)
+            chosen, possible, points = self._choose(snapshot, workload, pod, machine[machine >= 0])
+            if chosen is None:
+                return self._hold(pod, machine, time.perf_counter() - begin)
+            self._held.pop(pod.uid, None)
+            known = np.maximum(machine, 0)
+            # A node without metrics may take the pod, but only if Kubernetes prefers it against our score of 0.
+            passed = np.where(machine < 0, True, possible[known])
+            scores = np.where(machine < 0, 0, points[known])
+            node = names[int(np.flatnonzero(machine == chosen)[0])]
+            if not self.shadow:
+                self._assumed[pod.uid] = Assumed(pod, node, self.clock())
+                snapshot.place(chosen)
+            reason = f"chosen by {self.scheduler.name}"
+            return Decision(pod, node, passed, scores, reason, time.perf_counter() - begin)
+
+    def assume_elsewhere(self, pod: Pod, node: str) -> None:
+        """The pod goes to `node`, whatever was decided."""
+        with self._lock:
+            if self._snapshot is not None and node in self._snapshot.nodes:
+                self._forget(pod.uid)
+                if not self._snapshot.full:
+                    self._assumed[pod.uid] = Assumed(pod, node, self.clock())
+                    self._book(pod, node)
+
+    def _forget(self, uid: str) -> None:
+        """Take back where a pod was believed to be: it asks again, so it is not there."""
+        snapshot = self._snapshot
+        if self._assumed.pop(uid, None) is not None and snapshot is not None:
+            snapshot.restore()
+            for one in self._assumed.values():
+                self._book(one.pod, one.node)
+
+    def _book(self, pod: Pod, node: str) -> None:
+        snapshot = self._snapshot
+        assert snapshot is not None
+        if not snapshot.full:
+            snapshot.show(pod)
+            snapshot.place(snapshot.nodes[node])
+
+    def _choose(self, snapshot: Snapshot, workload: Workload, pod: Pod, among: Int) -> tuple[int | None, Mask, Int]:
+        """The machine (None: wait), and of all machines which are possible and how many points they get."""
+        count = len(snapshot.nodes)
+        others = np.setdiff1d(np.arange(count), among)
+        cluster = snapshot.cluster.without(others.tolist()) if len(others) else snapshot.cluster
+        opinion = self.scheduler.opinion(cluster, workload)
+        if opinion is not None and opinion.meaning == "probability":
+            chosen, possible, value = self._by_probability(opinion, pod.uid, among)
+        else:
+            chosen, possible, value = self._by_rule(cluster, workload, opinion)
+        if chosen is None:
+            return None, possible, np.zeros(count, np.int64)
+        possible[chosen] = True
+        return chosen, possible, points_of(value, possible, chosen)
+
+    def _by_rule(
+        self, cluster: Cluster, workload: Workload, opinion: Opinion | None
+    ) -> tuple[int | None, Mask, Float | None]:
+        placement = next(iter(self.scheduler.schedule(cluster, [workload])), None)
+        chosen = None if placement is None else placement.machine
+        if opinion is None:
+            possible = cluster.room_now(workload) & cluster.capacity.any(axis=1)
+            return chosen, possible, None
+        scores = None if opinion.scores is None else opinion.scores[: len(opinion.possible)]
+        if opinion.meaning == "expected cost" and scores is not None:
+            scores = -scores
+        return chosen, opinion.possible & cluster.capacity.any(axis=1), scores
+
+    def _by_probability(self, opinion: Opinion, uid: str, among: Int) -> tuple[int | None, Mask, Float | None]:
+        """The most probable machine, after the median time of holding: see `DeterministicActions`."""
+        assert opinion.scores is not None
+        chances, possible = opinion.scores[:-1].copy(), opinion.possible.copy()
+        offered = np.zeros(len(chances), np.bool_)
+        offered[among] = True
+        possible &= offered
+        if not possible.any():
+            return None, possible, None
+        chances[~possible] = 0.0
+        hold = float(opinion.scores[-1])
+        remembered = self._held.get(uid)
+        held = (1.0 if remembered is None else remembered.chance) * hold / max(hold + chances.sum(), 1e-12)
+        if held >= 0.5:
+            self._held[uid] = _Held(self.clock() if remembered is None else remembered.since, held)
+            return None, possible, None
+        logs = np.log(np.maximum(chances, 1e-30))
+        best = logs[possible].max()
+        chosen = int(np.flatnonzero(possible & (logs >= best - TIE * (1 + abs(best))))[0])
+        return chosen, possible, logs
+
+    def _hold(self, pod: Pod, machine: Int, seconds: float) -> Decision:
+        now = self.clock()
+        if len(self._held) >= REMEMBERED:
+            self._held.pop(next(iter(self._held)))
+        held = self._held.setdefault(pod.uid, _Held(now))
+        if now - held.since >= self.longest_hold:
+            raise NotReady("held_for_too_long")
+        unknown = machine < 0
+        if unknown.any():  # a node that just joined: nothing speaks against it
+            return Decision(pod, None, unknown, np.zeros(len(machine), np.int64), "only nodes without metrics", seconds)
+        reason = f"held by {self.scheduler.name}: no node with room for it now"
+        nowhere = np.zeros(len(machine), np.bool_)
+        return Decision(pod, None, nowhere, np.zeros(len(machine), np.int64), reason, seconds)
+
+
+def points_of(value: Float | None, possible: Mask, chosen: int) -> Int:
+    """(M,) 0 to `BEST`: the chosen machine has the most, the other possible ones less, in the order of `value` (M,).
+
+    Kubernetes adds points up over extenders and plugins, and takes a random one of the best: only one may be the best.
+    """
+    points = np.zeros(len(possible), np.int64)
+    others = possible.copy()
+    others[chosen] = False
+    if value is not None and others.any():
+        finite = np.where(np.isfinite(value), value, -np.inf)
+        levels = np.unique(finite[others])
+        rank = np.searchsorted(levels, finite[others])
+        points[others] = np.round((BEST - 1) * (rank + 1) / len(levels)).astype(np.int64)
+    points[chosen] = BEST
+    return points
+
+
+def check_usable(scheduler: Scheduler) -> None:
+    """Raise InputError for a scheduler that needs what no real cluster knows."""
+    if "peaks" in scheduler.knowledge.group or "future" in scheduler.knowledge.group:
+        raise InputError(
+            f"policy is {scheduler.name}: it knows {scheduler.knowledge.group}, which no real cluster does; "
+            "tvwrl evaluate --list-schedulers shows what each one knows"
+        )

@@ -1,0 +1,26 @@
+"""A cluster at a moment: its nodes, its pods, and what they used in the last slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvwrl.types import Float, Int
+
+RESOURCES = ("cpu", "mem")  # cores, bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What was seen of a cluster: M nodes, N pods of which the first `running` still run, H slots."""
+
+    time: float  # seconds since 1970, by the clock of Prometheus
+    sample_age: float  # seconds since the newest sample of usage, >= 0
+    slot: int  # number of the current slot since 1970
+    nodes: tuple[str, ...]  # (M,)
+    capacity: Float  # (M, 2) cores and bytes that pods can use, > 0
+    pods: tuple[str, ...]  # (N,) "namespace/name"
+    running: int  # 0..N
+    node: Int  # (N,) 0..M - 1, -1: not known
+    owner: tuple[str, ...]  # (N,) see `owner_of`; "": not known
+    request: Float  # (N, 2) cores and bytes, NaN: none
+    usage: Float  # (N, H, 2) cores and bytes in each slot, the current one last; NaN: not recorded

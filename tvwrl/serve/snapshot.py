@@ -1,0 +1,226 @@
+"""A live cluster as a simulation that stands still, so that every scheduler sees in it what it would see there.
+
+Each pod is a workload that began when its usage was first seen, at most `HISTORY` slots ago; what it uses from now on
+is not known and counts as nothing. A pod that asks for a node is one more workload in one of the `SPARE` rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.ec import Classes
+from tvwrl.forecasting import Forecaster
+from tvwrl.forecasting.beginnings import Beginnings
+from tvwrl.forecasting.segments import forecast_table
+from tvwrl.serve.expected import ExpectedDemand
+from tvwrl.serve.kubernetes import Pod
+from tvwrl.serve.observed import RESOURCES, Observed
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.simulation import Simulation, queue_features
+from tvwrl.simulation.state import WAITING, WAITS
+from tvwrl.traces.sequences import quantise
+from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.statistics import DAY_SECONDS
+from tvwrl.traces.windows import Windows
+from tvwrl.types import Float, ForecastTable, Int, Machines, SequenceSet, Workload
+
+SPARE = 512  # pods that can be placed between two looks at the metrics
+YOUNG = 1  # slots: usage of a pod that was not seen before the current slot is still rising in the metrics
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What a scheduler has to be shown: the `scenario`, and what labels and forecasts come from."""
+
+    scenario: Scenario
+    capacity: Float  # (2,) units that the largest node has of each resource
+    grid: bool  # whether it looks at label grids
+    forecasts: bool  # whether it needs sums of forecasts
+    classes: Classes | None = None
+    forecaster: Forecaster | None = None
+
+
+class Snapshot:
+    """The cluster that was `observed`, for a scheduler that needs to see it by `sight`.
+
+    Attributes: `cluster`, what the scheduler looks at; `nodes`, name -> machine; `full`, whether no row is left.
+    """
+
+    def __init__(self, observed: Observed, sight: Sight) -> None:
+        self.observed, self._sight = observed, sight
+        self._unit = observed.capacity.max(axis=0) / sight.capacity
+        self.nodes = {name: m for m, name in enumerate(observed.nodes)}
+        self.expected = ExpectedDemand(observed)
+        sequences, self._machine, self._start = self._sequences()
+        machines = Machines(np.round(observed.capacity / self._unit, 9), RESOURCES)
+        self.simulation = Simulation(
+            sequences, machines, sight.scenario, grid=sight.grid, forecasts=sight.forecasts, max_slots=0
+        )
+        self.cluster = Cluster(self.simulation)
+        self._first = self._next = len(observed.pods)
+        self.restore()
+
+    def restore(self) -> None:
+        """Forget what was placed since the metrics were read."""
+        self._next = self._first
+        self.simulation.restore(self.observed.slot, self._machine, self._start, np.empty(0, np.int64))
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for another newcomer until the next look at the metrics."""
+        return self._next >= self._first + SPARE
+
+    def units_of(self, pod: Pod) -> tuple[Float, Float]:
+        """(2,) each: what a newcomer will probably use at first, and what it requests (NaN: nothing), in units."""
+        demand = self._rounded(self.expected.of(pod.owner, pod.request) / self._unit)
+        return demand, pod.request / self._unit
+
+    def show(self, pod: Pod) -> Workload:
+        """Let a newcomer wait at the head of the queue, and write the observation."""
+        row, state, sequences = self._next, self.simulation.state, self.simulation.sequences
+        demand, request = self.units_of(pod)
+        state.demand[0, row, 0] = demand
+        sequences.request[0, row] = request
+        declared = np.where(np.isnan(request), demand, request)
+        self.simulation.request[0, row] = np.minimum(declared, self.simulation.machines.capacity.max(axis=0))
+        windows = self._windows(demand[None, None], np.ones(1, np.int64), request[None], np.zeros(1, np.int64))
+        if self._sight.classes is not None:
+            state.label[0, row, :2] = self._sight.classes.label_table(windows)[0]
+        one = replace(
+            sequences,
+            arrival=sequences.arrival[:, row : row + 1],
+            request=sequences.request[:, row : row + 1],
+            demand=state.demand[:, row : row + 1],
+        )
+        if sequences.forecast is not None and self._sight.forecaster is not None:
+            values = self._sight.forecaster.table_rows(Beginnings(windows, np.zeros(1, np.int64), np.ones(1, np.int64)))
+            sequences.forecast.values[0, row, :2] = values
+            one = replace(one, forecast=replace(sequences.forecast, values=sequences.forecast.values[:, row : row + 1]))
+        state.feature[0, row] = queue_features(one, self._sight.scenario)[0, 0]
+        state.workloads[0, 0, WAITS] = row
+        state.counters[0, WAITING] = 1
+        self.simulation.look()
+        return Workload(row, pod.key, self.observed.slot, demand[None], request)
+
+    def place(self, machine: int) -> None:
+        """The newcomer goes to `machine`; what is shown next sees it there."""
+        self.simulation.place(0, machine)
+        self._next += 1
+
+    def _rounded(self, units: Float) -> Float:
+        scenario = self._sight.scenario
+        return quantise(units, scenario.peak_units) if scenario.quantise else np.maximum(units, 1e-6)
+
+    def _windows(self, demand: Float, length: Int, request: Float, before: Int) -> Windows:
+        """Workloads as classifiers and forecasters see them; `before`: (n,) slots from their first one until now."""
+        undeclared = np.full((len(length), 2), np.nan)  # priority and scheduling class
+        clock = (self.observed.slot - before) * self._sight.scenario.step_seconds % DAY_SECONDS / DAY_SECONDS
+        every = np.arange(len(length))
+        metadata = np.concatenate([request, undeclared], axis=1)
+        return Windows(demand, length, metadata, clock, np.full(len(length), UNSEEN), every)
+
+    def _sequences(self) -> tuple[SequenceSet, Int, Int]:
+        """The pods as a sequence of workloads, the machine of each, and its first slot; -1 for spare rows."""
+        seen, sight = self.observed, self._sight
+        usage, first, last = self._filled()
+        count, slots = usage.shape[:2]
+        aligned = np.take_along_axis(
+            usage, np.minimum(first[:, None] + np.arange(slots), slots - 1)[:, :, None], axis=1
+        )
+        length = last - first + 1
+        aligned[np.arange(slots) >= length[:, None]] = 0.0
+        rows = count + SPARE
+        demand = np.zeros((1, rows, slots + 1, 2))
+        running = np.arange(slots)[None, :] < length[:, None]
+        demand[0, :count, :slots] = np.where(running[:, :, None], self._rounded(aligned / self._unit), 0.0)
+        request = np.full((1, rows, 2), np.nan)
+        request[0, :count] = seen.request / self._unit
+        windows = self._windows(demand[0, :count], length, request[0, :count], slots - 1 - first)
+        label, classes = self._labels(windows, rows)
+        ends = np.full(rows, slots + 1)  # of those that run, and of newcomers, nobody knows the end
+        ends[seen.running : count] = length[seen.running :]
+        known = np.concatenate([seen.node >= 0, np.zeros(SPARE, np.bool_)])
+        start = np.full(rows, -1)
+        start[:count] = seen.slot - (slots - 1) + first
+        machine = np.concatenate([seen.node, np.full(SPARE, -1)])
+        names = np.array([*seen.pods, *[""] * SPARE], object)[None]
+        blank = np.zeros((1, rows), np.int64)
+        sequences = SequenceSet(
+            resources=RESOURCES,
+            workload_id=names,
+            source_workload=names,
+            source_slot=blank,
+            arrival=blank,
+            length=ends[None],
+            demand=demand,
+            request=request,
+            label=label,
+            classes=classes,
+            load=0.0,
+            forecast=self._forecasts(windows, length, rows),
+        )
+        return sequences, machine, np.where(known, start, -1)
+
+    def _filled(self) -> tuple[Float, Int, Int]:
+        """(N, H, 2) usage without gaps, and first and last slot (N,) of each pod, 0..H - 1.
+
+        A gap has the value before it. A pod that was just placed counts with what is expected of it, as its usage is
+        still rising in the metrics.
+        """
+        seen = self.observed
+        known = np.isfinite(seen.usage).any(axis=2)
+        slots = known.shape[1]
+        known[: seen.running, -1] = True
+        first, last = known.argmax(axis=1), slots - 1 - known[:, ::-1].argmax(axis=1)
+        usage = seen.usage.copy()
+        young = np.flatnonzero(first[: seen.running] > slots - 1 - YOUNG)
+        for i in young:
+            usage[i, -1] = np.fmax(usage[i, -1], self.expected.of(seen.owner[i], seen.request[i]))
+        for d in range(usage.shape[2]):
+            filled = np.where(np.isfinite(usage[:, :, d]), np.arange(slots), -1)
+            source = np.maximum.accumulate(filled, axis=1)
+            value = np.take_along_axis(usage[:, :, d], np.maximum(source, 0), axis=1)
+            usage[:, :, d] = np.where(source >= 0, value, 0.0)
+        return usage, first, last
+
+    def _labels(self, windows: Windows, rows: int) -> tuple[npt.NDArray[np.uint8], int]:
+        slots = windows.demand.shape[1]
+        label = np.ones((1, rows, slots + 1), np.uint8)
+        classes = self._sight.classes
+        if classes is None or not self._sight.grid:
+            return label, 1 if classes is None else classes.k
+        if len(windows):
+            label[0, : len(windows)] = classes.label_table(windows, self._sight.scenario.relabel_every)
+            label[label == 0] = 1  # never used: after the end
+        return label, classes.k
+
+    def _forecasts(self, windows: Windows, length: Int, rows: int) -> ForecastTable | None:
+        """Forecasts of the pods as of now; those of other moments are never asked for."""
+        forecaster = self._sight.forecaster
+        if forecaster is None:
+            return None
+        width = forecaster.table_rows(_one_beginning(len(RESOURCES))).shape[1]
+        values = np.zeros((1, rows, windows.demand.shape[1] + 1, width), np.uint8)
+        if len(windows):
+            every = np.arange(len(windows))
+            now = forecaster.table_rows(Beginnings(windows, every, length))
+            values[0, every, length] = now
+        return forecast_table(values, len(RESOURCES))
+
+
+def _one_beginning(resources: int) -> Beginnings:
+    """A workload of which nothing is known."""
+    one = np.ones(1, np.int64)
+    unknown = np.full((1, resources + 2), np.nan)
+    windows = Windows(np.ones((1, 1, resources)), one, unknown, np.zeros(1), np.full(1, UNSEEN), np.zeros(1, np.int64))
+    return Beginnings(windows, np.zeros(1, np.int64), one)
+
+
+def names_of(pods: Sequence[Pod]) -> set[str]:
+    """Their names in metrics."""
+    return {pod.key for pod in pods}
