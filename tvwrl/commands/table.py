@@ -179,6 +179,15 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             ("file", "trace", "data", "explain", "law", "load", "episodes", "machines", "seed"),
         ),
     ),
+    "Clusters": (
+        Command(
+            "serve",
+            "schedule the pods of a Kubernetes cluster with a rule or a policy",
+            "tvwrl.serve.options:ServeSettings",
+            "tvwrl.serve.command:serve",
+            ("policy", "prometheus", "listen", "shadow", "record", "poll_seconds", "deadline_ms"),
+        ),
+    ),
     "This installation": (
         Command(
             "doctor",

@@ -14,7 +14,7 @@ from tvwrl.serve.kubernetes import BEST, Pod
 from tvwrl.serve.observed import Observed
 from tvwrl.serve.snapshot import Sight, Snapshot
 from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.types import Float, InputError, Int, Workload
+from tvwrl.types import Float, Int, Workload
 
 TIE = 1e-5  # logits and scores that differ by less are equal
 REMEMBERED = 10_000  # pods whose holding is remembered
@@ -243,12 +243,3 @@ def points_of(value: Float | None, possible: Mask, chosen: int) -> Int:
         points[others] = np.round((BEST - 1) * (rank + 1) / len(levels)).astype(np.int64)
     points[chosen] = BEST
     return points
-
-
-def check_usable(scheduler: Scheduler) -> None:
-    """Raise InputError for a scheduler that needs what no real cluster knows."""
-    if "peaks" in scheduler.knowledge.group or "future" in scheduler.knowledge.group:
-        raise InputError(
-            f"policy is {scheduler.name}: it knows {scheduler.knowledge.group}, which no real cluster does; "
-            "tvwrl evaluate --list-schedulers shows what each one knows"
-        )

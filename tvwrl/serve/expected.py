@@ -44,7 +44,8 @@ def _mean(usage: Float) -> Float:
     """(2,) mean of the rows that are known; NaN if none is."""
     known = np.isfinite(usage)
     total = np.where(known, usage, 0.0).sum(axis=0)
-    return np.divide(total, known.sum(axis=0), out=np.full(2, np.nan), where=known.any(axis=0))
+    mean: Float = np.divide(total, known.sum(axis=0), out=np.full(2, np.nan), where=known.any(axis=0))
+    return mean
 
 
 def _median(values: Float, otherwise: Float) -> Float:

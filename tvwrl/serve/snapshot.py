@@ -1,12 +1,11 @@
 """A live cluster as a simulation that stands still, so that every scheduler sees in it what it would see there.
 
-Each pod is a workload that began when its usage was first seen, at most `HISTORY` slots ago; what it uses from now on
+Each pod is a workload that began when its usage was first seen, at most H slots ago; what it uses from now on
 is not known and counts as nothing. A pod that asks for a node is one more workload in one of the `SPARE` rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +18,7 @@ from tvwrl.forecasting.segments import forecast_table
 from tvwrl.serve.expected import ExpectedDemand
 from tvwrl.serve.kubernetes import Pod
 from tvwrl.serve.observed import RESOURCES, Observed
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation, queue_features
 from tvwrl.simulation.state import WAITING, WAITS
@@ -126,7 +125,7 @@ class Snapshot:
 
     def _sequences(self) -> tuple[SequenceSet, Int, Int]:
         """The pods as a sequence of workloads, the machine of each, and its first slot; -1 for spare rows."""
-        seen, sight = self.observed, self._sight
+        seen = self.observed
         usage, first, last = self._filled()
         count, slots = usage.shape[:2]
         aligned = np.take_along_axis(
@@ -173,7 +172,7 @@ class Snapshot:
         still rising in the metrics.
         """
         seen = self.observed
-        known = np.isfinite(seen.usage).any(axis=2)
+        known: Mask = np.array(np.isfinite(seen.usage).any(axis=2))
         slots = known.shape[1]
         known[: seen.running, -1] = True
         first, last = known.argmax(axis=1), slots - 1 - known[:, ::-1].argmax(axis=1)
@@ -219,8 +218,3 @@ def _one_beginning(resources: int) -> Beginnings:
     unknown = np.full((1, resources + 2), np.nan)
     windows = Windows(np.ones((1, 1, resources)), one, unknown, np.zeros(1), np.full(1, UNSEEN), np.zeros(1, np.int64))
     return Beginnings(windows, np.zeros(1, np.int64), one)
-
-
-def names_of(pods: Sequence[Pod]) -> set[str]:
-    """Their names in metrics."""
-    return {pod.key for pod in pods}

@@ -1,0 +1,1 @@
+from .policies import open_policy as open_policy

@@ -1,0 +1,271 @@
+"""The scheduler extender over HTTP (ASGI): always an answer within the deadline, whatever is asked and what fails."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from tvwrl.serve.deciding import Decider, Decision, NotReady
+from tvwrl.serve.kubernetes import (
+    Arguments,
+    Binding,
+    bound,
+    filtered,
+    prioritized,
+    read_arguments,
+    read_binding,
+)
+from tvwrl.serve.monitoring import Log, Monitoring
+from tvwrl.serve.record import Record
+from tvwrl.types import InputError
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Handler = Callable[[bytes], Awaitable[bytes]]
+JSON, TEXT, METRICS = "application/json", "text/plain; charset=utf-8", "text/plain; version=0.0.4; charset=utf-8"
+DECIDED = 4096  # decisions kept until /prioritize asks for their scores
+OPEN = ("/healthz", "/readyz")  # without a token: the kubelet's probes have none
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may cost."""
+
+    body: int = 32 * 2**20  # bytes
+    body_seconds: float = 5.0  # to send it
+    deadline: float = 1.0  # seconds until the answer, from the end of the body
+    waiting: int = 32  # decisions that may wait for their turn
+
+
+class Refused(Exception):
+    """A request that is answered with an error of HTTP."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, dict(headers or {})
+
+
+class Application:
+    """An ASGI application that answers kube-scheduler by a `decider`.
+
+    `shadow`: whether it answers "every node, equal scores", and only records what it would have done
+    `bind`: binds a pod to a node, or raises InputError; None: /bind is not offered
+    `token`: what clients have to send, as a bearer token or as the password of basic authentication; None: nothing
+    """
+
+    def __init__(
+        self,
+        decider: Decider,
+        monitoring: Monitoring,
+        record: Record,
+        log: Log,
+        limits: Limits,
+        *,
+        bind: Callable[[Binding], None] | None = None,
+        token: bytes | None = None,
+    ) -> None:
+        self._decider, self._monitoring, self._record, self._log = decider, monitoring, record, log
+        self._limits, self._bind, self._token = limits, bind, token
+        self._pool = ThreadPoolExecutor(1, "deciding")  # the scheduler is asked one question at a time
+        self._binders = ThreadPoolExecutor(8, "binding")
+        self._waiting = 0
+        self._decisions: dict[str, tuple[Decision | None, Mapping[str, int]]] = {}  # by uid: with scores by node
+        self._routes: dict[str, tuple[str, Handler, str]] = {
+            "/filter": ("POST", self._filter, JSON),
+            "/prioritize": ("POST", self._prioritize, JSON),
+            "/healthz": ("GET", self._alive, TEXT),
+            "/readyz": ("GET", self._is_ready, TEXT),
+            "/metrics": ("GET", self._metrics, METRICS),
+        }
+        if bind is not None:
+            self._routes["/bind"] = ("POST", self._bind_pod, JSON)
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """See ASGI 3.0."""
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+        if scope["type"] != "http":
+            return
+        begin, path = time.perf_counter(), scope["path"]
+        headers: dict[str, str] = {}
+        kind = TEXT
+        try:
+            handler, kind = self._route(scope)
+            body = await asyncio.wait_for(self._body(scope, receive), self._limits.body_seconds)
+            status, answer = 200, await handler(body)
+        except Refused as refused:
+            status, answer, headers, kind = refused.status, str(refused).encode(), refused.headers, TEXT
+        except InputError as error:
+            status, answer, kind = 400, str(error).encode(), TEXT
+        except TimeoutError:
+            status, answer, kind = 408, b"the body came too slowly", TEXT
+        except ConnectionError:
+            return  # the client has gone
+        except Exception as error:
+            self._log("error", path=path, error=repr(error))
+            status, answer, kind = 500, b"internal error; see the server's log", TEXT
+        known = path if path in self._routes else "other"
+        self._monitoring.requests.labels(known, str(status)).inc()
+        self._monitoring.latency.labels(known).observe(time.perf_counter() - begin)
+        await _answer(send, status, answer, kind, headers)
+
+    def close(self) -> None:
+        """End the threads that decide and bind."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._binders.shutdown(wait=False, cancel_futures=True)
+
+    def _route(self, scope: dict[str, Any]) -> tuple[Handler, str]:
+        path, method = scope["path"], scope["method"]
+        if self._token is not None and path not in OPEN and not _may_enter(scope["headers"], self._token):
+            raise Refused(401, "a token is needed", {"www-authenticate": 'Bearer, Basic realm="tvwrl"'})
+        if path not in self._routes:
+            raise Refused(404, "no such path; there are " + ", ".join(self._routes))
+        wanted, handler, kind = self._routes[path]
+        if method != wanted and not (method == "HEAD" and wanted == "GET"):
+            raise Refused(405, f"{path} takes {wanted}", {"allow": wanted})
+        return handler, kind
+
+    async def _body(self, scope: dict[str, Any], receive: Receive) -> bytes:
+        """The whole body, if it is not too large."""
+        most, parts, size = self._limits.body, [], 0
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > most:
+            raise Refused(413, f"the body is larger than {most} bytes", {"connection": "close"})
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ConnectionError
+            part = message.get("body", b"")
+            size += len(part)
+            if size > most:
+                raise Refused(413, f"the body is larger than {most} bytes", {"connection": "close"})
+            parts.append(part)
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    async def _filter(self, body: bytes) -> bytes:
+        arguments = read_arguments(body)
+        decision = await self._decision(arguments)
+        if decision is None or self._decider.shadow:
+            return filtered(arguments, [True] * len(arguments.names), "", final=False)
+        return filtered(arguments, decision.passed.tolist(), decision.reason, final=decision.node is None)
+
+    async def _prioritize(self, body: bytes) -> bytes:
+        arguments = read_arguments(body)
+        names, none = arguments.names, [0] * len(arguments.names)
+        if arguments.pod.uid in self._decisions:
+            decision, scores = self._decisions.pop(arguments.pod.uid)
+            if decision is None or self._decider.shadow:
+                return prioritized(names, none)
+            if decision.node in names:
+                return prioritized(names, [scores.get(name, 0) for name in names])
+        # Other plugins ruled the node out, or /filter is not configured: decide among what is left.
+        decision = await self._decision(arguments)
+        scored = none if decision is None or self._decider.shadow else decision.scores.tolist()
+        return prioritized(names, scored)
+
+    async def _decision(self, arguments: Arguments) -> Decision | None:
+        """What the scheduler says within the deadline; None, counted by its reason, if it says nothing."""
+        loop, pod = asyncio.get_running_loop(), arguments.pod
+        decision, reason = None, ""
+        if self._waiting >= self._limits.waiting:
+            reason = "busy"
+        else:
+            self._waiting += 1
+            future = loop.run_in_executor(self._pool, self._decider.decide, pod, arguments.names)
+            future.add_done_callback(self._done)
+            try:
+                decision = await asyncio.wait_for(asyncio.shield(future), self._limits.deadline)
+            except TimeoutError:
+                reason = "late"
+            except NotReady as why:
+                reason = str(why)
+            except Exception as error:
+                reason = "failed"
+                self._log("error", pod=pod.key, error=repr(error))
+        self._remember(pod.uid, decision, arguments)
+        if decision is None:
+            self._monitoring.fallbacks.labels(reason).inc()
+            self._log("fallback", pod=pod.key, reason=reason)
+            return None
+        self._monitoring.decisions.labels("held" if decision.node is None else "placed").inc()
+        self._monitoring.deciding.observe(decision.seconds)
+        self._record.decided(decision)
+        milliseconds = round(1000 * decision.seconds, 3)
+        facts = {"pod": pod.key, "uid": pod.uid, "node": decision.node, "reason": decision.reason}
+        self._log("decision", **facts, nodes=len(arguments.names), ms=milliseconds, shadow=self._decider.shadow)
+        return decision
+
+    def _remember(self, uid: str, decision: Decision | None, arguments: Arguments) -> None:
+        """Keep the scores for /prioritize, which asks next, of the newest decisions."""
+        scores = {} if decision is None else dict(zip(arguments.names, decision.scores.tolist(), strict=True))
+        self._decisions.pop(uid, None)
+        self._decisions[uid] = (decision, scores)
+        while len(self._decisions) > DECIDED:
+            del self._decisions[next(iter(self._decisions))]
+
+    def _done(self, future: asyncio.Future[Decision]) -> None:
+        self._waiting -= 1
+        if not future.cancelled():
+            future.exception()  # one that came too late was already counted
+
+    async def _bind_pod(self, body: bytes) -> bytes:
+        binding = read_binding(body)
+        assert self._bind is not None
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._binders, self._bind, binding)
+        except InputError as error:
+            self._log("binding failed", pod=f"{binding.namespace}/{binding.pod}", node=binding.node, error=str(error))
+            return bound(str(error))
+        return bound()
+
+    async def _alive(self, body: bytes) -> bytes:
+        return b"ok"
+
+    async def _is_ready(self, body: bytes) -> bytes:
+        if not self._decider.ready:
+            raise Refused(503, "no fresh metrics: every node is answered, with equal scores")
+        return b"ok"
+
+    async def _metrics(self, body: bytes) -> bytes:
+        return self._monitoring.text()
+
+
+def _may_enter(headers: Any, token: bytes) -> bool:
+    """Whether a request carries the token: `Bearer TOKEN`, or `Basic` with it as the password."""
+    sent = dict(headers).get(b"authorization", b"")
+    scheme, _, value = sent.partition(b" ")
+    if scheme.lower() == b"basic":
+        try:
+            value = base64.b64decode(value, validate=True).partition(b":")[2]
+        except (binascii.Error, ValueError):
+            return False
+    elif scheme.lower() != b"bearer":
+        return False
+    return hmac.compare_digest(value.strip(), token)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Answer the server's start and end."""
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            await send({"type": "lifespan.startup.complete"})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+
+
+async def _answer(send: Send, status: int, body: bytes, kind: str, headers: Mapping[str, str]) -> None:
+    pairs = {"content-type": kind, "content-length": str(len(body)), **headers}
+    encoded = [(name.encode(), value.encode()) for name, value in pairs.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,91 @@
+"""Options of `tvwrl serve`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvwrl.checks import at_least, positive, within
+from tvwrl.types import InputError
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """Schedule the pods of a Kubernetes cluster: a scheduler extender over HTTP.
+
+    kube-scheduler asks it which nodes may take a pod and which is best (docs/cluster.md). Where it cannot say, because
+    it is late or has no fresh metrics, it answers "every node, equal scores", so that it never stands in the way.
+    """
+
+    policy: str
+    """What decides: a rule (tvwrl evaluate --list-schedulers), the folder of a training run, or an exported FILE.onnx,
+    which needs no PyTorch."""
+    prometheus: str
+    """Prometheus server with the metrics of cAdvisor and kube-state-metrics, e.g. http://host:9090. A header that it
+    asks for goes into the environment variable TVWRL_PROMETHEUS_HEADER ("Authorization: Bearer ...")."""
+    listen: str = "127.0.0.1:8888"
+    """Address and port; 0.0.0.0:8888 for all interfaces."""
+    shadow: bool = False
+    """Answer "every node, equal scores", and only record what it would have done."""
+    record: Path | None = None
+    """File to which every decision is appended, and where the pod then ran; default with --shadow: decisions.jsonl.
+    tvwrl what-if --shadow FILE says what the difference was worth."""
+    report_hours: float = 24.0
+    """With --shadow: hours between reports, which tvwrl what-if writes beside the record; 0: none."""
+    slot_seconds: int | None = None
+    """Length of a slot, seconds; default: the policy's own, for rules 1800."""
+    poll_seconds: float = 15.0
+    """Seconds between looks at the metrics."""
+    window: int = 300
+    """Seconds over which current usage is averaged: at least twice the scrape interval."""
+    stale_seconds: float = 180.0
+    """Age of metrics, seconds, from which on no decision is made."""
+    assume_seconds: float = 300.0
+    """Seconds for which a pod counts on the node that it was given, until it shows up in the metrics."""
+    longest_hold: float = 900.0
+    """Seconds after which a pod that the policy lets wait goes wherever Kubernetes puts it."""
+    deadline_ms: float = 1000.0
+    """Milliseconds within which an answer is due; below httpTimeout of the scheduler's configuration."""
+    max_body_mib: int = 32
+    """Largest body of a request, MiB: 1,000 whole nodes are about 10."""
+    token_file: Path | None = None
+    """File with a token that clients need, as a bearer token or as the password in the scheduler's urlPrefix
+    (https://any:TOKEN@host:8888)."""
+    tls_certificate: Path | None = None
+    """Certificate (PEM), to serve HTTPS."""
+    tls_key: Path | None = None
+    """Key of --tls-certificate (PEM)."""
+    tls_client_ca: Path | None = None
+    """Certificate authority (PEM): only clients with its certificates are served."""
+    bind: bool = False
+    """Offer /bind: bind pods to nodes ourselves (bindVerb of the scheduler's configuration)."""
+    kubernetes: str | None = None
+    """API server, for --bind; default: that of the cluster this runs in."""
+    kubernetes_token_file: Path | None = None
+    """File with the token for --kubernetes; default: the pod's service account."""
+    kubernetes_ca: Path | None = None
+    """Certificate authority (PEM) of --kubernetes; default: the pod's service account."""
+
+    def check(self) -> None:
+        """Raise InputError for values out of range, or that do not go together."""
+        at_least(1, slot_seconds=self.slot_seconds, window=self.window)
+        within(1, 1024, max_body_mib=self.max_body_mib)
+        positive(poll_seconds=self.poll_seconds, assume_seconds=self.assume_seconds, deadline_ms=self.deadline_ms)
+        at_least(0, longest_hold=self.longest_hold, report_hours=self.report_hours)
+        if self.stale_seconds <= self.poll_seconds:
+            raise InputError(
+                f"stale_seconds is {self.stale_seconds:g}: must be more than poll_seconds, {self.poll_seconds:g}"
+            )
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise InputError("tls_certificate and tls_key go together: give both, or neither")
+        if self.tls_client_ca is not None and self.tls_certificate is None:
+            raise InputError("tls_client_ca needs tls_certificate and tls_key")
+        self.address  # noqa: B018 raises
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port. Raises InputError."""
+        host, colon, port = self.listen.rpartition(":")
+        if not colon or not port.isdigit() or not 0 <= int(port) < 65536 or not host.strip("[]"):
+            raise InputError(f"listen is {self.listen}: needed: HOST:PORT, such as 127.0.0.1:8888")
+        return host.strip("[]"), int(port)

@@ -1,0 +1,128 @@
+"""What `--policy` means: a rule of the registry, the policy of a training run, or an exported one; and what it sees."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.serve.observed import RESOURCES, Observed
+from tvwrl.serve.snapshot import Sight
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.statistics import DAY_SECONDS
+from tvwrl.types import InputError
+
+RULE_UNITS = 8.0  # of the largest node, for rules: as in the paper
+MOST_SLOTS = 288  # remembered
+LEARNT_ELSEWHERE = "tvwrl evaluate compares it; serving needs a rule that decides by what a cluster knows"
+
+
+def open_policy(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
+    """The scheduler that `name` stands for, and what it has to be shown.
+
+    `slot_seconds`: length of a slot for rules (default: 1800); a policy has its own
+
+    Raises InputError for an unknown name, a file that is missing or damaged, a scheduler that needs what no cluster
+    knows, and a policy for other resources or with other classes than it was trained with.
+    """
+    path = Path(name)
+    if path.suffix == ".onnx":
+        from tvwrl.agents.exported import ExportedPolicy
+
+        exported = ExportedPolicy.load(path)
+        return exported, _of_policy(exported, exported, slot_seconds)
+    if path.exists():
+        from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
+
+        policy = load_policy(path)
+        if not isinstance(policy, PolicyScheduler):
+            raise InputError(f"policy is {name}: DeepRM chooses workloads, not machines; give another run")
+        checkpoint = policy.checkpoint
+        return policy, _of_policy(policy, checkpoint, slot_seconds, checkpoint.config.scenario)
+    scheduler = make_scheduler(name)
+    _check_knowledge(scheduler)
+    return scheduler, _of_rule(scheduler, slot_seconds)
+
+
+def slots_to_remember(sight: Sight) -> int:
+    """Slots of usage that a scheduler may look back to: a day, and no less than the grid shows."""
+    day = math.ceil(DAY_SECONDS / sight.scenario.step_seconds)
+    return max(min(day, MOST_SLOTS), sight.scenario.history) + 1
+
+
+def _of_rule(scheduler: Scheduler, slot_seconds: int | None) -> Sight:
+    forecaster = None
+    if scheduler.needs_forecasts:
+        from tvwrl.forecasting.pretrained import shipped
+
+        forecaster = shipped()
+        if slot_seconds not in (None, forecaster.step_seconds):
+            raise InputError(
+                f"slot_seconds is {slot_seconds}: {scheduler.name} forecasts slots of {forecaster.step_seconds} s; "
+                "leave the option out"
+            )
+    step = slot_seconds or Scenario().step_seconds
+    scenario = Scenario(quantise=False, placements_per_slot=None, history=1, step_seconds=step)
+    if forecaster is not None:
+        scenario = replace(scenario, peak_units=forecaster.peak_units)
+    units = np.full(len(RESOURCES), RULE_UNITS)
+    return Sight(scenario, units, scheduler.looks_at_grid, scheduler.needs_forecasts, None, forecaster)
+
+
+def _of_policy(policy: Scheduler, made: object, slot_seconds: int | None, scenario: Scenario | None = None) -> Sight:
+    """`made`: what holds classes, forecaster, resources, and the shapes of the network."""
+    scenario = made.scenario if scenario is None else scenario  # type: ignore[attr-defined]
+    resources, classes, shapes = made.resources, made.classes, made.shapes  # type: ignore[attr-defined]
+    if tuple(resources) != RESOURCES:
+        raise InputError(
+            f"policy is {policy.name}: it was trained on {', '.join(resources)}, but a cluster has "
+            f"{', '.join(RESOURCES)}"
+        )
+    if classes.k != shapes["classes"]:
+        raise InputError(
+            f"policy is {policy.name}: its network knows {shapes['classes']} classes, but it came with {classes.k}"
+        )
+    if slot_seconds not in (None, scenario.step_seconds):
+        raise InputError(
+            f"slot_seconds is {slot_seconds}: {policy.name} was trained with slots of {scenario.step_seconds} s; "
+            "leave the option out"
+        )
+    if scenario.observe_peak:
+        raise InputError(f"policy is {policy.name}: it sees lifetime peaks, which no real cluster knows")
+    capacity = scenario.cluster(tuple(resources)).capacity.max(axis=0)
+    live = replace(scenario, placements_per_slot=None, usage_delay=0, background=0, perturb=0, max_slots=0)
+    return Sight(live, capacity, True, policy.needs_forecasts, classes, made.forecaster)  # type: ignore[attr-defined]
+
+
+def _check_knowledge(scheduler: Scheduler) -> None:
+    group = scheduler.knowledge.group
+    if "peaks" in group or "future" in group:
+        raise InputError(
+            f"policy is {scheduler.name}: it knows {group}, which no real cluster does; "
+            "tvwrl evaluate --list-schedulers says what each knows"
+        )
+    if scheduler.leader is not None or scheduler.name.startswith("rollout"):
+        raise InputError(f"policy is {scheduler.name}: it plans in sampled training sequences; serve its base instead")
+
+
+def rehearsal(slots: int) -> Observed:
+    """A made-up cluster of two nodes and three pods, to try a scheduler before it is asked in earnest."""
+    usage = np.full((3, slots, 2), [0.5, 2.0**30])
+    usage[1, : slots // 2] = np.nan
+    return Observed(
+        time=0.0,
+        sample_age=0.0,
+        slot=slots + 1000,
+        nodes=("rehearsal-a", "rehearsal-b"),
+        capacity=np.array([[8.0, 2.0**35], [4.0, 2.0**34]]),
+        pods=("rehearsal/one", "rehearsal/two", "rehearsal/three"),
+        running=3,
+        node=np.array([0, 0, 1]),
+        owner=("rehearsal/deployment/one",) * 2 + ("",),
+        request=np.array([[1.0, 2.0**31], [np.nan, np.nan], [0.5, np.nan]]),
+        usage=usage,
+    )

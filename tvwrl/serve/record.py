@@ -1,0 +1,63 @@
+"""The record of what was decided and where pods really went: lines of JSON, for `tvwrl what-if --shadow`."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+from tvwrl.serve.deciding import Decision
+from tvwrl.serve.observed import Observed
+
+AWAITED = 20_000  # decisions that wait for their pod to appear in the metrics
+
+
+class Record:
+    """Remembers decisions until their pods appear in the metrics; appends both to `file` where there is one.
+
+    `seen`: called with "as_decided" or "other" for every decided pod that appears on a node
+    """
+
+    def __init__(
+        self, file: Path | None, seen: Callable[[str], object], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._seen, self._clock = seen, clock
+        self._awaited: OrderedDict[str, str | None] = OrderedDict()  # pod -> node
+        self._lock = threading.Lock()
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        self._stream = None if file is None else file.open("a", encoding="utf-8")
+
+    def decided(self, decision: Decision) -> None:
+        """Keep a decision; of a pod that asks again, the last one counts."""
+        with self._lock:
+            known = self._awaited.pop(decision.pod.key, "")
+            self._awaited[decision.pod.key] = decision.node
+            while len(self._awaited) > AWAITED:
+                self._awaited.popitem(last=False)
+            if known != decision.node:
+                self._write(decision.pod.key, decision.node, uid=decision.pod.uid)
+
+    def observed(self, observed: Observed) -> None:
+        """Say of every awaited pod that runs now whether it is where it was to go."""
+        running = {observed.pods[i]: int(observed.node[i]) for i in range(observed.running)}
+        with self._lock:
+            for key in [key for key in self._awaited if running.get(key, -1) >= 0]:
+                node, placed = self._awaited.pop(key), observed.nodes[running[key]]
+                if node is not None:
+                    self._seen("as_decided" if node == placed else "other")
+                self._write(key, node, placed=placed)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def _write(self, pod: str, node: str | None, **facts: str) -> None:
+        if self._stream is not None and not self._stream.closed:
+            line = {"time": round(self._clock(), 3), "pod": pod, "node": node, **facts}
+            self._stream.write(json.dumps(line) + "\n")
+            self._stream.flush()
