@@ -162,7 +162,7 @@ class Application:
         names, none = arguments.names, [0] * len(arguments.names)
         if arguments.pod.uid in self._decisions:
             decision, scores = self._decisions.pop(arguments.pod.uid)
-            if decision is None or self._decider.shadow:
+            if decision is None or decision.node is None or self._decider.shadow:
                 return prioritized(names, none)
             if decision.node in names:
                 return prioritized(names, [scores.get(name, 0) for name in names])

@@ -7,11 +7,11 @@ is not known and counts as nothing. A pod that asks for a node is one more workl
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.ec import Classes
 from tvwrl.forecasting import Forecaster
 from tvwrl.forecasting.beginnings import Beginnings
 from tvwrl.forecasting.segments import forecast_table
@@ -28,7 +28,10 @@ from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.traces.windows import Windows
 from tvwrl.types import Float, ForecastTable, Int, Machines, SequenceSet, Workload
 
-SPARE = 512  # pods that can be placed between two looks at the metrics
+if TYPE_CHECKING:
+    from tvwrl.ec import Classes
+
+SPARE = 4096  # pods that can be placed between two looks at the metrics
 YOUNG = 1  # slots: usage of a pod that was not seen before the current slot is still rising in the metrics
 
 
@@ -103,7 +106,8 @@ class Snapshot:
         state.feature[0, row] = queue_features(one, self._sight.scenario)[0, 0]
         state.workloads[0, 0, WAITS] = row
         state.counters[0, WAITING] = 1
-        self.simulation.look()
+        if self._sight.grid:  # sums of forecasts change with placements alone
+            self.simulation.look()
         return Workload(row, pod.key, self.observed.slot, demand[None], request)
 
     def place(self, machine: int) -> None:
