@@ -50,6 +50,7 @@ ROOMS = (
     "planning",
     "lrasched",
     "interference",
+    "serve",
     "experiments",
     "benchmark",
     "library",

@@ -21,7 +21,8 @@ from tvwrl.types import Float, InputError
 MOST_NODES = 100_000
 MOST_NAME = 253  # characters of a name in Kubernetes
 BEST = 10  # MaxExtenderPriority: the highest score that an extender may give
-NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+NAMES = re.compile(rf"(?:{NAME.pattern}\n)*")
 QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?")
 # fmt: off
 SUFFIXES = {
@@ -75,10 +76,10 @@ def read_arguments(body: bytes) -> Arguments:
     if listed is not None:
         nodes = _list(_mapping(listed, "Nodes").get("items") or [], "Nodes.items")
         where = [_mapping(_mapping(node, "Nodes.items").get("metadata"), "Nodes.items.metadata") for node in nodes]
-        return Arguments(pod, [_name(one.get("name"), "Nodes.items.metadata.name") for one in where], nodes)
+        return Arguments(pod, _names([one.get("name") for one in where], "Nodes.items.metadata.name"), nodes)
     if names is None:
         raise InputError("ExtenderArgs: neither Nodes nor NodeNames is given")
-    return Arguments(pod, [_name(name, "NodeNames") for name in _list(names, "NodeNames")], None)
+    return Arguments(pod, _names(names, "NodeNames"), None)
 
 
 def read_binding(body: bytes) -> Binding:
@@ -201,7 +202,16 @@ def _text(value: object, field: str) -> str:
     return value
 
 
+def _names(value: object, field: str) -> list[str]:
+    """Names of nodes, checked all at once: there may be thousands."""
+    names = _list(value, field)
+    text = "".join(f"{name}\n" for name in names)
+    if text.count("\n") != len(names) or not NAMES.fullmatch(text) or not all(isinstance(one, str) for one in names):
+        return [_name(name, field) for name in names]  # says which is wrong
+    return names
+
+
 def _name(value: object, field: str) -> str:
-    if not isinstance(value, str) or len(value) > MOST_NAME or not NAME.fullmatch(value):
+    if not isinstance(value, str) or not NAME.fullmatch(value):
         raise InputError(f"{field}: a name of Kubernetes is needed: lower case letters, digits, '-' and '.'")
     return value
