@@ -1,0 +1,191 @@
+"""A scheduler sees in a live cluster what it would see in a simulation, and counts what metrics do not show yet."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tvwrl.schedulers import list_schedulers, make_scheduler
+from tvwrl.schedulers.runner import Runner
+from tvwrl.serve.deciding import Decider
+from tvwrl.serve.expected import ExpectedDemand
+from tvwrl.serve.kubernetes import Pod
+from tvwrl.serve.observed import Observed
+from tvwrl.serve.policies import open_policy, slots_to_remember
+from tvwrl.serve.snapshot import Snapshot
+from tvwrl.simulation.state import MACHINE, START
+from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.windows import Windows
+from tvwrl.types import InputError
+
+GIB = 2.0**30
+WITH_MEMORY = ("random", "round-robin", "target-load-packing", "risk-balancing")
+SERVED = [name for name in list_schedulers() if not name.startswith(("rollout", "nilas", "lava"))]
+
+
+def pod(name="new", owner="", request=(np.nan, np.nan), namespace="default"):
+    return Pod(namespace, name, f"uid-{name}", owner, np.array(request, float))
+
+
+def observed(nodes, pods, slots=4, slot=1000):
+    """`nodes`: name -> cores, GiB; `pods`: (name, node, owner, [cores by slot], [GiB by slot]), the last slot is now."""
+    usage = np.full((len(pods), slots, 2), np.nan)
+    for i, (*_, cpu, mem) in enumerate(pods):
+        usage[i, slots - len(cpu) :, 0], usage[i, slots - len(mem) :, 1] = cpu, np.array(mem) * GIB
+    names = list(nodes)
+    return Observed(
+        time=0.0,
+        sample_age=0.0,
+        slot=slot,
+        nodes=tuple(names),
+        capacity=np.array([[cores, gib * GIB] for cores, gib in nodes.values()]),
+        pods=tuple(f"default/{one[0]}" for one in pods),
+        running=len(pods),
+        node=np.array([names.index(one[1]) if one[1] else -1 for one in pods], np.int64),
+        owner=tuple(one[2] for one in pods),
+        request=np.full((len(pods), 2), np.nan),
+        usage=usage,
+    )
+
+
+def decider(name="best-fit", **changes):
+    scheduler, sight = open_policy(name, None)
+    return Decider(scheduler, sight, **{"stale": 60.0, "assume": 60.0, "longest_hold": 900.0, **changes})
+
+
+def test_load_by_hand():
+    """Two nodes of 8 and 4 cores: 8 units are 8 cores, so a unit is a core, and 4 GiB. On a: 1 + 2 cores, 4 + 8 GiB."""
+    seen = observed(
+        {"a": (8, 32), "b": (4, 16)},
+        [("p", "a", "", [1, 1, 1, 1], [4, 4, 4, 4]), ("q", "a", "", [3, 2], [8, 8]), ("r", "", "", [9, 9], [9, 9])],
+    )
+    _, sight = open_policy("best-fit", None)
+    cluster = Snapshot(seen, sight).cluster
+    assert cluster.capacity.tolist() == [[8, 8], [4, 4]]
+    assert cluster.load.tolist() == [[3, 3], [0, 0]]  # r is on no known node
+    assert cluster.active.tolist() == [2, 0]
+    assert cluster.slot == 1000
+
+
+def test_gaps_hold_the_value_before_and_late_samples_too():
+    seen = observed({"a": (8, 32)}, [("p", "a", "", [1, np.nan, 2, np.nan], [4, 4, np.nan, np.nan])])
+    _, sight = open_policy("best-fit", None)
+    assert Snapshot(seen, sight).cluster.load.tolist() == [[2, 1]]
+
+
+def test_a_pod_without_samples_counts_with_what_its_replicas_use():
+    rows = [("p", "a", "shop", [1, 3], [4, 4]), ("q", "a", "shop", [np.nan], [np.nan]), ("r", "a", "shop", [0.1], [4])]
+    _, sight = open_policy("best-fit", None)
+    one = Snapshot(observed({"a": (8, 32)}, rows[:2]), sight)
+    assert one.cluster.load.tolist() == [[6, 2]]
+    young = Snapshot(observed({"a": (8, 32)}, [rows[0], rows[2]]), sight)  # r was not seen in the slot before
+    assert young.cluster.load[0, 0] == pytest.approx(3 + (3 + 0.1) / 2)
+
+
+def test_fifty_pods_at_once_do_not_all_go_to_the_emptiest_node():
+    """Each takes a core of ten nodes of 8: the metrics say all the while that all nodes are empty."""
+    nodes = {f"n{i}": (8, 32) for i in range(10)}
+    asked = decider("spread")
+    asked.renew(observed(nodes, []))
+    found = [asked.decide(pod(f"p{i}", request=(1, GIB)), list(nodes)).node for i in range(50)]
+    assert {name: found.count(name) for name in nodes} == dict.fromkeys(nodes, 5)
+
+
+def test_what_was_placed_goes_on_counting_until_metrics_show_it():
+    nodes, now = {"a": (8, 32), "b": (8, 32)}, [0.0]
+    asked = decider("spread", clock=lambda: now[0])
+    asked.renew(observed(nodes, []))
+    assert asked.decide(pod("p", request=(2, GIB)), list(nodes)).node == "a"
+    asked.renew(observed(nodes, []))  # not seen yet
+    assert asked.decide(pod("q", request=(1, GIB)), list(nodes)).node == "b"
+    shown = [("p", "a", "", [0.5, 0.5], [1, 1])]  # p shows up and uses less than was thought
+    asked.renew(observed(nodes, shown))
+    assert asked.decide(pod("r", request=(1, GIB)), list(nodes)).node == "a"
+    now[0] = 61.0  # q and r never showed up: they are no longer believed to be there
+    asked.renew(observed(nodes, shown))
+    assert asked.decide(pod("s", request=(1, GIB)), list(nodes)).node == "b"
+
+
+def test_a_pod_that_asks_again_is_not_counted_twice():
+    nodes = {"a": (8, 32), "b": (8, 32)}
+    asked = decider("spread")
+    asked.renew(observed(nodes, []))
+    for _ in range(20):
+        assert asked.decide(pod("p", request=(4, GIB)), list(nodes)).node == "a"
+    asked.assume_elsewhere(pod("p", request=(4, GIB)), "b")
+    assert asked.decide(pod("q", request=(1, GIB)), list(nodes)).node == "a"
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_decides_as_in_the_simulation(name, problem, monkeypatch):
+    """At every third slot of an episode: the same machine in the live cluster that shows the same past."""
+    try:
+        asked = decider(name)
+    except InputError as error:
+        assert "no real cluster" in str(error)
+        return
+    if name in WITH_MEMORY:
+        pytest.skip("it decides by its own past choices as well, or by chance")
+    foresees = asked.sight.forecasts
+    scenario = replace(asked.sight.scenario, workloads=30, machines=4, load=0.2 if foresees else 0.8)
+    fitting = type(problem).build(problem.trace, scenario, "none", forecaster=asked.sight.forecaster)
+    drawn = fitting.sequences("train", 1, seed=0)
+    declared = Runner(drawn, fitting.machines, scenario).simulation(make_scheduler(name)).request
+    sequences = replace(drawn, request=declared)
+    slots = int(drawn.length.max()) + 2 if foresees else slots_to_remember(asked.sight)  # forecasts see whole lives
+    if foresees:
+        clock = drawn.arrival * scenario.step_seconds % 86400 / 86400
+        metadata = np.concatenate([declared, np.full_like(declared, np.nan)], axis=2)
+        unseen = np.full(drawn.arrival.shape, UNSEEN)
+        windows = Windows(drawn.demand, drawn.length, metadata, clock, unseen, unseen)
+        sequences = replace(sequences, forecast=asked.sight.forecaster.table(windows))
+    runner, compared = Runner(sequences, fitting.machines, scenario), 0
+    expected = {"now": np.zeros(2)}
+    monkeypatch.setattr(ExpectedDemand, "of", lambda self, owner, request: expected["now"])
+
+    def compare(cluster, shown, placement):
+        nonlocal compared
+        facts = cluster.simulation.state.workloads[0]
+        started = facts[:, START] >= 0
+        late = (facts[started, START] > sequences.arrival[0, started]).any()
+        if cluster.slot % 3 or (foresees and late):  # the table's time of day is that of the arrival
+            return
+        expected["now"] = np.zeros(2)
+        live = decider(name)
+        live.renew(as_observed(cluster, sequences, slots))
+        wanted = placement.workload if placement is not None else shown[0]
+        expected["now"] = wanted.first_demand
+        chosen = live.decide(pod(wanted.workload_id, request=declared[0, wanted.index]), list("abcd")).node
+        assert chosen == (None if placement is None else "abcd"[placement.machine])
+        compared += 1
+
+    runner.play(make_scheduler(name), 0, compare)
+    assert compared > 3
+
+
+def as_observed(cluster, sequences, slots):
+    """What a watcher would have seen of a simulated cluster of machines a to d; a unit is a core, and a byte."""
+    facts, slot = cluster.simulation.state.workloads[0], cluster.slot
+    order = np.argsort(facts[:, START], kind="stable")
+    order = order[facts[order, START] >= 0]
+    ends = facts[order, START] + sequences.length[0, order]
+    ended = (ends <= slot) & (ends > slot - slots + 1)
+    order, running = np.concatenate([order[ends > slot], order[ended]]), int((ends > slot).sum())
+    usage = np.full((len(order), slots, 2), np.nan)
+    for i, w in enumerate(order):
+        column = slots - 1 - slot + facts[w, START] + np.arange(sequences.length[0, w])
+        shown = (column >= 0) & (column < slots)
+        usage[i, column[shown]] = sequences.demand[0, w, : sequences.length[0, w]][shown]
+    return Observed(
+        time=0.0,
+        sample_age=0.0,
+        slot=slot,
+        nodes=tuple("abcd"),
+        capacity=cluster.capacity,
+        pods=tuple(f"default/w{w}" for w in order),
+        running=running,
+        node=facts[order, MACHINE].astype(np.int64),
+        owner=("",) * len(order),
+        request=sequences.request[0, order],
+        usage=usage,
+    )
