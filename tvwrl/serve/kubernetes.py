@@ -20,6 +20,7 @@ from tvwrl.types import Float, InputError
 
 MOST_NODES = 100_000
 MOST_NAME = 253  # characters of a name in Kubernetes
+MOST_QUANTITY = 64  # characters
 BEST = 10  # MaxExtenderPriority: the highest score that an extender may give
 NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 NAMES = re.compile(rf"(?:{NAME.pattern}\n)*")
@@ -127,9 +128,9 @@ def quantity(text: object, field: str) -> float:
     >>> quantity("250m", "cpu"), quantity("2Gi", "memory"), quantity("1e3", "memory")
     (0.25, 2147483648.0, 1000.0)
     """
-    found = QUANTITY.fullmatch(str(text)[:64])
+    found = QUANTITY.fullmatch(str(text)[: MOST_NAME + 1])
     value = math.nan
-    if found:
+    if found and len(found[0]) <= MOST_QUANTITY:
         number, exponent, suffix = found.groups()
         value = float(number + (exponent or "")) * SUFFIXES.get(suffix or "", 1.0)
     if not 0 <= value < math.inf:
