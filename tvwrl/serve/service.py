@@ -20,6 +20,7 @@ from tvwrl.serve.options import ServeSettings
 from tvwrl.serve.policies import open_policy, rehearsal, slots_to_remember
 from tvwrl.serve.polling import Polling
 from tvwrl.serve.record import Record
+from tvwrl.serve.shadow_reports import ShadowReports
 from tvwrl.traces.http_requests import is_address
 from tvwrl.types import InputError
 
@@ -41,6 +42,9 @@ class Service:
         self._monitoring = Monitoring(name, settings.shadow, lambda: self._decider.age)
         file = settings.record or (RECORD if settings.shadow else None)
         self._record = Record(file, lambda where: self._monitoring.outcomes.labels(where).inc())
+        self._reports = None
+        if settings.shadow and settings.report_hours and file is not None:
+            self._reports = ShadowReports(file, settings.prometheus, settings.report_hours, self._log)
         watcher = {
             "url": settings.prometheus,
             "slot_seconds": step,
@@ -58,6 +62,8 @@ class Service:
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C. Raises InputError if the address cannot be used."""
         self._polling.start()
+        if self._reports is not None:
+            self._reports.start()
         facts = {"policy": self._decider.scheduler.name, "shadow": self._settings.shadow}
         self._log("serving", listen=self._settings.listen, **facts)
         try:
@@ -66,6 +72,8 @@ class Service:
             raise InputError(f"listen is {self._settings.listen}: the address cannot be used") from None
         finally:
             self._polling.stop()
+            if self._reports is not None:
+                self._reports.stop()
             self._application.close()
             self._record.close()
         self._log("stopped")
