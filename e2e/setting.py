@@ -23,7 +23,7 @@ Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[1]
 NODES = "/api/v1/nodes"
 EXTENDERS = ("tvwrl", "reference")
-DEFAULT_POLICY = "load-balance"
+DEFAULT_POLICY = "best-fit"
 
 
 def programs() -> Path:
