@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvwrl.schedulers.base import Opinion, Scheduler
+from tvwrl.schedulers.head_of_queue import HeadOfQueue, Scored, best
 from tvwrl.serve.kubernetes import BEST, Pod
 from tvwrl.serve.observed import Observed
 from tvwrl.serve.snapshot import Sight, Snapshot
@@ -182,6 +183,8 @@ class Decider:
     def _by_rule(
         self, cluster: Cluster, workload: Workload, opinion: Opinion | None
     ) -> tuple[int | None, Mask, Float | None]:
+        if opinion is not None and opinion.scores is not None and chooses_by_score(self.scheduler):
+            return best(opinion.possible, opinion.scores), opinion.possible, opinion.scores
         placement = next(iter(self.scheduler.schedule(cluster, [workload])), None)
         chosen = None if placement is None else placement.machine
         if opinion is None:
@@ -226,6 +229,12 @@ class Decider:
         reason = f"held by {self.scheduler.name}: no node with room for it now"
         nowhere = np.zeros(len(machine), np.bool_)
         return Decision(pod, None, nowhere, np.zeros(len(machine), np.int64), reason, seconds)
+
+
+def chooses_by_score(scheduler: Scheduler) -> bool:
+    """Whether it takes the best of its scores and does nothing else, so that it need not be asked twice."""
+    kind = type(scheduler)
+    return isinstance(scheduler, Scored) and kind.choose is Scored.choose and kind.schedule is HeadOfQueue.schedule
 
 
 def points_of(value: Float | None, possible: Mask, chosen: int) -> Int:
