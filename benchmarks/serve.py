@@ -6,6 +6,7 @@ answer. They, the server and Prometheus share the machine, so the figures are up
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import math
@@ -15,7 +16,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -87,31 +87,36 @@ def made_up_prometheus(nodes: int, pods: int, pipe: Any) -> None:
     server.serve_forever()
 
 
+async def client(port: int, bodies: list[bytes], seconds: dict[str, list[float]]) -> None:
+    """Ask about pods one after the other on a connection of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for body in bodies:
+        for path, found in seconds.items():
+            began = time.perf_counter()
+            writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(re.search(rb"content-length: (\d+)", head)[1]))
+            found.append(time.perf_counter() - began)
+            assert head.startswith(b"HTTP/1.1 200"), head
+    writer.close()
+
+
 def ask(port: int, nodes: int, clients: int, pods: int) -> tuple[dict[str, list[float]], float]:
     """Seconds of every answer by path, and pods per second."""
     names, seconds = [f"node-{m}" for m in range(nodes)], {"/filter": [], "/prioritize": []}
+    bodies = []
+    for i in range(pods):
+        owner = {"kind": "StatefulSet", "name": f"app{i % 500}", "controller": True}
+        metadata = {"name": f"new-{i}", "namespace": "n0", "uid": f"uid-{i}", "ownerReferences": [owner]}
+        spec = {"containers": [{"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}]}
+        pod = {"metadata": metadata, "spec": spec}
+        bodies.append(json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode())
 
-    def client(first: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        for i in range(first, pods, clients):
-            owner = {"kind": "StatefulSet", "name": f"app{i % 500}", "controller": True}
-            metadata = {"name": f"new-{i}", "namespace": "n0", "uid": f"uid-{i}", "ownerReferences": [owner]}
-            spec = {"containers": [{"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}]}
-            body = json.dumps({"Pod": {"metadata": metadata, "spec": spec}, "Nodes": None, "NodeNames": names})
-            for path, found in seconds.items():
-                began = time.perf_counter()
-                connection.request("POST", path, body)
-                answer = connection.getresponse()
-                answer.read()
-                found.append(time.perf_counter() - began)
-                assert answer.status == 200
+    async def together() -> None:
+        await asyncio.gather(*(client(port, bodies[first::clients], seconds) for first in range(clients)))
 
-    threads = [threading.Thread(target=client, args=(first,)) for first in range(clients)]
     began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    asyncio.run(together())
     return seconds, pods / (time.perf_counter() - began)
 
 
