@@ -86,21 +86,21 @@ class Decider:
         made = Snapshot(observed, self.sight)
         running = set(observed.pods[: observed.running])
         with self._lock:
-            now = self.clock()
-            kept = {
-                uid: one
-                for uid, one in self._assumed.items()
-                if one.pod.key not in running and one.node in made.nodes and now - one.at < self.assume
-            }
+            now, before = self.clock(), dict(self._assumed)
+        kept = {
+            uid: one
+            for uid, one in before.items()
+            if one.pod.key not in running and one.node in made.nodes and now - one.at < self.assume
+        }
         rows = made.book([one.pod for one in kept.values()], [one.node for one in kept.values()])
         booked = {uid: replace(one, row=row) for (uid, one), row in zip(kept.items(), rows, strict=True)}
         with self._lock:
             for uid, one in self._assumed.items():  # what was decided in the meantime
-                known = booked.get(uid)
-                if one.at >= now and (known is None or known.at != one.at) and one.node in made.nodes:
-                    if known is not None and known.row is not None:
-                        made.remove(known.row)
-                    booked[uid] = replace(one, row=made.book([one.pod], [one.node])[0])
+                if before.get(uid) is one or one.node not in made.nodes:
+                    continue
+                if uid in booked and (row := booked[uid].row) is not None:
+                    made.remove(row)
+                booked[uid] = replace(one, row=made.book([one.pod], [one.node])[0])
             for uid in booked.keys() - self._assumed.keys():  # and what was taken back
                 if (row := booked.pop(uid).row) is not None:
                     made.remove(row)
