@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tvwrl.schedulers.base import Opinion, Scheduler
+from tvwrl.schedulers.head_of_queue import HeadOfQueue, Scored, best
 from tvwrl.serve.kubernetes import BEST, Pod
 from tvwrl.serve.observed import Observed
 from tvwrl.serve.snapshot import Sight, Snapshot
@@ -36,13 +37,14 @@ class NotReady(Exception):
     """No decision can be made now; the message is a word for the metric of fallbacks."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Assumed:
     """A pod that was given a node, but is not in the metrics yet."""
 
     pod: Pod
     node: str
     at: float  # seconds, monotonic
+    row: int | None  # of the snapshot; None: it did not fit in
 
 
 @dataclass
@@ -80,21 +82,34 @@ class Decider:
 
     def renew(self, observed: Observed) -> None:
         """Go on with newer metrics. Raises InputError if the scheduler cannot work in this cluster."""
-        made = Snapshot(observed, self.sight)  # takes long, and is done before anybody has to wait for it
+        # All that takes long is done before anybody has to wait for it.
+        made = Snapshot(observed, self.sight)
+        running = set(observed.pods[: observed.running])
         with self._lock:
-            now, running = self.clock(), set(observed.pods[: observed.running])
-            self._assumed = {
-                uid: one
-                for uid, one in self._assumed.items()
-                if one.pod.key not in running and one.node in made.nodes and now - one.at < self.assume
-            }
+            now, before = self.clock(), dict(self._assumed)
+        kept = {
+            uid: one
+            for uid, one in before.items()
+            if one.pod.key not in running and one.node in made.nodes and now - one.at < self.assume
+        }
+        rows = made.book([one.pod for one in kept.values()], [one.node for one in kept.values()])
+        booked = {uid: replace(one, row=row) for (uid, one), row in zip(kept.items(), rows, strict=True)}
+        with self._lock:
+            for uid, one in self._assumed.items():  # what was decided in the meantime
+                if before.get(uid) is one or one.node not in made.nodes:
+                    continue
+                if uid in booked and (row := booked[uid].row) is not None:
+                    made.remove(row)
+                booked[uid] = replace(one, row=made.book([one.pod], [one.node])[0])
+            for uid in booked.keys() - self._assumed.keys():  # and what was taken back
+                if (row := booked.pop(uid).row) is not None:
+                    made.remove(row)
             fleet = (observed.nodes, observed.capacity.tobytes())
             if fleet != self._fleet:
                 self.scheduler.reset(made.cluster, np.random.default_rng(self.seed))
                 self._fleet = fleet
+            self._assumed = booked
             self._snapshot, self._arrived = made, now - observed.sample_age
-            for one in self._assumed.values():
-                self._book(one.pod, one.node)
 
     @property
     def age(self) -> float:
@@ -135,8 +150,7 @@ class Decider:
             scores = np.where(machine < 0, 0, points[known])
             node = names[int(np.flatnonzero(machine == chosen)[0])]
             if not self.shadow:
-                self._assumed[pod.uid] = Assumed(pod, node, self.clock())
-                snapshot.place(chosen)
+                self._assumed[pod.uid] = Assumed(pod, node, self.clock(), snapshot.place(chosen))
             reason = f"chosen by {self.scheduler.name}"
             return Decision(pod, node, passed, scores, reason, time.perf_counter() - begin)
 
@@ -145,24 +159,13 @@ class Decider:
         with self._lock:
             if self._snapshot is not None and node in self._snapshot.nodes:
                 self._forget(pod.uid)
-                if not self._snapshot.full:
-                    self._assumed[pod.uid] = Assumed(pod, node, self.clock())
-                    self._book(pod, node)
+                self._assumed[pod.uid] = Assumed(pod, node, self.clock(), self._snapshot.book([pod], [node])[0])
 
     def _forget(self, uid: str) -> None:
         """Take back where a pod was believed to be: it asks again, so it is not there."""
-        snapshot = self._snapshot
-        if self._assumed.pop(uid, None) is not None and snapshot is not None:
-            snapshot.restore()
-            for one in self._assumed.values():
-                self._book(one.pod, one.node)
-
-    def _book(self, pod: Pod, node: str) -> None:
-        snapshot = self._snapshot
-        assert snapshot is not None
-        if not snapshot.full:
-            snapshot.show(pod)
-            snapshot.place(snapshot.nodes[node])
+        known = self._assumed.pop(uid, None)
+        if known is not None and known.row is not None and self._snapshot is not None:
+            self._snapshot.remove(known.row)
 
     def _choose(self, snapshot: Snapshot, workload: Workload, pod: Pod, among: Int) -> tuple[int | None, Mask, Int]:
         """The machine (None: wait), and of all machines which are possible and how many points they get."""
@@ -182,6 +185,8 @@ class Decider:
     def _by_rule(
         self, cluster: Cluster, workload: Workload, opinion: Opinion | None
     ) -> tuple[int | None, Mask, Float | None]:
+        if opinion is not None and opinion.scores is not None and chooses_by_score(self.scheduler):
+            return best(opinion.possible, opinion.scores), opinion.possible, opinion.scores
         placement = next(iter(self.scheduler.schedule(cluster, [workload])), None)
         chosen = None if placement is None else placement.machine
         if opinion is None:
@@ -226,6 +231,13 @@ class Decider:
         reason = f"held by {self.scheduler.name}: no node with room for it now"
         nowhere = np.zeros(len(machine), np.bool_)
         return Decision(pod, None, nowhere, np.zeros(len(machine), np.int64), reason, seconds)
+
+
+def chooses_by_score(scheduler: Scheduler) -> bool:
+    """Whether it takes the best of its scores and does nothing else, so that it need not be asked twice."""
+    if not isinstance(scheduler, Scored):
+        return False
+    return type(scheduler).choose is Scored.choose and type(scheduler).schedule is HeadOfQueue.schedule
 
 
 def points_of(value: Float | None, possible: Mask, chosen: int) -> Int:

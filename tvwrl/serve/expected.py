@@ -23,18 +23,17 @@ class ExpectedDemand:
     def __init__(self, observed: Observed) -> None:
         now, count = observed.usage[:, -1], observed.running
         usage, request = now[:count], observed.request[:count]
-        members: dict[str, list[int]] = defaultdict(list)
+        self._usage, self._members = usage, defaultdict[str, list[int]](list)
         for i, owner in enumerate(observed.owner[:count]):
-            members[owner].append(i)
-        members.pop("", None)
-        self._of_owner = {owner: _mean(usage[rows]) for owner, rows in members.items()}
+            self._members[owner].append(i)
+        self._members.pop("", None)
         share = np.divide(usage, request, out=np.full_like(usage, np.nan), where=request > 0)
         self._share = np.minimum(_median(share, np.ones(2)), 1.0)
         self._usual = _median(usage, ASSUMED)
 
     def of(self, owner: str, request: Float) -> Float:
         """(2,) cores and bytes, for a pod of that owner with that request (2,), NaN where there is none."""
-        replicas = self._of_owner.get(owner, np.full(2, np.nan))
+        replicas = _mean(self._usage[self._members.get(owner, [])])
         by_request = np.where(np.isnan(request), self._usual, request * self._share)
         found: Float = np.where(np.isnan(replicas), by_request, replicas)
         return found

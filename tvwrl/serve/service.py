@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 import time
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tvwrl.serve.shadow_reports import ShadowReports
 from tvwrl.traces.http_requests import is_address
 from tvwrl.types import InputError
 
+SWITCH = 0.0005  # seconds after which a thread lets another one run: decisions must not delay answers by Python's 5 ms
 RECORD = Path("decisions.jsonl")  # of the shadow, in the working directory
 
 
@@ -61,6 +63,7 @@ class Service:
 
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C. Raises InputError if the address cannot be used."""
+        sys.setswitchinterval(SWITCH)
         self._polling.start()
         if self._reports is not None:
             self._reports.start()

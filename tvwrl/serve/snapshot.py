@@ -6,6 +6,7 @@ is not known and counts as nothing. A pod that asks for a node is one more workl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -64,18 +65,17 @@ class Snapshot:
             sequences, machines, sight.scenario, grid=sight.grid, forecasts=sight.forecasts, max_slots=0
         )
         self.cluster = Cluster(self.simulation)
-        self._first = self._next = len(observed.pods)
-        self.restore()
+        first = len(observed.pods)
+        self._free = list(range(first + SPARE - 1, first - 1, -1))  # spare rows, the next one last
+        self._restore()
 
-    def restore(self) -> None:
-        """Forget what was placed since the metrics were read."""
-        self._next = self._first
+    def _restore(self) -> None:
         self.simulation.restore(self.observed.slot, self._machine, self._start, np.empty(0, np.int64))
 
     @property
     def full(self) -> bool:
         """Whether there is no room for another newcomer until the next look at the metrics."""
-        return self._next >= self._first + SPARE
+        return not self._free
 
     def units_of(self, pod: Pod) -> tuple[Float, Float]:
         """(2,) each: what a newcomer will probably use at first, and what it requests (NaN: nothing), in units."""
@@ -84,7 +84,17 @@ class Snapshot:
 
     def show(self, pod: Pod) -> Workload:
         """Let a newcomer wait at the head of the queue, and write the observation."""
-        row, state, sequences = self._next, self.simulation.state, self.simulation.sequences
+        row, state = self._free[-1], self.simulation.state
+        demand, request = self._describe(row, pod)
+        state.workloads[0, 0, WAITS] = row
+        state.counters[0, WAITING] = 1
+        if self._sight.grid:  # sums of forecasts change with placements alone
+            self.simulation.look()
+        return Workload(row, pod.key, self.observed.slot, demand[None], request)
+
+    def _describe(self, row: int, pod: Pod) -> tuple[Float, Float]:
+        """Write all that schedulers see of a newcomer into a spare row; its `units_of`."""
+        state, sequences = self.simulation.state, self.simulation.sequences
         demand, request = self.units_of(pod)
         state.demand[0, row, 0] = demand
         sequences.request[0, row] = request
@@ -104,16 +114,33 @@ class Snapshot:
             sequences.forecast.values[0, row, :2] = values
             one = replace(one, forecast=replace(sequences.forecast, values=sequences.forecast.values[:, row : row + 1]))
         state.feature[0, row] = queue_features(one, self._sight.scenario)[0, 0]
-        state.workloads[0, 0, WAITS] = row
-        state.counters[0, WAITING] = 1
-        if self._sight.grid:  # sums of forecasts change with placements alone
-            self.simulation.look()
-        return Workload(row, pod.key, self.observed.slot, demand[None], request)
+        return demand, request
 
-    def place(self, machine: int) -> None:
-        """The newcomer goes to `machine`; what is shown next sees it there."""
+    def place(self, machine: int) -> int:
+        """The newcomer goes to `machine`: what is shown next sees it there. Returns its row, for `remove`."""
+        row = self._free.pop()
+        self._machine[row], self._start[row] = machine, self.observed.slot
         self.simulation.place(0, machine)
-        self._next += 1
+        return row
+
+    def book(self, pods: Sequence[Pod], nodes: Sequence[str]) -> list[int | None]:
+        """Let pods be on nodes; their rows, for `remove`, None where none was left."""
+        rows: list[int | None] = []
+        for pod, node in zip(pods, nodes, strict=True):
+            row = self._free.pop() if self._free else None
+            if row is not None:
+                self._describe(row, pod)
+                self._machine[row], self._start[row] = self.nodes[node], self.observed.slot
+            rows.append(row)
+        if rows:
+            self._restore()
+        return rows
+
+    def remove(self, row: int) -> None:
+        """Take a newcomer back that was placed."""
+        self._machine[row] = self._start[row] = -1
+        self._free.append(row)
+        self._restore()
 
     def _rounded(self, units: Float) -> Float:
         scenario = self._sight.scenario
