@@ -66,7 +66,7 @@ class ControlPlane:
     def start(self) -> None:
         """Start etcd and the API server, and wait until they are ready."""
         port, peers = free_port(), free_port()
-        etcd = [
+        etcd: list[str | Path] = [
             "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync", "--log-level=warn",
             f"--listen-client-urls=http://127.0.0.1:{port}", f"--advertise-client-urls=http://127.0.0.1:{port}",
             f"--listen-peer-urls=http://127.0.0.1:{peers}", f"--initial-advertise-peer-urls=http://127.0.0.1:{peers}",
@@ -77,9 +77,7 @@ class ControlPlane:
 
     def schedule(self, extender: Extender | None) -> None:
         """Start the scheduler with this extender, or with none; one that runs already is stopped first."""
-        if self.scheduler:
-            self.scheduler.stop()
-            self._running.remove(self.scheduler)
+        self.pause()
         health = free_port()
         configuration = {
             "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
@@ -99,6 +97,13 @@ class ControlPlane:
         command += [f"--secure-port={free_port()}", f"--cert-dir={self.folder / 'certificates-scheduler'}"]
         self.scheduler = self._start("kube-scheduler", command)
         self.scheduler.wait_until(lambda: _healthy(f"http://127.0.0.1:{health}/healthz"))
+
+    def pause(self) -> None:
+        """Stop the scheduler, if it runs."""
+        if self.scheduler:
+            self.scheduler.stop()
+            self._running.remove(self.scheduler)
+            self.scheduler = None
 
     def stop(self) -> None:
         """End everything, the last started first."""
@@ -127,7 +132,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-signing-key-file={key}",
             f"--service-account-key-file={key}", "--service-cluster-ip-range=10.0.0.0/24",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-            f"--audit-policy-file={policy}", f"--audit-log-path={self.audit}", "--audit-log-mode=batch",
+            f"--audit-policy-file={policy}", f"--audit-log-path={self.audit}", "--audit-log-mode=blocking",
             "--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
         ]  # fmt: skip
 

@@ -31,9 +31,17 @@ class Running:
 
     def start(self, patience: float = 120, path: str = "/readyz") -> float:
         """Start it; seconds until ``path`` answers 200."""
+        return self.launch().wait_until(lambda: self.status(path) == 200, patience)
+
+    def launch(self) -> Process:
+        """Start it, and do not wait."""
         command = [*self.command, "--listen", f"127.0.0.1:{self.port}"]
         self.process = Process(self.name, command, self.folder, {"OMP_NUM_THREADS": "1"})
-        return self.process.wait_until(lambda: self.status(path) == 200, patience)
+        return self.process
+
+    def memory(self) -> int:
+        """Largest resident memory of the process that answers, in bytes."""
+        return self.process.memory() if self.process else 0
 
     def status(self, path: str) -> int:
         """HTTP status of a page; 0 where nobody answers."""
@@ -93,4 +101,4 @@ class Running:
 def tvwrl(policy: str, prometheus: str, *options: str) -> list[str | Path]:
     """Command that serves a policy with the metrics of ``prometheus``."""
     command: list[str | Path] = [sys.executable, "-m", "tvwrl", "serve", "--policy", policy, "--prometheus", prometheus]
-    return [*command, "--poll-seconds", "2", "--window", "10", *options]
+    return [*command, "--poll-seconds", "2", "--window", "10", "--stale-seconds", "10", *options]

@@ -9,10 +9,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from e2e.api import ApiError, at_once
-from e2e.control_plane import ControlPlane
+from e2e.control_plane import ControlPlane, Extender
 from e2e.extender import REFERENCE, Running, tvwrl
 from e2e.kubelets import PODS, Kubelets, Life
 from e2e.monitoring import Door, Monitoring
@@ -45,6 +45,7 @@ class Setting:
         self.kind, self.policy = extender, policy
         self.folder = Path(tempfile.mkdtemp(prefix="tvwrl-e2e-"))
         self._open: list[Any] = []
+        self._extra: list[Running] = []
 
     def __enter__(self) -> Self:
         signal.signal(signal.SIGTERM, _interrupted)
@@ -81,6 +82,33 @@ class Setting:
         """`tvwrl serve`, not started yet, with more options."""
         return Running(tvwrl(self.policy, self.door.url, *options), self.folder, name)
 
+    def schedule(self, extender: Running | Literal["tvwrl"] | None = "tvwrl", **section: Any) -> None:
+        """Start the scheduler with this extender (default: the one under test), or with none."""
+        running = self.extender if extender == "tvwrl" else extender
+        self.plane.schedule(Extender(url=running.url, **section) if running else None)
+
+    def settle(self, seconds: float = 60) -> None:
+        """Wait until the extender has seen in the metrics all pods that there are."""
+
+        def seen() -> bool:
+            metrics = [event for event in self.extender.events(since) if event["event"] == "metrics"]
+            return bool(metrics) and metrics[-1]["pods"] == len(self.kubelets.alive())
+
+        since = self.extender.position()
+        wait_for("the extender sees all pods", seen, seconds)
+
+    def closing(self, extender: Running) -> None:
+        """Stop this one too at the end of the part."""
+        self._extra.append(extender)
+
+    def closed(self) -> None:
+        """End of a part: stop what it started, let the extender run and the door be open."""
+        while self._extra:
+            self._extra.pop().stop()
+        self.door.trouble = self.exporter.twist = None
+        self.kubelets.start_pods = True
+        self.cordon(sorted(self.node_objects), shut=False)
+
     def create(self, pods: list[Json]) -> list[str]:
         """Create the pods, as fast as the API takes them; their uids."""
         return [made["metadata"]["uid"] for made in at_once(lambda pod: self.plane.api.create(PODS, pod), pods)]
@@ -116,6 +144,8 @@ class Setting:
         wait_for("no pod is left in Prometheus", lambda: self.monitoring.value("count(kube_pod_info)") == 0, 60)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        while self._extra:
+            self._extra.pop().stop()
         while self._open:
             self._open.pop().stop()
         if kind is None and "TVWRL_E2E_KEEP" not in os.environ:
