@@ -101,13 +101,13 @@ async def client(port: int, bodies: list[bytes], seconds: dict[str, list[float]]
     writer.close()
 
 
-def ask(port: int, nodes: int, clients: int, pods: int) -> tuple[dict[str, list[float]], float]:
+def ask(port: int, nodes: int, clients: int, pods: int, name: str) -> tuple[dict[str, list[float]], float]:
     """Seconds of every answer by path, and pods per second."""
     names, seconds = [f"node-{m}" for m in range(nodes)], {"/filter": [], "/prioritize": []}
     bodies = []
     for i in range(pods):
         owner = {"kind": "StatefulSet", "name": f"app{i % 500}", "controller": True}
-        metadata = {"name": f"new-{i}", "namespace": "n0", "uid": f"uid-{i}", "ownerReferences": [owner]}
+        metadata = {"name": f"{name}-{i}", "namespace": "n0", "uid": f"{name}-{i}", "ownerReferences": [owner]}
         spec = {"containers": [{"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}]}
         pod = {"metadata": metadata, "spec": spec}
         bodies.append(json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode())
@@ -144,8 +144,8 @@ def measure(policy: str, prometheus: int, nodes: int, clients: int, pods: int) -
             if time.monotonic() > until:
                 raise SystemExit(f"{policy} is not ready after {READY_SECONDS} s")
             time.sleep(0.2)
-        ask(port, nodes, clients, 100)
-        seconds, rate = ask(port, nodes, clients, pods)
+        ask(port, nodes, clients, 100, "warm-up")
+        seconds, rate = ask(port, nodes, clients, pods, "new")
         probe = http.client.HTTPConnection("127.0.0.1", port)
         probe.request("GET", "/metrics")
         counted = re.findall(r"tvwrl_fallbacks_total\{.*\} ([\d.]+)", probe.getresponse().read().decode())

@@ -9,7 +9,8 @@ import torch
 from tvwrl.agents.config import INFORMED
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.foresight import ENDS, FEW, LONG, MANY, Foresight, ahead_count
-from tvwrl.agents.networks import make_policy, shapes_of
+from tvwrl.agents.networks import make_policy
+from tvwrl.agents.shapes import shapes_of
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation

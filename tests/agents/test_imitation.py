@@ -8,7 +8,8 @@ import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
 from tvwrl.agents.imitation import RecordedTeacher, _equally_good, imitate
-from tvwrl.agents.networks import make_policy, shapes_of
+from tvwrl.agents.networks import make_policy
+from tvwrl.agents.shapes import shapes_of
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler

@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.episodes import DeterministicActions, play
+from tvwrl.agents.deterministic import DeterministicActions
+from tvwrl.agents.episodes import play
 from tvwrl.agents.features import about_the_workload, forecast_features
 from tvwrl.agents.imitation import RecordedTeacher, _equally_good, imitate
-from tvwrl.agents.networks import make_policy, shapes_of
+from tvwrl.agents.networks import make_policy
 from tvwrl.agents.pair_policy import in_turn
 from tvwrl.agents.policy_scheduler import PolicyScheduler
+from tvwrl.agents.shapes import shapes_of
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.agents.training import Trainer
 from tvwrl.envs import PlacementVectorEnv

@@ -9,8 +9,9 @@ import torch
 
 from tvwrl.agents import policy_continuation
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.networks import make_policy, shapes_of
+from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_scheduler import PolicyScheduler
+from tvwrl.agents.shapes import shapes_of
 from tvwrl.explorer.recorder import record
 from tvwrl.schedulers.planning.continuation import ByScheduler
 from tvwrl.schedulers.runner import Runner

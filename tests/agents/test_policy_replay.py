@@ -9,9 +9,11 @@ import torch
 from tvwrl.agents import counterfactual
 from tvwrl.agents.config import INFORMED, TrainConfig
 from tvwrl.agents.counterfactual import Counterfactual
-from tvwrl.agents.episodes import DeterministicActions, play
-from tvwrl.agents.networks import Policy, make_policy, shapes_of
+from tvwrl.agents.deterministic import DeterministicActions
+from tvwrl.agents.episodes import numbers_of, play
+from tvwrl.agents.networks import Policy, make_policy
 from tvwrl.agents.policy_replay import PolicyReplay
+from tvwrl.agents.shapes import shapes_of
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import action_masks
 from tvwrl.simulation.state import SLOT
@@ -39,7 +41,7 @@ def played(request, problem):
 
 def test_its_own_action_costs_what_its_episode_costs(played):
     envs, policy, costs = played
-    replay = PolicyReplay(envs.simulation, policy, TO_THE_END, candidates=3)
+    replay = PolicyReplay(envs.simulation, numbers_of(policy), TO_THE_END, candidates=3)
     found, own = replay.costs(np.arange(3), action_masks(envs.simulation))
     assert (own == replay.choices(np.arange(3))).all()
     assert found[np.arange(3), own].sum(axis=1) == pytest.approx(costs)
@@ -54,7 +56,7 @@ def test_a_longer_horizon_costs_more(played):
     envs, policy, costs = played
     totals = [costs]
     for horizon in (40, 10, 1):
-        found, own = PolicyReplay(envs.simulation, policy, horizon, candidates=1).costs(
+        found, own = PolicyReplay(envs.simulation, numbers_of(policy), horizon, candidates=1).costs(
             np.arange(3), action_masks(envs.simulation)
         )
         totals.append(found[np.arange(3), own].sum(axis=1))
@@ -90,7 +92,7 @@ def test_labels_say_wait_exactly_where_the_policy_waits_when_it_plays(played, mo
 
 def test_what_others_do_counts_for_how_long_was_held(played):
     envs, holds = played[0], played[0].simulation.placements
-    replay, every = PolicyReplay(envs.simulation, HoldsWithSixTenths(), 1, candidates=1), np.arange(3)
+    replay, every = PolicyReplay(envs.simulation, numbers_of(HoldsWithSixTenths()), 1, candidates=1), np.arange(3)
     first = int(action_masks(envs.simulation)[0].argmax())
     found = []
     for action in (first, holds, holds, holds, first, holds):
@@ -102,7 +104,7 @@ def test_what_others_do_counts_for_how_long_was_held(played):
 
 def test_a_cost_that_is_no_number_is_refused(played):
     envs, policy, _ = played
-    replay = PolicyReplay(envs.simulation, policy, 5, candidates=2)
+    replay = PolicyReplay(envs.simulation, numbers_of(policy), 5, candidates=2)
     replay._branches.state.weights[1] = np.nan
     with pytest.raises(InputError, match="an action costs nan or inf: demand and the sum"):
         replay.costs(np.arange(3), action_masks(envs.simulation))
@@ -110,7 +112,7 @@ def test_a_cost_that_is_no_number_is_refused(played):
 
 def test_no_state_has_no_costs(played):
     envs, policy, _ = played
-    costs, own = PolicyReplay(envs.simulation, policy, 5, candidates=1).costs(
+    costs, own = PolicyReplay(envs.simulation, numbers_of(policy), 5, candidates=1).costs(
         np.zeros(0, np.int64), np.zeros((0, envs.simulation.placements), np.bool_)
     )
     assert costs.shape == (0, envs.simulation.placements + 1, 4)

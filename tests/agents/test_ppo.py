@@ -8,7 +8,8 @@ import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
 from tvwrl.agents.critic import Critic
-from tvwrl.agents.episodes import DeterministicActions, Trajectories
+from tvwrl.agents.deterministic import DeterministicActions
+from tvwrl.agents.episodes import Trajectories
 from tvwrl.agents.foresight import MANY
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_gradient import discounted_sums
@@ -190,21 +191,21 @@ def test_a_broken_update_stops_at_the_last_good_state(problem, tmp_path, monkeyp
 def test_holding_lasts_as_long_as_its_median():
     # Held with probability 0.8: 0.8, 0.64, 0.51 are above one half, 0.41 is not; then the next workload begins anew.
     deterministic = DeterministicActions(1, 2)
-    logits = torch.log(torch.tensor([[0.05, 0.15, 0.8]]))
+    logits = np.log(np.array([[0.05, 0.15, 0.8]]))
     assert [int(deterministic.choose(logits)[0]) for _ in range(8)] == [2, 2, 2, 1, 2, 2, 2, 1]
 
 
 def test_without_holding_the_likeliest_machine_is_chosen():
-    assert DeterministicActions(2, 2).choose(torch.tensor([[0.0, 1.0], [2.0, 1.0]])).tolist() == [1, 0]
+    assert DeterministicActions(2, 2).choose(np.array([[0.0, 1.0], [2.0, 1.0]])).tolist() == [1, 0]
 
 
 def test_of_machines_that_differ_by_rounding_the_first_is_chosen():
-    logits = torch.tensor([[0.0, 1.0, 1.0 + 1e-6], [0.0, 1.0, 1.001], [50.0, 50.0002, 49.0]])
+    logits = np.array([[0.0, 1.0, 1.0 + 1e-6], [0.0, 1.0, 1.001], [50.0, 50.0002, 49.0]])
     assert DeterministicActions(3, 3).choose(logits).tolist() == [1, 2, 0]
 
 
 def test_playing_without_chance_remembers_how_long_each_environment_has_held():
-    deterministic, evenly = DeterministicActions(3, 2), torch.tensor([[0.0, 1.0, 2.0]])  # held with probability 0.665
-    assert deterministic.choose(evenly.repeat(3, 1)).tolist() == [2, 2, 2]
+    deterministic, evenly = DeterministicActions(3, 2), np.array([[0.0, 1.0, 2.0]])  # held with probability 0.665
+    assert deterministic.choose(evenly.repeat(3, axis=0)).tolist() == [2, 2, 2]
     assert deterministic.choose(evenly, np.array([False, True, False])).tolist() == [1]  # 0.665 ** 2 < 0.5
-    assert deterministic.choose(evenly.repeat(2, 1), np.array([False, True, True])).tolist() == [2, 1]
+    assert deterministic.choose(evenly.repeat(2, axis=0), np.array([False, True, True])).tolist() == [2, 1]

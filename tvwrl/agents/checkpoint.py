@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import torch
 
 from tvwrl import __version__
 from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.made_for import knows, problem_for
 from tvwrl.agents.networks import Policy, make_policy
 from tvwrl.ec import Classes, classes_from
 from tvwrl.envs.problem import Problem
 from tvwrl.forecasting import Forecaster, NetworkForecaster
 from tvwrl.runs import whole_file
-from tvwrl.traces import trace_hash
+from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Trace
 
 FORMAT = 7  # 7: a forecaster learnt once more without each fold
@@ -89,23 +90,18 @@ class Checkpoint:
             raise InputError(f"{path} is damaged or from another version: {error}") from error
         return cls(**fields)
 
+    @property
+    def scenario(self) -> Scenario:
+        """Of the environment that the policy is trained in."""
+        return self.config.scenario
+
     def knows(self, trace: Trace) -> bool:
         """Whether it was trained on this very trace."""
-        return bool(trace_hash(trace) == self.trace["hash"])
+        return knows(self, trace)
 
     def problem(self, trace: Trace, load: float | None = None) -> Problem:
-        """Its environment on `trace`, at its own load or another; units are derived anew for a trace not trained on.
-
-        Raises InputError for a trace of other resources.
-        """
-        if list(trace.resources) != self.resources:
-            raise InputError(
-                f"trace '{trace.name}' has the resources {', '.join(trace.resources)}, "
-                f"but the checkpoint was trained on {', '.join(self.resources)}"
-            )
-        scenario = self.config.scenario if load is None else replace(self.config.scenario, load=load)
-        unit = np.array(self.unit) if self.knows(trace) else None
-        return Problem.build(trace, scenario, self.classes, unit, self.forecaster)
+        """Its environment on `trace`: see `problem_for`."""
+        return problem_for(self, trace, load)
 
     def make_policy(self) -> Policy:
         """The policy network with its weights."""

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.episodes import DeterministicActions, Environments, Trajectories, play
+from tvwrl.agents.deterministic import DeterministicActions
+from tvwrl.agents.episodes import Environments, Trajectories, numbers_of, play
 from tvwrl.agents.networks import FORBIDDEN, Policy
 from tvwrl.agents.policy_gradient import CHUNK, EpisodeLearner
 from tvwrl.agents.policy_replay import PolicyReplay
@@ -44,7 +45,8 @@ class Counterfactual(EpisodeLearner):
         config, simulation = self.config, envs.simulation
         if self._base is None:
             return Replay(simulation, config.base_rule, config.rollout_slots)
-        return PolicyReplay(simulation, self._base, config.rollout_slots, config.branches, config.device)
+        base = numbers_of(self._base, config.device)
+        return PolicyReplay(simulation, base, config.rollout_slots, config.branches)
 
     def state(self) -> dict[str, Any]:
         """See `Learner.state`."""

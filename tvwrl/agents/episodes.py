@@ -11,15 +11,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tvwrl.agents.deterministic import DeterministicActions, LogitsOf
 from tvwrl.agents.divergence import Diverged
 from tvwrl.agents.networks import Encoded, Observation, Policy
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import SLOT
-from tvwrl.types import Float, Int
+from tvwrl.types import Float
 
 MAX_SLOTS_AFTER_ARRIVALS = 2000  # then an episode is cut: a policy that always holds would never end it
 STEPS = ("action", "log_probability", "reward", "slots", "alive", "costs")  # recorded for each decision
-TIE = 1e-5  # logits that differ by less are equal, in absolute terms near 0 and else in relative ones
 
 
 class Environments(Protocol):
@@ -116,46 +116,13 @@ def logits_of(
         return policy.logits({name: part.to(device) for name, part in encoded.items()}), encoded
 
 
-class DeterministicActions:
-    """Deterministic actions for B environments: the most probable placement, after the median waiting time.
+def numbers_of(policy: Policy, device: str = "cpu") -> LogitsOf:
+    """The function that a policy network is to those who work with arrays."""
 
-    Of placements that are equally probable up to rounding, the first is taken: how a matrix product is rounded depends
-    on the processor and on how many states are evaluated together.
+    def logits(seen: Observation, mask: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+        return logits_of(policy, seen, mask, device)[0].cpu().numpy()
 
-    A policy decides anew in every slot whether to hold. If it holds with probability 0.6, it waits about two slots when
-    actions are drawn, but its most probable action would be to hold for good. Here a workload is held only while the
-    probability of having held it for so long is at least one half.
-
-    `batch`: B
-    `placements`: actions below this place a workload (`Simulation.placements`)
-
-    Attribute: `held` (B,), the probability of having held what waits for as long as it has been.
-    """
-
-    def __init__(self, batch: int, placements: int) -> None:
-        self._placements, self.held = placements, np.ones(batch)
-
-    def choose(
-        self,
-        logits: Tensor,
-        alive: npt.NDArray[np.bool_] | Int | None = None,
-        placed: npt.NDArray[np.bool_] | None = None,
-    ) -> npt.NDArray[np.int64]:
-        """(n,) actions for logits (n, placements), or one more with holding, of environments `alive` (B,) or (n,).
-
-        `placed` (n,): if not these actions were taken but others, whether the last of them placed a workload
-        """
-        placing = logits[:, : self._placements].cpu().numpy()
-        best = placing.max(axis=1, keepdims=True)
-        chosen: npt.NDArray[np.int64] = (placing >= best - TIE * (1 + np.abs(best))).argmax(axis=1)
-        if logits.shape[1] == self._placements:
-            return chosen
-        alive = np.ones(len(self.held), np.bool_) if alive is None else alive
-        before = self.held[alive] if placed is None else np.where(placed, 1.0, self.held[alive])
-        held = before * torch.softmax(logits, dim=1)[:, -1].cpu().numpy()
-        hold = held >= 0.5
-        self.held[alive] = np.where(hold, held, 1.0) if placed is None else held
-        return np.where(hold, self._placements, chosen)
+    return logits
 
 
 def _choose(
@@ -166,7 +133,7 @@ def _choose(
     if not bool(log_probability.isfinite().all()):
         raise Diverged("the policy's probabilities are not numbers")
     if isinstance(rng, DeterministicActions):
-        drawn = torch.from_numpy(rng.choose(logits, alive))[:, None]
+        drawn = torch.from_numpy(rng.choose(logits.cpu().numpy(), alive))[:, None]
     else:
         drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
     return drawn[:, 0].numpy(), log_probability.gather(1, drawn)[:, 0].numpy()

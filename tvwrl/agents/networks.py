@@ -23,7 +23,6 @@ from tvwrl.agents.features import (
     sizes,
 )
 from tvwrl.checks import one_of
-from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import InputError
 
 Observation = dict[str, npt.NDArray[Any]]
@@ -239,29 +238,6 @@ class DeepRMPolicy(Policy):
         return logits
 
 
-def shapes_of(simulation: Simulation) -> dict[str, Any]:
-    """What a policy network must know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions, places
-    of the queue that they choose from, peak_units, whether demand is in whole units, and how many numbers the queue
-    `shows` of requests (2 D), demand (D) and forecasts (K).
-    """
-    scenario, resources = simulation.scenario, simulation.machines.capacity.shape[1]
-    expected = simulation.observation().get("forecast")
-    return {
-        "grid": list(simulation.seen_grid.shape[1:]),
-        "queue": list(simulation.state.seen_queue.shape[1:]),
-        "classes": simulation.sequences.classes,
-        "actions": simulation.actions,
-        "places": scenario.places,
-        "peak_units": scenario.peak_units,
-        "whole": scenario.quantise,
-        "shows": {
-            "request": 2 * resources * scenario.observe_request,
-            "demand": resources * scenario.observe_demand,
-            "forecast": 0 if expected is None else expected.shape[2],
-        },
-    }
-
-
 POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy] | type[DeepRMPolicy]] = {
     "flat": FlatPolicy,
     "shared": SharedPolicy,
@@ -270,7 +246,7 @@ POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy] | type[DeepRMPolicy]] 
 
 
 def make_policy(name: str, shapes: dict[str, Any], hidden: int) -> Policy:
-    """A new policy network; `shapes`: see `shapes_of`."""
+    """A new policy network; `shapes`: see `tvwrl.agents.shapes.shapes_of`."""
     one_of(POLICIES, policy=name)
     if name == "shared" and shapes.get("places", 1) > 1:
         from tvwrl.agents.pair_policy import PairPolicy  # which is built on this module

@@ -20,8 +20,9 @@ import torch
 from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint
+from tvwrl.agents.deterministic import DeterministicActions
 from tvwrl.agents.divergence import Diverged, check_update, restored_on_divergence
-from tvwrl.agents.episodes import DeterministicActions, Trajectories, play
+from tvwrl.agents.episodes import Trajectories, play
 from tvwrl.agents.learners import LEARNERS
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.online_config import OnlineConfig

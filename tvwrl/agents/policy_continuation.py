@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvwrl.agents.networks import Policy
+from tvwrl.agents.deterministic import LogitsOf
 from tvwrl.agents.policy_replay import BRANCHES, PolicyReplay
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.base import Scheduler
@@ -23,13 +23,13 @@ TO_THE_END = 2**60  # slots
 class ByPolicy(Continuation):
     """A policy plays on. States are kept until there are enough for a batch."""
 
-    def __init__(self, runner: Runner, policy: Policy, device: str) -> None:
+    def __init__(self, runner: Runner, logits_of: LogitsOf) -> None:
         self.decisions = 20_000_000 // max(10, len(runner.machines))
         one = Simulation(runner.sequences, runner.machines, runner.scenario, max_slots=0)
         branches = int(np.clip(MOST_MEMORY // one.bytes_of_state, 16, BRANCHES))
         states = max(1, branches // STATES)
         self._states = Simulation(runner.sequences, runner.machines, runner.scenario, states, max_slots=0)
-        self._replay = PolicyReplay(self._states, policy, TO_THE_END, 1, device, branches)
+        self._replay = PolicyReplay(self._states, logits_of, TO_THE_END, 1, branches)
         self._asked: list[tuple[Int, float]] = []  # actions, and what the policy remembers of having held
         self._answers: list[Float] = []
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.episodes import DeterministicActions, Environments, Trajectories, play
+from tvwrl.agents.deterministic import DeterministicActions
+from tvwrl.agents.episodes import Environments, Trajectories, play
 from tvwrl.agents.networks import Policy
 from tvwrl.types import Float
 

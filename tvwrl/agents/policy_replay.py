@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
-from tvwrl.agents.episodes import DeterministicActions, logits_of
-from tvwrl.agents.networks import Policy
+from tvwrl.agents.deterministic import DeterministicActions, Logits, LogitsOf
 from tvwrl.envs import base
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.planning.replay import check_costs
@@ -32,13 +30,12 @@ class PolicyReplay:
     def __init__(
         self,
         simulation: Simulation,
-        policy: Policy,
+        logits_of: LogitsOf,
         horizon: int,
         candidates: int,
-        device: str = "cpu",
         branches: int = BRANCHES,
     ) -> None:
-        self._source, self._policy, self._device = simulation, policy, device
+        self._source, self._logits_of = simulation, logits_of
         self._horizon, self._candidates = horizon, candidates
         drawn, scenario = simulation.sequences, simulation.scenario
         self._branches = Simulation(drawn, simulation.machines, scenario, branches, max_slots=0)
@@ -65,7 +62,7 @@ class PolicyReplay:
         logits = self._logits(self._source, rows)
         own = DeterministicActions(len(rows), placements).choose(logits)
         # Of equals the first, as in `own`
-        ranked = logits[:, :placements].argsort(dim=1, descending=True, stable=True).cpu().numpy()
+        ranked = np.argsort(-logits[:, :placements], axis=1, kind="stable")
         wanted = np.zeros((len(rows), placements + 1), np.bool_)
         np.put_along_axis(wanted, ranked[:, : self._candidates], True, axis=1)
         wanted[:, : allowed.shape[1]] &= allowed[:, : placements + 1]
@@ -87,10 +84,10 @@ class PolicyReplay:
         found = [self._play(rows[part], actions[part], held[part]) for part in parts]
         return np.concatenate([np.zeros((0, len(TERMS))), *found])
 
-    def _logits(self, simulation: Simulation, rows: npt.NDArray[Any]) -> Tensor:
+    def _logits(self, simulation: Simulation, rows: npt.NDArray[Any]) -> Logits:
         """(n, actions) of the policy in environments `rows`, (n,) or a mask."""
         seen = {name: part[rows] for name, part in simulation.observation().items()}
-        return logits_of(self._policy, seen, base.action_masks(simulation)[rows], self._device)[0]
+        return self._logits_of(seen, base.action_masks(simulation)[rows])
 
     def _play(self, rows: Int, actions: Int, held: Float) -> Float:
         """See `play_on`, of at most as many as are played side by side."""

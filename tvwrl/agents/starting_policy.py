@@ -11,7 +11,7 @@ import numpy as np
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.policy_scheduler import environment_signature
+from tvwrl.agents.shapes import environment_signature
 from tvwrl.envs.problem import Problem
 from tvwrl.progress import Report
 from tvwrl.schedulers.planning.replay import CompiledRule

@@ -13,8 +13,10 @@ import torch
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
-from tvwrl.agents.episodes import DeterministicActions, Environments, logits_of, play
-from tvwrl.agents.networks import Policy, shapes_of
+from tvwrl.agents.deterministic import DeterministicActions
+from tvwrl.agents.episodes import Environments, logits_of, play
+from tvwrl.agents.networks import Policy
+from tvwrl.agents.shapes import shapes_of
 from tvwrl.ec import EquivalenceClasses
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import picture
@@ -145,7 +147,7 @@ class PlacementTask(Task):
         deterministic = self._deterministic()
         for _ in range(envs.simulation.record(0).arrival.size // 2):
             logits, _ = logits_of(policy, seen, envs.action_masks(), self._config.device)
-            seen, *_ = envs.step(deterministic.choose(logits))
+            seen, *_ = envs.step(deterministic.choose(logits.cpu().numpy()))
         return draw_cluster(picture(envs.simulation, 0, title))
 
     def costliest_decision(self, policy: Scheduler) -> tuple[npt.NDArray[np.uint8], str] | None:

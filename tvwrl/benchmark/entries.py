@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from tvwrl.schedulers.knowledge import GROUPS, Knowledge
 from tvwrl.schedulers.registry import UnknownScheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Trace
+
+if TYPE_CHECKING:
+    from tvwrl.agents.exported import ExportedPolicy
 
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
 NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
@@ -95,8 +98,8 @@ def _made(name: str, given: Any, setting: Setting, observe: dict[str, Any]) -> t
     if isinstance(given, InFolder) and hasattr(given, "policy"):  # what tvwrl.train returns
         given = given.policy
     if isinstance(given, Scheduler):
-        saved = getattr(given, "checkpoint", None)  # of a policy
-        if saved is not None and saved.config.policy != "deeprm":
+        saved = getattr(given, "checkpoint", None) or getattr(given, "facts", None)  # of a policy
+        if saved is not None:
             return given, *_shown_to(saved, given.name, setting)
         return given, None, f"scheduler {type(given).__name__}"
     if isinstance(given, str | Path) and Path(given).suffix != ".onnx":
@@ -106,6 +109,8 @@ def _made(name: str, given: Any, setting: Setting, observe: dict[str, Any]) -> t
         if not Path(given).is_file():
             raise InputError(f"entry '{name}': {given}: no such file")
         try:
+            if (exported := _exported(Path(given))) is not None:
+                return exported, *_shown_to(exported.facts, str(given), setting)
             act, fits = of_onnx(Path(given))
         except InputError as error:
             raise InputError(f"entry '{name}': {error}") from error
@@ -124,6 +129,14 @@ def _made(name: str, given: Any, setting: Setting, observe: dict[str, Any]) -> t
     problem = setting.observed(observe) if observe else None
     scenario = replace(setting.scenario, **observe)
     return FunctionScheduler(name, act, scenario, fits), problem, origin
+
+
+def _exported(file: Path) -> ExportedPolicy | None:
+    """The policy in a file of tvwrl export, or None if somebody else made the file."""
+    from tvwrl.agents.exported import load_exported
+    from tvwrl.agents.onnx_file import is_of_export
+
+    return load_exported(file) if is_of_export(file) else None
 
 
 def _of_text(text: str, setting: Setting) -> tuple[Scheduler, Problem | None, str]:
@@ -166,7 +179,7 @@ def _shown_to(saved: Any, run: str, setting: Setting) -> tuple[Problem, str]:
     trace = setting.trace()
     if list(trace.resources) != saved.resources:
         raise InputError(f"{run} was trained on the resources {', '.join(saved.resources)}, not {trace.resources}")
-    shown = {field: getattr(saved.config.scenario, field) for field in OBSERVED}
+    shown = {field: getattr(saved.scenario, field) for field in OBSERVED}
     unit = np.array(saved.unit) if saved.knows(trace) else None
     problem = Problem.build(trace, replace(setting.scenario, **shown), saved.classes, unit, saved.forecaster)
     trained = "" if saved.knows(trace) else f", {OTHER_TRACE} ({saved.trace['name']})"

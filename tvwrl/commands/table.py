@@ -82,6 +82,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             alone=True,
         ),
         Command(
+            "export",
+            "write a trained policy to an ONNX file that schedules without PyTorch, with a model card",
+            "tvwrl.experiments.export_command:ExportSettings",
+            "tvwrl.experiments.export_command:export",
+        ),
+        Command(
             "classes",
             "find equivalence classes of a trace's workloads",
             "tvwrl.ec.fitting:ClassFitOptions",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -28,6 +28,10 @@ from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import how_to_open
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    from tvwrl.agents.checkpoint import Checkpoint
+    from tvwrl.agents.exported_facts import Facts
 
 ROLLOUTS_HELP = (
     f"milliseconds (time limit of a decision; default: none), rollouts (budget of a decision, choices times futures; "
@@ -63,8 +67,8 @@ class ComparisonSettings(CellOptions):
     """
 
     checkpoint: Path | None = None
-    """Training run (its folder or a .pt file) whose policy is compared too; environment and classes are then the run's,
-    and by default the trace."""
+    """Training run (its folder, a .pt file, or an .onnx file of tvwrl export) whose policy is compared too; environment
+    and classes are then the run's, and by default the trace, which an .onnx file does not name."""
     schedulers: Names = DEFAULT_SCHEDULERS
     """Schedulers to compare; --list-schedulers lists their names."""
     trace: Annotated[str | None, described(TRACE, "the checkpoint's, or google")] = None
@@ -137,11 +141,9 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
             told = [scheduler.name for scheduler in named.values() if scheduler.needs_forecasts]
             origins |= {name: {"scheduler": origins[name], "forecaster": file} for name in told}
     else:
-        from tvwrl.agents.checkpoint import find_checkpoint
-
         problem, policy, about = _problem_and_policy(settings, settings.checkpoint)
         facts["checkpoint"] = origins[policy.name] = about
-        facts["policies"] = {policy.name: str(find_checkpoint(settings.checkpoint).resolve())}
+        facts["policies"] = {policy.name: str(_file_of(settings.checkpoint).resolve())}
         for entry in filter(is_of_checkpoint, entries):
             named[entry] = scheduler_of(entry, settings.device, policy)
             origins[named[entry].name] = {"scheduler": entry, "checkpoint": about}
@@ -175,6 +177,15 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         print("to simulate what services gain from interference scores: tvwrl reproduce pism-schedulers")
 
 
+def _file_of(run: Path) -> Path:
+    """The file that holds the policy of a run, or the path itself if it is a file."""
+    if run.is_file():
+        return run
+    from tvwrl.agents.checkpoint import find_checkpoint
+
+    return find_checkpoint(run)
+
+
 def _listing() -> str:
     """What --schedulers takes: the names, by what they know, and the forms of other entries."""
     names = {f"{group}:": ", ".join(name for name in SCHEDULERS if KNOWLEDGE[name].group == group) for group in GROUPS}
@@ -199,14 +210,9 @@ def _problem(settings: ComparisonSettings) -> Problem:
 
 
 def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Problem, Scheduler, dict[str, Any]]:
-    """The environment of a checkpoint, its policy as a scheduler, and what run.json says of it."""
-    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-    from tvwrl.agents.policy_scheduler import load_policy
-
-    path = find_checkpoint(run)
-    saved = Checkpoint.load(path)
-    policy = load_policy(run, saved, settings.device)
-    kind, machines, trained_on = saved.config.policy, settings.machines, saved.config.scenario.machines
+    """The environment of a policy, the policy as a scheduler, and what run.json says of it."""
+    saved, policy, kind, facts = _saved(settings, run)
+    machines, trained_on = settings.machines, saved.scenario.machines
     if policy.name in (*SCHEDULERS, *(parts_of(entry)[0] for entry in settings.schedulers)):
         raise InputError(f"the run has the name of a scheduler, '{policy.name}': rename its folder")
     if machines is not None and machines != trained_on and kind != "shared":
@@ -223,5 +229,24 @@ def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Proble
     problem = saved.problem(trace, settings.loads[0])
     if machines is not None and machines != trained_on:
         problem = problem.at_load(max(settings.loads)).on_machines(machines)  # with as many workloads as the most needs
-    facts = {"run": policy.name, "file": path.name, "iteration": saved.iteration, "trace": saved.trace}
     return problem, policy, facts
+
+
+def _saved(settings: ComparisonSettings, run: Path) -> tuple[Checkpoint | Facts, Scheduler, str, dict[str, Any]]:
+    """What the policy was made for, the policy, its kind, and what run.json says of it."""
+    if run.suffix == ".onnx":
+        from tvwrl.agents.exported import load_exported
+
+        exported = load_exported(run)
+        if settings.trace is None:
+            name = exported.facts.trace["name"]
+            raise InputError(f"{run} does not say where its trace, '{name}', is: give it as --trace")
+        return exported.facts, exported, exported.facts.policy, {"run": exported.name, "trace": exported.facts.trace}
+    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+    from tvwrl.agents.policy_scheduler import load_policy
+
+    path = find_checkpoint(run)
+    saved = Checkpoint.load(path)
+    policy = load_policy(run, saved, settings.device)
+    facts = {"run": policy.name, "file": path.name, "iteration": saved.iteration, "trace": saved.trace}
+    return saved, policy, saved.config.policy, facts

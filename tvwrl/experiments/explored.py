@@ -188,12 +188,16 @@ def _made_again(name: str, about: Mapping[str, Any], folder: Path) -> Scheduler:
 
 
 def _policy(name: str, file: Path) -> Scheduler:
+    if not file.is_file():
+        raise InputError(f"its checkpoint {file} is no longer there")
+    if file.suffix == ".onnx":
+        from tvwrl.agents.exported import load_exported
+
+        return load_exported(file)
     import torch
 
     from tvwrl.agents.policy_scheduler import load_policy
 
-    if not file.is_file():
-        raise InputError(f"its checkpoint {file} is no longer there")
     torch.set_num_threads(1)  # networks are small: several threads wait for one another
     policy = load_policy(file)
     policy.name = name

@@ -1,0 +1,184 @@
+"""What a workload costs on each machine, as PyTorch operations, for files that other programs run.
+
+They repeat, in the same precision, the kernels in `tvwrl.schedulers.expected_cost` and `tvwrl.agents.features`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tvwrl.agents.exportable_features import SEGMENT_COUNT, Columns
+from tvwrl.agents.features import DOUBT, GREAT, SMALL, SURELY, TIGHTER, Terms
+from tvwrl.packing.fit import overbooked
+from tvwrl.schedulers.expected_cost import (
+    ABOVE,
+    ACCEPTED_OVERSHOOT,
+    EXACT,
+    FAR,
+    LEAST_CHANCE,
+    LEAST_PEAK_SPREAD,
+    LEAST_SPREAD,
+    LENGTHS,
+    PER_DEVIATION,
+    RISK,
+    ROUNDING,
+)
+from tvwrl.schedulers.planning.replay_rules import RESERVING
+
+
+class CostFeatures(nn.Module):
+    """See `tvwrl.agents.features.cost_features`.
+
+    `rule`: one of `BUILT_IN`
+    `terms`: what the reward charges
+    """
+
+    above: Tensor
+    lengths: Tensor
+    overshoot: Tensor
+
+    def __init__(self, rule: str, terms: Terms) -> None:
+        super().__init__()
+        self.known, self.tight = rule in RESERVING, rule == "best-fit-peak"
+        self.units, self.whole = terms.units, terms.whole
+        self.exponents = [float(exponent) for exponent in terms.weights[1]]
+        self.limit = float(ACCEPTED_OVERSHOOT * terms.weights[3, 0])
+        self.register_buffer("above", torch.from_numpy(ABOVE.copy()))
+        self.register_buffer("lengths", torch.from_numpy(LENGTHS[:, None].copy()))
+        self.register_buffer("overshoot", torch.from_numpy(RISK * np.asarray(terms.weights[2], np.float64)))
+
+    def forward(self, load: Columns, own: Columns, capacity: Tensor, left: Tensor, hold: bool) -> tuple[Tensor, Tensor]:
+        """Features (n, M, F) and prior logits (n, M), or (n, M + 1) with `hold`."""
+        danger, unused = self.danger(load, own, capacity), self.unused(load, own, capacity)
+        on, more = (capacity > 0).any(-1), []
+        if self.known:
+            fits, price, least = self._reserved(load, own, capacity, unused)
+            more = [fits.float(), least.float()]
+        else:
+            fits, price = ~_overbooked(left.double(), 1.0).any(-1), unused + danger
+        room = (fits & on).any(1, keepdim=True)
+        able = on & (fits | ~room)
+        cheapest = torch.where(able, price, torch.full_like(price, torch.inf)).amin(1, keepdim=True)
+        beyond = price - cheapest
+        seen = torch.stack([_squash(danger), _squash(unused), _squash(beyond), *more], dim=2)
+        lowest = torch.full_like(beyond, -SURELY)
+        logits = torch.where(able, torch.maximum(-beyond / DOUBT, lowest), lowest).float()
+        if not hold:
+            return seen, logits
+        chances = torch.log(torch.exp(logits).double().sum(1, keepdim=True))
+        at_best = torch.full_like(chances, -SURELY)
+        if not self.known:
+            dangers = _at_first(able & (price == cheapest), danger)
+            at_best = ((dangers - self.limit) / DOUBT).clamp(-SURELY, SURELY)
+        wait = chances + torch.where(room, at_best, torch.full_like(at_best, SURELY))
+        return seen, torch.cat([logits, wait.float()], dim=1)
+
+    def _reserved(self, load: Columns, own: Columns, capacity: Tensor, unused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(n, M) each: whether the sum of peaks fits, the price, and the least share of capacity that it leaves."""
+        rounding = ROUNDING * (load.alive[..., 0] + own.alive[:, None, 0]).double()
+        reserved = (load.peak + own.peak[:, None]).double() - rounding[..., None]
+        units = capacity.double() * self.units
+        spare = self._border(capacity) - reserved * self.units
+        on = units > 0
+        share = torch.where(on, spare / torch.where(on, units, torch.ones_like(units)), torch.zeros_like(spare))
+        fits = ~_overbooked(spare, units).any(-1)
+        if not self.tight:
+            return fits, unused, share.amin(-1)
+        largest = capacity.amax(1)
+        some = largest > 0
+        wanted = torch.where(some, own.peak / torch.where(some, largest, torch.ones_like(largest)), 0.0)
+        most, tightest = wanted[:, :1], spare[..., 0]
+        for d in range(1, spare.shape[-1]):  # of equals the first
+            tightest = torch.where(wanted[:, d : d + 1] > most, spare[..., d], tightest)
+            most = torch.maximum(most, wanted[:, d : d + 1])
+        return fits, TIGHTER * tightest, share.amin(-1)
+
+    def _border(self, capacity: Tensor) -> Tensor:
+        units = capacity.double() * self.units
+        return torch.floor(units + EXACT) + 0.5 if self.whole else units
+
+    def danger(self, load: Columns, own: Columns, capacity: Tensor) -> Tensor:
+        """(n, M) expected increase of the overshoot penalty: see `expected_costs`."""
+        running, more = load.alive[..., 0].double()[..., None], own.alive[:, None, 0].double()[..., None]
+        most = self._border(capacity) / self.units
+        before = self._passes(load, None, most)
+        after = torch.maximum(self._passes(load, own, most), before)
+        dear = self.overshoot * ((running + more) * after - running * before)
+        return torch.where((running > 0) & (capacity > 0), dear, torch.zeros_like(dear)).sum(-1)
+
+    def _passes(self, load: Columns, own: Columns | None, size: Tensor) -> Tensor:
+        """(n, M, D) probability that the load, with `own` if given, ever exceeds `size` (n, M, D)."""
+        peak, peak_spread, alive = load.peak.double(), load.peak_spread.double(), load.alive[..., :1].double()
+        most, spread = load.most.double(), load.spread.double()
+        if own is not None:
+            peak, peak_spread = peak + own.peak[:, None].double(), peak_spread + own.peak_spread[:, None].double()
+            alive = alive + own.alive[:, None, :1].double()
+            most, spread = most + own.most[:, None].double(), spread + own.spread[:, None].double()
+        ever = self._beyond(size - peak + ROUNDING * alive, peak_spread.clamp(min=LEAST_PEAK_SPREAD))
+        each = 1.0 - self._beyond(size[:, :, None] - most, spread.clamp(min=LEAST_SPREAD))
+        stays = each[:, :, 0]
+        for j in range(1, SEGMENT_COUNT):
+            stays = stays * each[:, :, j]
+        return torch.minimum(1.0 - stays, ever)
+
+    def _beyond(self, room: Tensor, variance: Tensor) -> Tensor:
+        """Probability that a normal variable exceeds its mean by more than `room`, from the kernel's table."""
+        place = (room / torch.sqrt(variance) + FAR) * PER_DEVIATION
+        low = torch.floor(place.clamp(0.0, float(len(ABOVE) - 2)))
+        index = low.long()
+        start = self.above[index]
+        near = start + (place - low) * (self.above[index + 1] - start)
+        far = torch.where(room > 0, torch.zeros_like(near), torch.ones_like(near))
+        return torch.where(room * room >= FAR * FAR * variance, far, near)
+
+    def unused(self, load: Columns, own: Columns, capacity: Tensor) -> Tensor:
+        """(n, M) expected increase of the under-utilisation penalty: see `expected_costs`."""
+        now = self._unused(load.mean, load.alive, capacity)
+        then = self._unused(load.mean + own.mean[:, None], load.alive + own.alive[:, None], capacity)
+        return (self.lengths * (then - now)).sum((2, 3))
+
+    def _unused(self, mean: Tensor, alive: Tensor, capacity: Tensor) -> Tensor:
+        """(n, M, J, D) expected penalty of a slot."""
+        chance = alive.double().clamp(max=1.0)[..., None]
+        size = capacity.double()[:, :, None]
+        over = (size - mean.double() / chance.clamp(min=LEAST_CHANCE)).clamp(min=0.0) * self.units
+        return chance * self._power(over)
+
+    def _power(self, unused: Tensor) -> Tensor:
+        """The penalty of `unused` units (..., D); an exponent of 0 switches it off."""
+        if len(set(self.exponents)) == 1:
+            return _raised(unused, self.exponents[0])
+        return torch.stack([_raised(unused[..., d], self.exponents[d]) for d in range(len(self.exponents))], dim=-1)
+
+
+def _overbooked(residual: Tensor, capacity: Tensor | float) -> Tensor:
+    """The rule of `tvwrl.packing.fit`, which holds for tensors as well."""
+    found: Tensor = overbooked.py_func(residual, capacity)
+    return found
+
+
+def _raised(base: Tensor, exponent: float) -> Tensor:
+    if exponent == 0.0:
+        return torch.zeros_like(base)
+    if exponent in (1.0, 2.0, 3.0):
+        product = base
+        for _ in range(int(exponent) - 1):
+            product = product * base
+        return product
+    return torch.pow(base, exponent)
+
+
+def _squash(cost: Tensor) -> Tensor:
+    """asinh, which ONNX Runtime lacks in double precision."""
+    size = (cost / SMALL).abs()
+    return (torch.sign(cost) * torch.log(size + torch.sqrt(size * size + 1.0)) / GREAT).float()
+
+
+def _at_first(which: Tensor, values: Tensor) -> Tensor:
+    """(n, 1) of `values` (n, M) at the first True of `which` (n, M), or the first of all."""
+    place = torch.arange(which.shape[1], device=which.device).expand_as(which)
+    beyond = torch.full_like(place, which.shape[1])
+    first = torch.where(which, place, beyond).amin(1, keepdim=True)
+    return values.gather(1, torch.where(first < which.shape[1], first, torch.zeros_like(first)))

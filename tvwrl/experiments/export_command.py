@@ -1,0 +1,80 @@
+"""Writes a trained policy and its model card for `tvwrl export`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from tvwrl.experiments.model_card import model_card
+from tvwrl.progress import say
+from tvwrl.runs import whole_file
+from tvwrl.types import InputError
+
+Format = Literal["onnx", "torchscript"]
+SUFFIXES = {"onnx": ".onnx", "torchscript": ".ts"}
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """Write a trained policy to one file that runs elsewhere, with all preprocessing inside, and a model card.
+
+    An ONNX file schedules without PyTorch.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Training run: its folder or a .pt file."""
+    format: Format | None = None
+    """What to write: onnx, or torchscript. Default: what the name of --file ends with, or onnx."""
+    file: Path | None = None
+    """File to write, ending in .onnx or .ts; the card has its name with .md. Default: RUN.onnx or RUN.ts in the run's
+    folder."""
+    license: str = "other"
+    """Identifier of the policy's licence, for the card; the trace may have terms of its own."""
+
+
+def export(settings: ExportSettings) -> None:
+    """Write both files, and say where they are.
+
+    Raises InputError for a run that is missing or chooses no machines, a name with another ending, and libraries that
+    are missing.
+    """
+    format = _format_of(settings)
+    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+    from tvwrl.agents.export import export_policy, write_export
+
+    source = find_checkpoint(settings.run.expanduser()).resolve()
+    saved = Checkpoint.load(source)
+    name, folder = _name_and_folder(source)
+    file = settings.file or folder / f"{name}{SUFFIXES[format]}"
+    say(f"exporting the policy of iteration {saved.iteration} of '{name}' and comparing it with the original")
+    made = export_policy(saved, name, format)
+    card = model_card(made, saved, file, source, settings.license)
+    write_export(made, file)
+    with whole_file(file.with_suffix(".md")) as partial:
+        partial.write_text(card, encoding="utf-8")
+    print(
+        f"logits differ from the policy's own by {made.difference:.1e} at most, in {made.states} random states\n"
+        f"written to {file} ({len(made.content) / 1e6:.2f} MB) and {file.with_suffix('.md')}"
+    )
+
+
+def _name_and_folder(source: Path) -> tuple[str, Path]:
+    """The name of the run that a checkpoint is of, and the folder for what is made of it."""
+    if source.parent.name == "checkpoints":
+        return source.parent.parent.name, source.parent.parent
+    return source.stem, source.parent
+
+
+def _format_of(settings: ExportSettings) -> Format:
+    """The format asked for, or that of the file's name. Raises InputError if they differ, or there is none."""
+    if settings.file is None:
+        return settings.format or "onnx"
+    found: list[Format] = [one for one in ("onnx", "torchscript") if settings.file.suffix == SUFFIXES[one]]
+    if not found or settings.format not in (None, *found):
+        said = f"with --format {settings.format} " if settings.format else ""
+        ends = SUFFIXES[settings.format] if settings.format else " or ".join(SUFFIXES.values())
+        raise InputError(f"file is {settings.file}: {said}its name must end in {ends}")
+    return found[0]

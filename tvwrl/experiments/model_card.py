@@ -1,0 +1,281 @@
+"""The page that goes with an exported policy: what it takes and returns, what it learnt from, what it can and cannot.
+
+Every number is of the run's own files, or of the comparison that the export made.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvwrl.experiments.statistics import mean_with_interval
+from tvwrl.experiments.tables import by_load, read_rows
+from tvwrl.markdown import markdown_table
+from tvwrl.schedulers import KNOWLEDGE
+from tvwrl.schedulers.knowledge import knowledge_of
+
+if TYPE_CHECKING:
+    from tvwrl.agents.checkpoint import Checkpoint
+    from tvwrl.agents.export import Export
+    from tvwrl.agents.exported_facts import Facts
+
+COLUMNS = {  # column of rows.csv -> heading, what it is divided by, decimals
+    "reward": ("reward (thousands)", 1000.0, 2),
+    "overshoot_pct": ("overshoot %", 1.0, 3),
+    "machines_used": ("machines used", 1.0, 2),
+    "wait_mean": ("wait (slots)", 1.0, 2),
+    "unplaced": ("unplaced", 1.0, 2),
+}
+SPLITS = {
+    "workloads": "workloads that training never saw",
+    "applications": "applications that training never saw",
+    "time": "the last part of every series, which training never saw",
+}
+
+
+def model_card(export: Export, checkpoint: Checkpoint, file: Path, source: Path, license: str) -> str:
+    """Markdown with the front matter of Hugging Face.
+
+    `file`: the exported file
+    `source`: the .pt file of the checkpoint
+    `license`: identifier of the policy's licence
+    """
+    facts = export.facts
+    parts = [
+        _front_matter(facts, file, license),
+        f"# {facts.name}",
+        _task(facts, source),
+        "## Inputs and output",
+        _inputs(export),
+        "## What it learnt from",
+        _data(facts, checkpoint, source),
+        "## What it knows",
+        _knowledge(facts),
+        "## Results",
+        _results(facts, checkpoint, source),
+        "## Limits",
+        _limits(facts, checkpoint),
+        "## Use",
+        _use(file),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(facts: Facts, file: Path, license: str) -> str:
+    library = "onnx" if file.suffix == ".onnx" else "pytorch"
+    tags = ["reinforcement-learning", "scheduling", "cluster", "tvwrl", file.suffix.removeprefix(".")]
+    lines = [f"license: {json.dumps(license)}", f"library_name: {library}", "pipeline_tag: reinforcement-learning"]
+    return "\n".join(["---", *lines, "tags:", *(f"- {json.dumps(tag)}" for tag in tags), "---"])
+
+
+def _task(facts: Facts, source: Path) -> str:
+    scenario = facts.scenario
+    version = (_json_of(source.parent.parent / "run.json").get("versions") or {}).get("tvwrl", "")
+    which = (
+        "chooses one of the waiting workloads and its machine"
+        if scenario.choose_from_queue
+        else ("chooses a machine for the workload that has waited longest")
+    )
+    hold = ", or places nothing in this slot" if scenario.hold_action else ""
+    return (
+        f"This policy {which}{hold}. It was trained by {f'tvwrl {version}'.strip()} in an environment where "
+        "long-running workloads arrive one after another and their demand changes over time. The reward charges "
+        "overshoot, contention, unused capacity of machines in use, and waiting."
+    )
+
+
+def _inputs(export: Export) -> str:
+    facts = export.facts
+    machines, resources, history, columns = facts.shapes["grid"]
+    places, features = facts.shapes["queue"]
+    kinds, first = facts.shapes["classes"], "M" if facts.any_machines else str(machines)
+    choices = facts.shapes.get("places", 1)
+    actions = f"{choices} M" if choices > 1 else first
+    actions += " + 1" if facts.scenario.hold_action else ""
+    grid = f"units of load in the last {history} slots, oldest first, by class: 1 to {kinds}; 0 is free, "
+    grid += f"{kinds + 1} no capacity, {kinds + 2} background load"
+    rows = [
+        ["`grid`", "uint8", f"(B, {first}, {resources}, {history}, {columns})", grid],
+        ["`queue`", "float32", f"(B, {places}, {features})", _queue(facts)],
+        ["`backlog`", "float32", "(B, 1)", "workloads that wait beyond the queue"],
+        ["`mask`", "bool", f"(B, {actions})", "the actions that are allowed"],
+    ]
+    if wide := facts.shapes["shows"]["forecast"]:
+        summed = "forecasts" if facts.scenario.observe_forecast else "lifetime peaks"
+        rows.append(["`forecast`", "float32", f"(B, {first}, {wide})", f"{summed}, summed over what runs on a machine"])
+    rows.append(["`logits`", "float32", f"(B, {actions})", "the output; -1e9 where an action is not allowed"])
+    hold = "; the last action places nothing" if facts.scenario.hold_action else ""
+    what = "B: batch" + (", M: machines, any number of each" if facts.any_machines else ", any number")
+    return "\n\n".join(
+        [
+            f"All preprocessing is inside the file. {what}. Action q M + m places the workload at place q of the queue "
+            f"on machine m{hold}.",
+            markdown_table(["name", "type", "shape", "meaning"], rows),
+            f"In {export.states} random states, the largest difference from the policy's own logits was "
+            f"{export.difference:.1e} (absolute, or relative where a logit is above 1).",
+        ]
+    )
+
+
+def _queue(facts: Facts) -> str:
+    """The features of a place of the queue, in their order."""
+    shows, names = facts.shapes["shows"], ", ".join(facts.resources)
+    parts = ["class of the workload (0: nobody waits)"]
+    parts += [f"its request in units, and whether it declared one ({names} each)"] if shows["request"] else []
+    parts += [f"its demand in units in its first slot ({names})"] if shows["demand"] else []
+    parts += [f"its forecast ({shows['forecast']} numbers)"] if shows["forecast"] else []
+    return "; ".join(parts)
+
+
+def _data(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
+    config, scenario, trace = checkpoint.config, facts.scenario, facts.trace
+    noted = _json_of(source.parent.parent / "run.json").get("trace") or {}
+    count = f", {noted['workloads']} workloads" if "workloads" in noted else ""
+    units = ", ".join(f"{name} {value:.6g}" for name, value in zip(facts.resources, facts.unit, strict=True))
+    lines = [
+        f"- Trace `{trace['name']}` ({trace.get('source') or 'source unknown'}{count}); SHA-256 `{trace['hash']}`.",
+        f"- {config.train_sequences} arrival sequences of training workloads. Validation and test use "
+        f"{SPLITS[scenario.split]}.",
+        f"- Slots of {scenario.step_seconds} s; offered load {_loads(checkpoint)}; one unit is {units}.",
+        f"- Algorithm {config.algo}, iteration {checkpoint.iteration} of {config.iterations}, seed {config.seed}; "
+        f"policy {config.policy}, {config.hidden} neurons in a hidden layer.",
+    ]
+    if config.built_in:
+        lines.append(f"- Before training it behaved about like the rule `{config.built_in}`, which is built in.")
+    if config.imitates:
+        lines.append(f"- Before it learnt from rewards it imitated `{config.imitates}`.")
+    if config.also:
+        lines.append(f"- It was also trained on {', '.join(f'`{name}`' for name in config.also)}.")
+    return "\n".join(lines)
+
+
+def _loads(checkpoint: Checkpoint) -> str:
+    return ", ".join(f"{load:g}" for load in checkpoint.config.train_loads or (checkpoint.config.scenario.load,))
+
+
+def _knowledge(facts: Facts) -> str:
+    knowledge = knowledge_of(facts.scenario)
+    privileged = (
+        " No real cluster knows lifetime peaks: this policy is for comparisons."
+        if (facts.scenario.observe_peak)
+        else ""
+    )
+    return f"Group: {knowledge.group}. It observes {knowledge.note.removesuffix(' (learnt)')}.{privileged}"
+
+
+def _results(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
+    """Means with intervals from the run's evaluation, if it played this very checkpoint."""
+    folder = source.parent.parent / "evaluation"
+    about = _json_of(folder / "run.json")
+    name = _evaluated_as(about, folder, checkpoint, source)
+    if name is None or not (folder / "rows.csv").is_file():
+        return "This checkpoint was not evaluated."
+    known, parts = dict(KNOWLEDGE) | dict.fromkeys(about["policies"], knowledge_of(facts.scenario)), []
+    for load, group in by_load(read_rows(folder)).items():
+        if name not in group:
+            continue
+        ranked = sorted(group, key=lambda one: -float(np.nanmean(group[one]["reward"])))
+        body = [
+            [
+                f"**{one}** (this policy)" if one == name else one,
+                known[one].group if one in known else "",
+                *(mean_with_interval(group[one][column] / by, digits) for column, (_, by, digits) in COLUMNS.items()),
+            ]
+            for one in ranked
+        ]
+        head = ["scheduler", "knows", *(title for title, _, _ in COLUMNS.values())]
+        sequences = len(group[name]["reward"])
+        parts.append(f"Load {load:g}, {sequences} test sequences:\n\n{markdown_table(head, body)}")
+    if not parts:
+        return "This checkpoint was not evaluated."
+    machines = len(about.get("capacities") or [])
+    where = f"On {SPLITS[facts.scenario.split]}, on {machines} machines. " if machines else ""
+    return "\n\n".join([f"{where}Means over sequences [95 % bootstrap interval].", *parts])
+
+
+def _evaluated_as(about: dict[str, Any], folder: Path, checkpoint: Checkpoint, source: Path) -> str | None:
+    """The name under which an evaluation played the policy of the .pt file `source`."""
+    played = about.get("checkpoint") or {}
+    for name, file in (about.get("policies") or {}).items():
+        newest = played.get("run") != name or played.get("iteration") == checkpoint.iteration
+        if (folder / file).resolve() == source.resolve() and newest:
+            return str(name)
+    return None
+
+
+def _limits(facts: Facts, checkpoint: Checkpoint) -> str:
+    scenario, shapes = facts.scenario, facts.shapes
+    trained = shapes["grid"][0]
+    machines = (
+        f"It takes any number of machines, and was trained on {trained}."
+        if facts.any_machines
+        else f"It takes exactly {trained} machines."
+    )
+    kinds = ", ".join(scenario.machine_types) or f"capacity {', '.join(f'{c:g}' for c in scenario.capacity)} units"
+    lines = [
+        f"- Resources: exactly {', '.join(facts.resources)}. {machines} Its machines were of {kinds}; a "
+        f"machine larger than {shapes['grid'][3]} units does not fit the grid.",
+        _classes(facts),
+        f"- It never saw loads other than {_loads(checkpoint)}"
+        + ("" if scenario.usage_delay else ", usage that is measured late")
+        + ("" if scenario.background else ", background load")
+        + ("" if scenario.burst > 1 else ", bursts of arrivals")
+        + ".",
+    ]
+    if facts.forecaster is not None:
+        lines.insert(
+            2,
+            f"- Forecaster: {type(facts.forecaster).__name__}, for {scenario.peak_units} units and slots of "
+            f"{scenario.step_seconds} s. Its weights are in the file, the workloads that it learnt from are not.",
+        )
+    if facts.trace.get("source") == "synthetic":
+        lines.append("- The trace is synthetic: nothing here was measured on recorded usage.")
+    return "\n".join(lines)
+
+
+def _classes(facts: Facts) -> str:
+    if "own_labels" in facts.classes.to_dict():
+        return f"- Classes: none; every workload has a label of its own, 1 to {facts.classes.k} in turn."
+    where = f"the training workloads of `{facts.trace['name']}`"
+    return f"- Classes: {facts.classes.k}, fitted on {where}; workloads unlike those get the nearest class."
+
+
+def _use(file: Path) -> str:
+    if file.suffix != ".onnx":
+        return "\n".join(
+            [
+                "```python",
+                "import torch",
+                "",
+                "files = {'tvwrl.json': ''}  # filled with what the policy was made for",
+                f"policy = torch.jit.load({file.name!r}, _extra_files=files)",
+                "logits = policy(grid, queue, backlog, mask)  # and forecast, if it is listed above",
+                "```",
+            ]
+        )
+    return "\n".join(
+        [
+            "In Python, without PyTorch (`pip install 'tvwrl[onnx]'`):",
+            "",
+            "```python",
+            "from tvwrl.agents import load_exported",
+            "",
+            f"policy = load_exported({file.name!r})  # a scheduler, for tvwrl.evaluate among others",
+            "logits = policy.logits({'grid': grid, 'queue': queue, 'backlog': backlog}, mask)  # forecast, if listed",
+            "```",
+            "",
+            f"For Kubernetes: `tvwrl serve --policy {file.name}`.",
+        ]
+    )
+
+
+def _json_of(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty if there is no such file, or it is damaged."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
