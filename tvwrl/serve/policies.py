@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.schedulers import make_scheduler
+from tvwrl.checks import hint
+from tvwrl.schedulers import list_schedulers, make_scheduler
 from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.knowledge import Knowledge
+from tvwrl.schedulers.registry import UnknownScheduler
 from tvwrl.serve.observed import RESOURCES, Observed
 from tvwrl.serve.snapshot import Sight
 from tvwrl.simulation.scenario import Scenario
@@ -46,7 +49,11 @@ def open_policy(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
         if not isinstance(policy, PolicyScheduler):
             raise InputError(f"policy is {name}: DeepRM chooses workloads, not machines; give another run")
         return policy, _of_policy(policy, Facts.of(policy.checkpoint, policy.name), slot_seconds)
-    scheduler = make_scheduler(name)
+    try:
+        scheduler = make_scheduler(name)
+    except UnknownScheduler:
+        usable = [known for known, knows in list_schedulers().items() if _is_real(knows) and "(" not in known]
+        raise InputError(f"policy is {name}: no such file or folder, and no rule: {hint(name, usable)}") from None
     _check_knowledge(scheduler)
     return scheduler, _of_rule(scheduler, slot_seconds)
 
@@ -98,11 +105,15 @@ def _of_policy(policy: Scheduler, facts: Facts, slot_seconds: int | None) -> Sig
     return Sight(live, capacity, True, policy.needs_forecasts, classes, facts.forecaster)
 
 
+def _is_real(knowledge: Knowledge) -> bool:
+    """Whether a real cluster can know this."""
+    return "peaks" not in knowledge.group and "future" not in knowledge.group
+
+
 def _check_knowledge(scheduler: Scheduler) -> None:
-    group = scheduler.knowledge.group
-    if "peaks" in group or "future" in group:
+    if not _is_real(scheduler.knowledge):
         raise InputError(
-            f"policy is {scheduler.name}: it knows {group}, which no real cluster does; "
+            f"policy is {scheduler.name}: it knows {scheduler.knowledge.group}, which no real cluster does; "
             "tvwrl evaluate --list-schedulers says what each knows"
         )
     if scheduler.leader is not None or scheduler.name.startswith("rollout"):
