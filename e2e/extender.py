@@ -63,12 +63,12 @@ class Running:
         if self.process:
             self.process.stop()
 
-    def counters(self, name: str) -> float:
-        """Sum of a counter of /metrics over its labels."""
+    def counters(self, name: str, label: str = "") -> float:
+        """Sum of a counter of /metrics over its labels; ``label``: only where this is among them, as ``path="/x"``."""
         with urlopen(self.url + "/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
         values = [line.rpartition(" ") for line in lines if line.split("{")[0].split(" ")[0] == name]
-        return sum(float(value) for _, _, value in values)
+        return sum(float(value) for series, _, value in values if label in series)
 
     def position(self) -> int:
         """End of the log now, to read on from later."""

@@ -90,6 +90,9 @@ class Door:
                         status, text = answer.status, answer.read()
                 except HTTPError as error:
                     status, text = error.code, error.read()
+                except OSError:
+                    self.close_connection = True  # Prometheus is gone: nobody answers here either
+                    return
                 if door.trouble:
                     changed = door.trouble(text)
                     if changed is None:

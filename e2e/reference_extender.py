@@ -93,6 +93,11 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 256
     daemon_threads = True
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that hang up, which programs that are killed do."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 def main() -> int:
     """Serve until stopped."""

@@ -21,6 +21,7 @@ PARTS: dict[str, Callable[[Setting, Report], None]] = {
     "rebuilt": variants.rebuilt,
     "holds": holds.run,
     "whole-nodes": variants.whole_nodes,
+    "shadow": variants.shadow,
     "binding": variants.binding,
     "trouble": trouble.run,
     "throughput": throughput.run,
@@ -62,6 +63,7 @@ def _part(name: str, setting: Setting, report: Report) -> None:
         report.check(f"{name}: ran to its end", False, str(failure))
     try:
         setting.closed()
+        setting.settle()
         setting.empty()
     except (Failure, OSError) as failure:
         report.check(f"{name}: the cluster could be emptied", False, str(failure))

@@ -33,6 +33,11 @@ def run(setting: Setting, report: Report) -> None:
     _blind(setting, report, "Prometheus killed", prometheus.kill)
     setting.monitoring.start()
     _recover(setting, report, "Prometheus killed")
+    _blind(
+        setting, report, "an exporter that shows nothing", lambda: setattr(setting.exporter, "twist", lambda text: "")
+    )
+    setting.exporter.twist = None
+    _recover(setting, report, "an exporter that shows nothing")
     _lies(setting, report)
 
 
@@ -64,13 +69,12 @@ def _recover(setting: Setting, report: Report, name: str) -> None:
 
 
 def _lies(setting: Setting, report: Report) -> None:
-    """Single series that are NaN, negative, infinite or absurd, and an exporter that shows nothing."""
+    """Single series that are NaN, negative, infinite or absurd."""
     for name, twist in {
         "usage is NaN": _usage("NaN"),
         "usage is negative": _usage("-1e9"),
         "usage is infinite": _usage("+Inf"),
         "usage is absurd": _usage("1e300"),
-        "an empty exporter": lambda text: "",
     }.items():
         setting.exporter.twist = twist
         time.sleep(6)

@@ -1,4 +1,4 @@
-"""The herd, a restarted extender against one that never stopped, whole nodes instead of names, and binding itself."""
+"""The herd, a restarted extender against one that never stopped, whole nodes, shadow mode, and binding itself."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from e2e import load
 from e2e.control_plane import TOKEN
 from e2e.extender import Running
 from e2e.judging import check_decided, check_once
+from e2e.processes import wait_for
 from e2e.report import Report, share
 from e2e.setting import Setting
 
-HERD, BATCH, PROBES = 50, 20, 20
+HERD, BATCH, RESIDENTS, PROBES = 50, 20, 60, 20
 CORES = 2.0
 """that a pod of the herd uses, twenty times its request"""
 
@@ -42,6 +43,11 @@ def herd(setting: Setting, report: Report) -> None:
 def rebuilt(setting: Setting, report: Report) -> None:
     """An extender that has just started answers like one that was there all the time."""
     report.say("one that was there all the time against one that has just started")
+    steady = [load.Usage(cores, cores * load.GIB) for cores in (0.3, 0.7, 1.1, 1.9, 3.1)]
+    pods = [load.pod(f"steady-{i}", steady[i % 5], {"cpu": "1"}, owner=f"steady-{i % 5}") for i in range(RESIDENTS)]
+    setting.bound(setting.create(pods), 30)
+    setting.settle()
+    time.sleep(12)  # until usage over the whole window is steady
     fresh = setting.serve(name="extender-fresh")
     setting.closing(fresh)
     took = fresh.start()
@@ -85,6 +91,32 @@ def whole_nodes(setting: Setting, report: Report) -> None:
     uids = setting.create(load.population(BATCH, seed=2, prefix="whole"))
     lives = setting.bound(uids, 60)
     check_decided(report, "nodeCacheCapable false", lives, setting.extender.decisions(since))
+
+
+def shadow(setting: Setting, report: Report) -> None:
+    """--shadow: the scheduler goes its own way, and the record says what both did."""
+    report.say("shadow mode")
+    file = setting.folder / "decisions.jsonl"
+    watching = setting.serve("--shadow", "--record", str(file), name="extender-shadow")
+    setting.closing(watching)
+    watching.start()
+    setting.schedule(watching)
+    lives = setting.bound(setting.create(load.population(BATCH, seed=5, prefix="shadow")), 60)
+    names = {f"default/{life.name}": life.node for life in lives}
+
+    def lines() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    wait_for("the record has all pods", lambda: sum("placed" in line for line in lines()) >= BATCH, 30)
+    decided = {line["pod"] for line in lines() if "placed" not in line and line["node"]}
+    placed = {line["pod"]: line["placed"] for line in lines() if "placed" in line}
+    other = sum(
+        life.node != event[-1]["node"] for life in lives for event in [watching.decisions()[f"default/{life.name}"]]
+    )
+    figure = f"{share(len(decided), BATCH)} decisions recorded, {other} pods went elsewhere"
+    report.check("shadow: decisions recorded", decided == set(names), figure)
+    true = sum(placed.get(name) == node for name, node in names.items())
+    report.check("shadow: recorded where pods ran", true == BATCH, share(true, BATCH))
 
 
 def binding(setting: Setting, report: Report) -> None:
