@@ -88,7 +88,7 @@ class Asked:
 
 def check(asked, path, body, statuses=(200, 400)):
     status, answer = asked(path, body)
-    assert status in statuses
+    assert status in statuses, (status, answer[:300])
     assert asked.errors() == []
     text = answer.decode()
     if status != 200:

@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 PATIENCE = 240.0  # seconds for anything that is to happen: machines are busy, and kernels may have to be compiled
-POD = {"metadata": {"name": "new", "namespace": "default", "uid": "u"}}
 NAMES = ["a", "b", "c", "d"]
 
 
@@ -46,7 +45,7 @@ class Server:
         self.port, self.token = port or free_port(), None
         self.log = Path(folder) / f"{self.port}-{time.monotonic_ns()}.log"
         command = [sys.executable, "-m", "tvwrl", "serve", "--policy", "best-fit", "--prometheus", prometheus.url]
-        command += ["--listen", f"127.0.0.1:{self.port}", "--poll-seconds", "0.3", *map(str, options)]
+        command += ["--listen", f"127.0.0.1:{self.port}", "--poll-seconds", "0.1", *map(str, options)]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr or log, cwd=folder

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import json
 import multiprocessing
 import os
 import struct
@@ -53,8 +52,9 @@ def test_huge_requests_overflow_nothing(asked):
 @pytest.mark.xfail(strict=True, reason="orjson reads 1,024 levels but writes 254: HTTP 500")
 @pytest.mark.parametrize("levels", [300, 1000])
 def test_deep_nodes_are_answered(asked, levels):
-    nodes = {"items": [{"metadata": {"name": "a"}, "status": json.loads("[" * levels + "]" * levels)}]}
-    check(asked, "/filter", in_json({**WHOLE, "Nodes": nodes}))
+    nodes = {"items": [{"metadata": {"name": "a"}, "status": 0}]}
+    deep = b'"status": ' + b"[" * levels + b"]" * levels
+    check(asked, "/filter", in_json({**WHOLE, "Nodes": nodes}).replace(b'"status": 0', deep))
 
 
 @pytest.mark.xfail(strict=True, reason="int() of more than 4,300 digits raises: HTTP 500")
