@@ -30,7 +30,7 @@ class Monitoring:
     """Counters of one server, in a registry of their own."""
 
     def __init__(self, policy: str, shadow: bool, age: Callable[[], float]) -> None:
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         made: dict[str, Any] = {"registry": self.registry}
         self.decisions = Counter("tvwrl_decisions", "Decisions by outcome: placed or held", ["outcome"], **made)

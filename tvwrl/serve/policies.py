@@ -5,20 +5,26 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.schedulers import make_scheduler
+from tvwrl.checks import hint
+from tvwrl.schedulers import list_schedulers, make_scheduler
 from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.knowledge import Knowledge
+from tvwrl.schedulers.registry import UnknownScheduler
 from tvwrl.serve.observed import RESOURCES, Observed
 from tvwrl.serve.snapshot import Sight
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.types import InputError
 
+if TYPE_CHECKING:
+    from tvwrl.agents.exported_facts import Facts
+
 RULE_UNITS = 8.0  # of the largest node, for rules: as in the paper
 MOST_SLOTS = 288  # remembered
-LEARNT_ELSEWHERE = "tvwrl evaluate compares it; serving needs a rule that decides by what a cluster knows"
 
 
 def open_policy(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
@@ -31,19 +37,23 @@ def open_policy(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
     """
     path = Path(name)
     if path.suffix == ".onnx":
-        from tvwrl.agents.exported import ExportedPolicy
+        from tvwrl.agents.exported import load_exported
 
-        exported = ExportedPolicy.load(path)
-        return exported, _of_policy(exported, exported, slot_seconds)
+        exported = load_exported(path)
+        return exported, _of_policy(exported, exported.facts, slot_seconds)
     if path.exists():
+        from tvwrl.agents.exported_facts import Facts
         from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
 
         policy = load_policy(path)
         if not isinstance(policy, PolicyScheduler):
             raise InputError(f"policy is {name}: DeepRM chooses workloads, not machines; give another run")
-        checkpoint = policy.checkpoint
-        return policy, _of_policy(policy, checkpoint, slot_seconds, checkpoint.config.scenario)
-    scheduler = make_scheduler(name)
+        return policy, _of_policy(policy, Facts.of(policy.checkpoint, policy.name), slot_seconds)
+    try:
+        scheduler = make_scheduler(name)
+    except UnknownScheduler:
+        usable = [known for known, knows in list_schedulers().items() if _is_real(knows) and "(" not in known]
+        raise InputError(f"policy is {name}: no such file or folder, and no rule: {hint(name, usable)}") from None
     _check_knowledge(scheduler)
     return scheduler, _of_rule(scheduler, slot_seconds)
 
@@ -73,19 +83,16 @@ def _of_rule(scheduler: Scheduler, slot_seconds: int | None) -> Sight:
     return Sight(scenario, units, scheduler.looks_at_grid, scheduler.needs_forecasts, None, forecaster)
 
 
-def _of_policy(policy: Scheduler, made: object, slot_seconds: int | None, scenario: Scenario | None = None) -> Sight:
-    """`made`: what holds classes, forecaster, resources, and the shapes of the network."""
-    scenario = made.scenario if scenario is None else scenario  # type: ignore[attr-defined]
-    resources, classes, shapes = made.resources, made.classes, made.shapes  # type: ignore[attr-defined]
+def _of_policy(policy: Scheduler, facts: Facts, slot_seconds: int | None) -> Sight:
+    """What a learnt policy has to be shown."""
+    scenario, resources, classes, known = facts.scenario, facts.resources, facts.classes, facts.shapes["classes"]
     if tuple(resources) != RESOURCES:
         raise InputError(
             f"policy is {policy.name}: it was trained on {', '.join(resources)}, but a cluster has "
             f"{', '.join(RESOURCES)}"
         )
-    if classes.k != shapes["classes"]:
-        raise InputError(
-            f"policy is {policy.name}: its network knows {shapes['classes']} classes, but it came with {classes.k}"
-        )
+    if classes.k != known:
+        raise InputError(f"policy is {policy.name}: its network knows {known} classes, but it came with {classes.k}")
     if slot_seconds not in (None, scenario.step_seconds):
         raise InputError(
             f"slot_seconds is {slot_seconds}: {policy.name} was trained with slots of {scenario.step_seconds} s; "
@@ -95,14 +102,18 @@ def _of_policy(policy: Scheduler, made: object, slot_seconds: int | None, scenar
         raise InputError(f"policy is {policy.name}: it sees lifetime peaks, which no real cluster knows")
     capacity = scenario.cluster(tuple(resources)).capacity.max(axis=0)
     live = replace(scenario, placements_per_slot=None, usage_delay=0, background=0, perturb=0, max_slots=0)
-    return Sight(live, capacity, True, policy.needs_forecasts, classes, made.forecaster)  # type: ignore[attr-defined]
+    return Sight(live, capacity, True, policy.needs_forecasts, classes, facts.forecaster)
+
+
+def _is_real(knowledge: Knowledge) -> bool:
+    """Whether a real cluster can know this."""
+    return "peaks" not in knowledge.group and "future" not in knowledge.group
 
 
 def _check_knowledge(scheduler: Scheduler) -> None:
-    group = scheduler.knowledge.group
-    if "peaks" in group or "future" in group:
+    if not _is_real(scheduler.knowledge):
         raise InputError(
-            f"policy is {scheduler.name}: it knows {group}, which no real cluster does; "
+            f"policy is {scheduler.name}: it knows {scheduler.knowledge.group}, which no real cluster does; "
             "tvwrl evaluate --list-schedulers says what each knows"
         )
     if scheduler.leader is not None or scheduler.name.startswith("rollout"):

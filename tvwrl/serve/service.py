@@ -79,7 +79,7 @@ class Service:
                 self._reports.stop()
             self._application.close()
             self._record.close()
-        self._log("stopped")
+            self._log("stopped")
 
     def _arrived(self, observed: Observed) -> None:
         begin = time.perf_counter()
@@ -107,7 +107,10 @@ def _ready_decider(settings: ServeSettings) -> tuple[Decider, int]:
     times = (settings.stale_seconds, settings.assume_seconds, settings.longest_hold)
     with phase(f"preparing {scheduler.name}", say):
         trial, observed = Decider(scheduler, sight, *times), rehearsal(slots)
-        trial.renew(observed)
+        try:
+            trial.renew(observed)
+        except InputError as error:
+            raise InputError(f"policy is {settings.policy}: it cannot be served: {error}") from None
         for i in range(len(observed.nodes)):  # kernels differ with all nodes and with some
             trial.decide(Pod("rehearsal", f"new-{i}", f"{i}", "", np.array([0.1, 2.0**27])), observed.nodes[i:])
     return Decider(scheduler, sight, *times, shadow=settings.shadow), slots
