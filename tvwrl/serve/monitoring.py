@@ -63,7 +63,7 @@ class Log:
     """Writes events as lines of JSON, whole even from several threads."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+        self._stream: TextIO | None = stream or sys.stderr
         self._lock = threading.Lock()
 
     def __call__(self, event: str, **facts: object) -> None:
@@ -71,6 +71,8 @@ class Log:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"time": now, "event": event, **facts}, default=str)
         with self._lock:
+            if self._stream is None:  # so it is without a console
+                return
             try:
                 self._stream.write(line + "\n")
                 self._stream.flush()
