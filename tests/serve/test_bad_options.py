@@ -7,7 +7,6 @@ import pytest
 
 from tvwrl.serve.command import serve
 from tvwrl.serve.options import ServeSettings
-from tvwrl.serve.policies import open_policy
 from tvwrl.types import InputError
 
 URL = "http://127.0.0.1:9"
@@ -45,7 +44,7 @@ def test_good_options_begin():
     ("options", "needed"),
     [
         ({"policy": "best-fitt"}, "did you mean best-fit"),
-        ({"policy": ""}, "policy"),
+        ({"policy": ""}, "no checkpoint in this run"),
         ({"policy": "nothing.onnx"}, "nothing.onnx"),
         ({"policy": "text"}, "text"),
         ({"policy": "."}, r"\."),
@@ -125,7 +124,9 @@ def test_addresses_of_no_api_server(url):
         start(bind=True, kubernetes=url)
 
 
-@pytest.mark.xfail(strict=True, reason="FileNotFoundError without a name, SSLError with a traceback; or found out later")
+@pytest.mark.xfail(
+    strict=True, reason="FileNotFoundError without a name, SSLError with a traceback; or found out later"
+)
 @pytest.mark.parametrize(
     "files", [{"kubernetes_ca": MISSING}, {"kubernetes_ca": "text"}, {"kubernetes_token_file": MISSING}]
 )

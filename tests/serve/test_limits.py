@@ -77,6 +77,15 @@ def test_no_pod_has_thousands_of_containers(field):
         read_arguments(in_json({**CACHED, "Pod": {**POD, "spec": {field: [{}] * 20_000}}}))
 
 
+@pytest.mark.xfail(
+    strict=True, reason="values take 20 times their text: 30 MiB of empty lists take a GiB and four seconds"
+)
+def test_values_are_counted_before_they_are_made():
+    """A whole node has some 200; two million are no cluster."""
+    with pytest.raises(InputError, match="values"):
+        read_arguments(in_json({**CACHED, "Surprise": []}).replace(b"[]", b"[%s[]]" % (b"[]," * 2_000_000)))
+
+
 @pytest.mark.xfail(strict=True, reason="each of 256 connections may hold a body of 32 MiB at the same time")
 def test_bodies_together_are_bounded():
     """64 clients send a MiB each, one that may be larger, and then wait: the server holds at most a quarter of it."""
@@ -188,6 +197,28 @@ def test_a_log_whose_reader_has_gone():
         log("third")
         with contextlib.suppress(BrokenPipeError):
             stream.close()
+
+
+@pytest.mark.xfail(strict=True, reason="a full pipe stops the log, and with it whoever waits for an answer")
+def test_a_log_that_nobody_reads():
+    """The pipe has room for some 64 KiB."""
+    reader, writer = os.pipe()
+    stream = os.fdopen(writer, "w")
+    log, done = Log(stream), threading.Event()
+
+    def write():
+        for i in range(3000):
+            log("decision", pod=f"default/pod-{i}", reason="x" * 80)
+        done.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    went_on = done.wait(3.0)
+    os.close(reader)
+    thread.join()
+    with contextlib.suppress(BrokenPipeError):
+        stream.close()
+    assert went_on
 
 
 class _DiesHalfway:
