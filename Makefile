@@ -17,14 +17,14 @@ PIP_INSTALL := $(BIN)/python -m pip install $(QUIET) --no-compile --disable-pip-
 WORKER = 2*popen//env:OMP_NUM_THREADS=1
 PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)'
 
-.PHONY: help install train test test-sklx wheel-test check format lint types docs bench clean
+.PHONY: help install train test test-sklx wheel-test e2e check format lint types docs bench clean
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo 'ARGS="..."          options of train, or of pytest (test, check)'
+	@echo 'ARGS="..."          options of train, e2e, or of pytest (test, check)'
 	@echo 'PYTHON=python3.12   the Python that install and wheel-test use; also QUIET= to see what pip does'
 	@echo 'TORCH_INDEX=URL     where install and wheel-test also look for torch, such as an index of CPU builds'
 	@echo 'MAIN=main           the branch or commit against which check finds what changed'
@@ -46,6 +46,9 @@ wheel-test: install ## build the sdist and the wheel; train with the wheel in a 
 	@rm -rf dist
 	@$(BIN)/python -m build > /dev/null
 	@PYTHON=$(PYTHON) .ci/try-wheel
+
+e2e: install ## try tvwrl serve with a real Kubernetes, which is built at the first run (e2e/README.md)
+	@$(BIN)/python -m e2e.run $(ARGS)
 
 check: lint types ## what a commit has to pass: lint, types, and the tests of what changed that are not slow
 	@$(PYTEST) -m "not slow" $$($(BIN)/python tests/changed.py $(MAIN)) $(ARGS)
