@@ -21,7 +21,7 @@ def content(problem):
 def decisions(asked):
     asked.renew(observed(NODES, [("p", "a", "", [2, 2], [4, 4])]))
     found = [asked.decide(pod(f"p{i}", request=(1, GIB)), list(NODES)) for i in range(4)]
-    return [(one.node, one.scores.tolist()) for one in found]
+    return [(one.node, one.scores.points.tolist()) for one in found]
 
 
 @pytest.mark.parametrize("swap", ["other policy", "noise", "emptied", "deleted", "folder"])

@@ -17,6 +17,7 @@ from tvwrl.serve.deciding import NOTHING, Decider, Decision, NotReady, Scores
 from tvwrl.serve.kubernetes import (
     Arguments,
     Binding,
+    Pod,
     bound,
     filtered,
     prioritized,
@@ -196,6 +197,7 @@ class Application:
                 decision = await asyncio.wait_for(asyncio.shield(future), self._limits.deadline)
             except TimeoutError:
                 reason = "late"
+                future.add_done_callback(lambda _: self._withdraw(pod))
             except NotReady as why:
                 reason = str(why)
             except Exception as error:
@@ -220,6 +222,11 @@ class Application:
         self._decisions[uid] = (None, NOTHING) if decision is None else (decision.node, decision.scores)
         while len(self._decisions) > DECIDED:
             del self._decisions[next(iter(self._decisions))]
+
+    def _withdraw(self, pod: Pod) -> None:
+        """Forget what was decided too late: nobody was told."""
+        with suppress(RuntimeError):  # the server is ending
+            self._pool.submit(self._decider.withdraw, pod.uid)
 
     def _done(self, future: asyncio.Future[Decision]) -> None:
         self._waiting -= 1

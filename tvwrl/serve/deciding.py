@@ -173,12 +173,10 @@ class Decider:
             reason = f"chosen by {self.scheduler.name}"
             return Decision(pod, node, passed, scores, reason, time.perf_counter() - begin)
 
-    def assume_elsewhere(self, pod: Pod, node: str) -> None:
-        """The pod goes to `node`, whatever was decided."""
+    def withdraw(self, uid: str) -> None:
+        """The pod goes anywhere, whatever was decided."""
         with self._lock:
-            if self._snapshot is not None and node in self._snapshot.nodes:
-                self._forget(pod.uid)
-                self._assumed[pod.uid] = Assumed(pod, node, self.clock(), self._snapshot.book([pod], [node])[0])
+            self._forget(uid)
 
     def _forget(self, uid: str) -> None:
         """Take back where a pod was believed to be: it asks again, so it is not there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import asyncio.constants
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,8 @@ class _Guarded(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head, self._deadline = 0, self.loop.call_later(HEADER_SECONDS, transport.close)
+        self._head: float = 0
+        self._deadline = self.loop.call_later(HEADER_SECONDS, transport.close)
         if len(self.connections) > CONNECTIONS:
             transport.close()
 
@@ -63,6 +65,8 @@ class _Guarded(HttpToolsProtocol):
 
 def make_server(application: Any, host: str, port: int, tls: Tls | None) -> uvicorn.Server:
     """A server that is not running yet."""
+    # uvicorn has no option for it, and asyncio's minute is long for clients that open connections and say nothing.
+    asyncio.constants.SSL_HANDSHAKE_TIMEOUT = HEADER_SECONDS
     files: dict[str, Any] = {}
     if tls is not None:
         files = {"ssl_certfile": str(tls.certificate), "ssl_keyfile": str(tls.key)}

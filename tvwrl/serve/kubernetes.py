@@ -20,6 +20,7 @@ from tvwrl.types import Float, InputError
 
 MOST_NODES = 100_000
 MOST_CONTAINERS = 1000
+MOST_VALUES = 1_000_000  # of a body: 1,000 whole nodes have about 300,000
 MOST = 2.0**63  # of a quantity: Kubernetes cuts larger ones as well
 MOST_NAME = 253  # characters of a name in Kubernetes
 MOST_QUANTITY = 64  # characters
@@ -182,6 +183,8 @@ def _request(container: object) -> Float:
 
 def _fields(body: bytes, what: str) -> dict[str, Any]:
     """Fields of the outermost object by their names in lower case."""
+    if body.count(b",") > MOST_VALUES:  # each takes twenty times its text
+        raise InputError(f"{what}: more than {MOST_VALUES} values")
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -83,6 +83,7 @@ class Service:
             self._application.close()
             self._record.close()
             self._log("stopped")
+            self._log.close()
 
     def _arrived(self, observed: Observed) -> None:
         begin = time.perf_counter()

@@ -106,7 +106,7 @@ class Watcher:
             raise InputError(
                 f"{server.url}: {running} pods run, but {MEMORY} has no recent sample: check cAdvisor's job"
             )
-        return max(now - found[0], 0.0) if found else 0.0
+        return abs(now - found[0]) if found else 0.0  # a clock that is ahead is as doubtful
 
     def _requests(self, server: Server, now: int) -> pl.DataFrame:
         query = f"sum by (namespace, pod, resource) ({Prometheus().series_of(REQUESTS)})"
