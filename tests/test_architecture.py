@@ -52,6 +52,7 @@ ROOMS = (
     "interference",
     "experiments",
     "benchmark",
+    "what_if",
     "library",
     "papers",
     "warm_up",

@@ -32,6 +32,11 @@ ABOUT = (
 )
 
 
+def shipped_forecaster() -> NetworkForecaster:
+    """The one that ships with the package, with weights alone: it predicts, and cannot sample."""
+    return NetworkForecaster.from_dict(_content()["forecaster"])
+
+
 def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster | None:
     """What `forecaster` may start from on a trace; None if the shipped one does not match it or knows the trace.
 
@@ -39,7 +44,7 @@ def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster 
     trace. It has weights alone, and cannot sample.
     """
     content = _content()
-    start = NetworkForecaster.from_dict(content["forecaster"])
+    start = shipped_forecaster()
     matches = list(trace.resources) == content["resources"] and not forecaster.differences(start, len(trace.resources))
     return start if matches and not _knows(content, trace) else None
 

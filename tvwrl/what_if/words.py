@@ -1,0 +1,191 @@
+"""What the page of a comparison says in sentences: what was found, what it means, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from tvwrl.plotting import Point
+from tvwrl.schedulers.knowledge import FUTURE, PEAKS
+from tvwrl.what_if.compared import MONTH, Compared, Outcome
+from tvwrl.what_if.recorded import Recorded
+
+FEW_DAYS = 3
+FREE = "most-allocated"  # a profile of kube-scheduler that packs
+REFERENCES = (PEAKS.group, FUTURE.group, "demand forecasts and true lifetime peaks")
+NOT_KNOWN = (
+    "Not in the record, so no rule kept to it: node selectors, taints, affinity, topology spread, volumes, GPUs, "
+    "PodDisruptionBudgets. Each can make a placement impossible, so **savings are upper limits**."
+)
+THROTTLED = (
+    "Recorded CPU cannot exceed a node: the kernel throttles there, and memory is evicted. So as-placed overshoot "
+    "understates contention, and pods that were throttled would have used more elsewhere."
+)
+
+
+def is_reference(outcome: Outcome) -> bool:
+    """Whether it knows what no scheduler of a real cluster can know."""
+    knowledge = outcome.placed.knowledge
+    return knowledge is not None and knowledge.group in REFERENCES
+
+
+def verdict(compared: Compared) -> list[str]:
+    """The answer in a few sentences: the rule that needs fewest machines, and those that it has to be measured by."""
+    candidates = [one for one in compared.others if not is_reference(one) and one.name != "shadow"]
+    lines = [sentence(compared, one) for one in compared.others if one.name == "shadow"]
+    if candidates:
+        least = min(candidates, key=lambda one: (one.mean("needed").value, one.mean("memory_over").value))
+        lines.append(sentence(compared, least))
+        safe = [one for one in candidates if not overshoots_more(compared, one) and not one.unplaced]
+        if safe and least not in safe:
+            lines.append("Of those that overshoot no more than as placed: " + sentence(compared, _fewest(safe)))
+        free = next((one for one in candidates if one.name == FREE), None)
+        if free is not None and free is not least:
+            lines.append(f"Without new software, by kube-scheduler's own profile: {sentence(compared, free)}")
+    if compared.days < FEW_DAYS:
+        lines.append(f"The record has {_count(compared.days, 'whole day')}: intervals over so few mean little.")
+    return lines
+
+
+def sentence(compared: Compared, outcome: Outcome) -> str:
+    """What an outcome would have changed, good and bad in one sentence."""
+    saved = compared.saved(outcome)
+    amount = f"{_interval(Point(abs(saved.value), *sorted(_away(saved))))} machines {'fewer' if saved.value >= 0 else 'more'}"
+    if abs(saved.value) < 0.05:
+        amount = "as many machines"
+    text = f"`{outcome.name}` would have needed {amount} than as placed ({compared.actual.mean('needed').value:.1f})"
+    changes = [
+        _overshoot(compared.change(outcome, f"{key}_over"), name) for key, name in (("cpu", "CPU"), ("memory", "memory"))
+    ]
+    text += f", and overshot {' and '.join(changes)}"
+    wait = outcome.mean("wait_mean").value
+    if wait > 0:
+        text += f"; pods would have waited {wait:.1f} min on average"
+    if outcome.unplaced:
+        text += f"; **{_count(outcome.unplaced, 'pod')} would never have been placed**"
+    over = outcome.mean("requests_over").value
+    if over > 0.05:
+        text += (
+            f"; in {over:,.0f} machine-hours a day requests exceed the node, which kube-scheduler refuses unless "
+            "requests are lowered"
+        )
+    if compared.price is not None:
+        money = compared.money(outcome)
+        text += f"; worth {_interval(money, 0)} {compared.currency} per {MONTH} days".replace("  ", " ")
+    return text + "."
+
+
+def trust(recorded: Recorded) -> list[str]:
+    """How far the record can be trusted, one point a line; only what is not as it should be."""
+    known, lines = recorded.trust, []
+    begins, ends = (_moment(recorded.at(slot)) for slot in (0, recorded.slots))
+    lines.append(
+        f"{known.pods:,} pods on {len(recorded.size):,} nodes, {begins} to {ends}, every {recorded.interval} s. "
+        f"{known.at_start:,} ran before it began and {known.at_end:,} when it ended: only what lies within counts."
+    )
+    shares = {
+        "request no CPU": known.without_cpu_request,
+        "request no memory": known.without_memory_request,
+        "had run before on another node or over an hour earlier, and count as new pods": known.restarts,
+    }
+    lines += [f"{_share(count, known.pods)} {what}." for what, count in shares.items() if count]
+    if known.bound:
+        lines.append(
+            f"{_count(known.bound, 'pod')} of DaemonSets, or static, stay on their nodes: they are load there, and a "
+            "node with no others counts as empty."
+        )
+    elif known.without_owner:
+        lines.append("Owners are unknown: pods of DaemonSets, if there are any, are moved like others.")
+    if known.unknown_node or known.unsized_node:
+        lines.append(
+            f"**Left out: {known.unknown_node:,} pods whose node is unknown and {known.unsized_node:,} on "
+            f"{_count(known.unsized_nodes, 'node')} without a size, with {known.left_out_share:.1%} of all CPU used.** "
+            "The cluster looks emptier than it was."
+        )
+    if known.filled:
+        lines.append(f"{known.filled:.2%} of the slots of pods have no sample: the value before stands in.")
+    if known.bad_rows:
+        lines.append(f"{known.bad_rows:,} samples were not usable (negative, not finite or absurd) and left out.")
+    if known.idle_nodes:
+        lines.append(f"{_count(known.idle_nodes, 'node')} had no pods at all, and could take some here.")
+    return lines
+
+
+def caveats(compared: Compared, keep_running: bool, within_requests: bool, minutes: float) -> Iterator[str]:
+    """What the figures mean, and what they do not."""
+    yield NOT_KNOWN
+    if keep_running:
+        yield "Pods that ran when the record began stay where they ran; only later ones are placed by the rule."
+    else:
+        yield (
+            "All pods are placed anew, those that run at the beginning together: as if everything was restarted once. "
+            "`kube-default` shows what that alone changes. A running cluster gets there as pods are replaced; "
+            "`--keep-running` shows the other end."
+        )
+    if within_requests:
+        yield "Requests of the pods on a node never exceed its size, and no pod holds up others, as in kube-scheduler."
+    else:
+        yield "**Requests may exceed a node here** (`--ignore-requests`): kube-scheduler allows that only if you lower them."
+    yield THROTTLED
+    yield (
+        f"Decisions are taken every {minutes:g} min and see usage averaged over that slot, the pod's own first slot "
+        "included: a live scheduler knows a little less. As placed, waits are 0: how long pods were pending is not "
+        "recorded."
+    )
+    if any(one.placed.knowledge is not None and "forecast" in one.placed.knowledge.group for one in compared.others):
+        yield "Rules with forecasts use the network that ships with tvwrl, which was not fitted on this cluster."
+    if compared.left_hours:
+        yield f"The last {compared.left_hours:.1f} h make no whole day, and count in no figure."
+    if compared.price is not None:
+        yield "Money counts every machine-hour alike, and needs something that switches empty machines off."
+
+
+def knowledge(compared: Compared) -> list[str]:
+    """What each rule may look at, rules that know the same together."""
+    groups: dict[str, list[str]] = {}
+    for one in compared.others:
+        if one.placed.knowledge is not None:
+            mark = " (a reference: no real scheduler knows this)" if is_reference(one) else ""
+            groups.setdefault(one.placed.knowledge.note + mark, []).append(f"`{one.name}`")
+    return [f"{', '.join(names)}: {note}." for note, names in groups.items()]
+
+
+def _fewest(outcomes: list[Outcome]) -> Outcome:
+    return min(outcomes, key=lambda one: one.mean("needed").value)
+
+
+def overshoots_more(compared: Compared, outcome: Outcome) -> bool:
+    """Whether it has more machine-hours of overshoot than as placed, of CPU or memory."""
+    return any(compared.change(outcome, f"{kind}_over").value > 0.05 for kind in ("cpu", "memory"))
+
+
+def _overshoot(change: Point, name: str) -> str:
+    """By how much overshoot rises or falls."""
+    if abs(change.value) < 0.05:
+        return f"{name} no more"
+    word = "more" if change.value > 0 else "less"
+    return f"{name} {_interval(Point(abs(change.value), *sorted(_away(change))))} machine-hours a day {word}"
+
+
+def _away(point: Point) -> tuple[float, float]:
+    """The ends of an interval in the direction of its value."""
+    sign = -1.0 if point.value < 0 else 1.0
+    return sign * point.low, sign * point.high
+
+
+def _interval(point: Point, decimals: int = 1) -> str:
+    text = f"{point.value:,.{decimals}f}"
+    return text if math.isnan(point.low) else f"{text} [{point.low:,.{decimals}f}, {point.high:,.{decimals}f}]"
+
+
+def _share(count: int, of: int) -> str:
+    return f"{_count(count, 'pod')} ({count / of:.1%})"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
