@@ -19,12 +19,11 @@ from tvwrl.what_if.shadow import Shadow
 
 PICTURE, PAGE, FIGURES, DAYS = "what-if.png", "report.md", "what-if.json", "days.csv"
 WIDTH = 110  # letters of a line
-NOTICEABLE = 0.05  # machine-hours a day
 PANELS = {
-    "needed": "machines needed: most in use at a time (fewer is better)",
+    "needed": "machines needed at a time (fewer is better)",
+    "cpu_over": "CPU overshoot, hours a day (less is better)",
+    "memory_over": "memory overshoot, hours a day (less is better)",
     "wait_mean": "mean wait, minutes (less is better)",
-    "cpu_over": "CPU above the limit, machine-hours a day (less is better)",
-    "memory_over": "memory above the limit, machine-hours a day (less is better)",
 }
 HAPPENED, RULES, SEES_FUTURE = "what happened", "rules and policies", "references that see the future"
 
@@ -52,8 +51,8 @@ def page(compared: Compared, replay: Replay, shadow: Shadow | None = None) -> st
 
 def table(compared: Compared) -> str:
     """One row for each outcome."""
-    crowded = any(one.mean("requests_over").value > NOTICEABLE for one in compared.outcomes)
-    head = ["scheduler", "machines needed", "saved", "in use", "CPU over", "memory over", "wait", "95 %", "unplaced"]
+    crowded = any(one.mean("requests_over").value > words.NOTICEABLE for one in compared.outcomes)
+    head = ["scheduler", "needed", "saved", "in use", "CPU over", "memory over", "wait", "wait 95 %", "unplaced"]
     head += ["requests over"] * crowded
     head += [f"{compared.currency or 'money'} saved"] * (compared.price is not None)
     return markdown_table(head, [_row(compared, one, crowded) for one in compared.outcomes])
@@ -111,12 +110,14 @@ def write(out: Path, compared: Compared, replay: Replay, shadow: Shadow | None =
 
 def draw(file: Path, compared: Compared) -> None:
     """A PNG of points with intervals, a row for each outcome."""
-    rows = sorted((Row(one.name, _group(compared, one)) for one in compared.outcomes), key=_place)
+    rows = [Row(one.name, _group(compared, one), ours=one is compared.actual) for one in compared.outcomes]
     panels = [
         Panel(title, {one.name: [one.mean(quantity)] for one in compared.outcomes})
         for quantity, title in PANELS.items()
+        if any(one.of(quantity).any() for one in compared.outcomes)
     ]
-    draw_estimates(file, rows, panels, note=f"{compared.days} day{'s' * (compared.days != 1)}")
+    days = f"{compared.days} day{'s' * (compared.days != 1)}"
+    draw_estimates(file, sorted(rows, key=_place), panels, note=days, sides=("what happened", "replayed"))
 
 
 def _group(compared: Compared, one: Outcome) -> str:

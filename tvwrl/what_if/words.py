@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from tvwrl.plotting import Point
-from tvwrl.schedulers.knowledge import FUTURE, PEAKS
+from tvwrl.schedulers.knowledge import FORECASTS_AND_PEAKS, FUTURE, PEAKS, REQUESTS
 from tvwrl.what_if.compared import MONTH, Compared, Outcome
 from tvwrl.what_if.recorded import Recorded
 
 FEW_DAYS = 3
+NOTICEABLE = 0.05  # machines, or machine-hours a day
 FREE = "most-allocated"  # a profile of kube-scheduler that packs
-REFERENCES = (PEAKS.group, FUTURE.group, "demand forecasts and true lifetime peaks")
+REFERENCES = (PEAKS.group, FUTURE.group, FORECASTS_AND_PEAKS.group)
+KNOWN = {  # what stands in for undeclared requests is Kubernetes' own here
+    REQUESTS.note: "requests of running and waiting pods, and for those without 0.1 cores and 200 MiB, as Kubernetes "
+    "scores them"
+}
 NOT_KNOWN = (
     "Not in the record, so no rule kept to it: node selectors, taints, affinity, topology spread, volumes, GPUs, "
     "PodDisruptionBudgets. Each can make a placement impossible, so **savings are upper limits**."
@@ -38,8 +43,8 @@ def verdict(compared: Compared) -> list[str]:
         least = min(candidates, key=lambda one: (one.mean("needed").value, one.mean("memory_over").value))
         lines.append(sentence(compared, least))
         safe = [one for one in candidates if not overshoots_more(compared, one) and not one.unplaced]
-        if safe and least not in safe:
-            lines.append("Of those that overshoot no more than as placed: " + sentence(compared, _fewest(safe)))
+        if least not in safe:
+            lines.append(_safest(compared, safe))
         free = next((one for one in candidates if one.name == FREE), None)
         if free is not None and free is not least:
             lines.append(f"Without new software, by kube-scheduler's own profile: {sentence(compared, free)}")
@@ -51,10 +56,10 @@ def verdict(compared: Compared) -> list[str]:
 def sentence(compared: Compared, outcome: Outcome) -> str:
     """What an outcome would have changed, good and bad in one sentence."""
     saved = compared.saved(outcome)
-    amount = f"{_interval(Point(abs(saved.value), *sorted(_away(saved))))} machines {'fewer' if saved.value >= 0 else 'more'}"
-    if abs(saved.value) < 0.05:
-        amount = "as many machines"
-    text = f"`{outcome.name}` would have needed {amount} than as placed ({compared.actual.mean('needed').value:.1f})"
+    amount = f"{_size(saved)} machines {'fewer' if saved.value >= 0 else 'more'} than"
+    if abs(saved.value) < NOTICEABLE:
+        amount = "as many machines as"
+    text = f"`{outcome.name}` would have needed {amount} as placed ({compared.actual.mean('needed').value:.1f})"
     changes = [
         _overshoot(compared.change(outcome, f"{key}_over"), name) for key, name in (("cpu", "CPU"), ("memory", "memory"))
     ]
@@ -65,7 +70,7 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
     if outcome.unplaced:
         text += f"; **{_count(outcome.unplaced, 'pod')} would never have been placed**"
     over = outcome.mean("requests_over").value
-    if over > 0.05:
+    if over > NOTICEABLE:
         text += (
             f"; in {over:,.0f} machine-hours a day requests exceed the node, which kube-scheduler refuses unless "
             "requests are lowered"
@@ -74,6 +79,14 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
         money = compared.money(outcome)
         text += f"; worth {_interval(money, 0)} {compared.currency} per {MONTH} days".replace("  ", " ")
     return text + "."
+
+
+def _safest(compared: Compared, safe: list[Outcome]) -> str:
+    """What can be had without more overshoot, and with every pod placed."""
+    found = min(safe, key=lambda one: one.mean("needed").value, default=None)
+    if found is None or compared.saved(found).value < NOTICEABLE:
+        return "**Nothing that overshoots no more than as placed would have needed fewer machines.**"
+    return f"Of those that overshoot no more than as placed: {sentence(compared, found)}"
 
 
 def trust(recorded: Recorded) -> list[str]:
@@ -146,32 +159,28 @@ def knowledge(compared: Compared) -> list[str]:
     groups: dict[str, list[str]] = {}
     for one in compared.others:
         if one.placed.knowledge is not None:
-            mark = " (a reference: no real scheduler knows this)" if is_reference(one) else ""
-            groups.setdefault(one.placed.knowledge.note + mark, []).append(f"`{one.name}`")
+            note = KNOWN.get(one.placed.knowledge.note, one.placed.knowledge.note).replace("workload", "pod")
+            mark = ": no scheduler of a real cluster knows this" if is_reference(one) else ""
+            groups.setdefault(note.removesuffix(" (a reference)") + mark, []).append(f"`{one.name}`")
     return [f"{', '.join(names)}: {note}." for note, names in groups.items()]
-
-
-def _fewest(outcomes: list[Outcome]) -> Outcome:
-    return min(outcomes, key=lambda one: one.mean("needed").value)
 
 
 def overshoots_more(compared: Compared, outcome: Outcome) -> bool:
     """Whether it has more machine-hours of overshoot than as placed, of CPU or memory."""
-    return any(compared.change(outcome, f"{kind}_over").value > 0.05 for kind in ("cpu", "memory"))
+    return any(compared.change(outcome, f"{kind}_over").value > NOTICEABLE for kind in ("cpu", "memory"))
 
 
 def _overshoot(change: Point, name: str) -> str:
     """By how much overshoot rises or falls."""
-    if abs(change.value) < 0.05:
+    if abs(change.value) < NOTICEABLE:
         return f"{name} no more"
     word = "more" if change.value > 0 else "less"
-    return f"{name} {_interval(Point(abs(change.value), *sorted(_away(change))))} machine-hours a day {word}"
+    return f"{name} {_size(change)} machine-hours a day {word}"
 
 
-def _away(point: Point) -> tuple[float, float]:
-    """The ends of an interval in the direction of its value."""
-    sign = -1.0 if point.value < 0 else 1.0
-    return sign * point.low, sign * point.high
+def _size(point: Point) -> str:
+    """A change without its sign, with the interval in its direction."""
+    return _interval(Point(-point.value, -point.high, -point.low) if point.value < 0 else point)
 
 
 def _interval(point: Point, decimals: int = 1) -> str:
