@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tvwrl.checks import at_least, different, positive
@@ -15,7 +15,7 @@ from tvwrl.progress import phase, say
 from tvwrl.runs import default_folder
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.types import InputError
-from tvwrl.what_if.compared import Compared, compare
+from tvwrl.what_if.compared import compare, with_kept
 from tvwrl.what_if.from_csv import read_csv_record
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
 from tvwrl.what_if.recorded import Recorded
@@ -122,17 +122,29 @@ def replayed(
     """The folder written, and its page."""
     replay = Replay(recorded, settings.slot_seconds, not settings.ignore_requests, settings.keep_running)
     shadow = None if settings.shadow is None else shadow_placements(settings.shadow, replay)
-    placements: list[Placed] = [] if shadow is None else [shadow.placed]
-    forecaster = shipped_forecaster() if any(one.needs_forecasts for one in schedulers) else None
-    for scheduler in schedulers:
-        with phase(f"replaying {scheduler.name}"):
-            placements.append(replay.play(scheduler, forecaster if scheduler.needs_forecasts else None))
-    for policy in policies:
-        with phase(f"replaying {policy.name}"):
-            placements.append(replay.play_policy(policy))  # type: ignore[arg-type]  # `_policy` made it
-    compared = compare(replay, placements, settings.limit, settings.price_per_machine_hour, settings.currency)
+    seen = [] if shadow is None else [shadow.placed]
+    placements = _placements(replay, schedulers, policies)
+    money = settings.price_per_machine_hour, settings.currency
+    compared = compare(replay, [*seen, *placements], settings.limit, *money)
+    if not settings.keep_running and placements:
+        kept = replace(replay, keep_running=True)
+        compared = with_kept(compared, kept, _placements(kept, schedulers, policies))
     out = settings.out or default_folder("what-if")
     return out, write(out, compared, replay, shadow)
+
+
+def _placements(replay: Replay, schedulers: Sequence[Scheduler], policies: Sequence[Scheduler]) -> list[Placed]:
+    """Where each would have placed the pods."""
+    placements: list[Placed] = []
+    forecaster = shipped_forecaster() if any(one.needs_forecasts for one in schedulers) else None
+    ending = ", with what ran at first where it was" if replay.keep_running else ""
+    for scheduler in schedulers:
+        with phase(f"replaying {scheduler.name}{ending}"):
+            placements.append(replay.play(scheduler, forecaster if scheduler.needs_forecasts else None))
+    for policy in policies:
+        with phase(f"replaying {policy.name}{ending}"):
+            placements.append(replay.play_policy(policy))  # type: ignore[arg-type]  # `_policy` made it
+    return placements
 
 
 def _rule(entry: str) -> Scheduler:

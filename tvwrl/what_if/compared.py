@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -59,6 +59,7 @@ class Compared:
     left_hours: float  # at the end of the record, which make no whole day and count in no figure
     price: float | None = None  # of a machine-hour
     currency: str = ""
+    kept: Mapping[str, Outcome] = field(default_factory=dict)  # by name: the same, if what ran at first had stayed
 
     @property
     def actual(self) -> Outcome:
@@ -105,9 +106,17 @@ class Compared:
                 **{quantity: _plain(outcome.mean(quantity)) for quantity in QUANTITIES},
                 **{f"{quantity}_change": _plain(self.change(outcome, quantity)) for quantity in QUANTITIES},
                 **({} if self.price is None else {"saved_a_month": _plain(self.money(outcome))}),
+                **self._if_kept(outcome),
             }
             for outcome in self.outcomes
         }
+
+    def _if_kept(self, outcome: Outcome) -> dict[str, Any]:
+        """The changes if what ran at first had stayed."""
+        if outcome.name not in self.kept:
+            return {}
+        changes = {f"{name}_change": _plain(self.change(self.kept[outcome.name], name)) for name in QUANTITIES}
+        return {"if_running_pods_stay": changes}
 
     def day_rows(self) -> list[dict[str, Any]]:
         """One row for each outcome and day."""
@@ -133,6 +142,12 @@ def compare(
     ]
     rest = replay.recorded.slots - judged.days * judged.day_slots
     return Compared(replay.recorded, outcomes, limit, rest * replay.recorded.interval / 3600, price, currency)
+
+
+def with_kept(compared: Compared, replay: Replay, placements: Sequence[Placed]) -> Compared:
+    """The comparison with what the same schedulers do in a replay in which pods that ran at first stay."""
+    kept = compare(replay, placements, compared.limit)
+    return replace(compared, kept={outcome.name: outcome for outcome in kept.others})
 
 
 def judged_of(replay: Replay, limit: float) -> Judged:

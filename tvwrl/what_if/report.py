@@ -52,7 +52,7 @@ def page(compared: Compared, replay: Replay, shadow: Shadow | None = None) -> st
 def table(compared: Compared) -> str:
     """One row for each outcome."""
     crowded = any(one.mean("requests_over").value > words.NOTICEABLE for one in compared.outcomes)
-    head = ["scheduler", "needed", "saved", "in use", "CPU over", "memory over", "wait", "wait 95 %", "unplaced"]
+    head = ["scheduler", "needed", "saved", *["if kept"] * bool(compared.kept), "in use", "CPU over", "memory over", "wait", "wait 95 %", "unplaced"]
     head += ["requests over"] * crowded
     head += [f"{compared.currency or 'money'} saved"] * (compared.price is not None)
     return markdown_table(head, [_row(compared, one, crowded) for one in compared.outcomes])
@@ -65,20 +65,30 @@ def _row(compared: Compared, one: Outcome, crowded: bool) -> list[str]:
     waits = [one.mean(name).value for name in ("wait_mean", "wait_p95")]
     worse = "" if actual or not words.overshoots_more(compared, one) else " !"
     saved = "-" if actual else _shown(compared.saved(one), 1) + worse
-    row = [one.name + mark, f"{means['needed']:.1f}", saved, f"{means['in_use']:.1f}"]
+    row = [one.name + mark, f"{means['needed']:.1f}", saved, *_kept(compared, one), f"{means['in_use']:.1f}"]
     row += [f"{means[name]:,.1f}" for name in ("cpu_over", "memory_over")]
     row += [f"{wait:.1f}" if wait == wait else "-" for wait in waits] + [str(one.unplaced)]
     row += [f"{one.mean('requests_over').value:,.1f}"] * crowded
     return row + ([] if compared.price is None else ["-" if actual else _shown(compared.money(one), 0) + worse])
 
 
+def _kept(compared: Compared, one: Outcome) -> list[str]:
+    """What is saved if what ran at first had stayed, where anything tells."""
+    kept = compared.kept.get(one.name)
+    if kept is None:
+        return ["-"] * bool(compared.kept)
+    return [_shown(compared.saved(kept), 1) + " !" * words.overshoots_more(compared, kept)]
+
+
 def _legend(compared: Compared) -> str:
     days = f"Means over {compared.days} days with 95 % intervals" if compared.days > 1 else "One day, so no intervals"
     text = (
-        f"{days}. needed: most machines with a pod at a time; in use: mean; over: machine-hours a day with usage above "
+        f"{days}. needed: most machines with a pod at a time; in use: their mean; over: machine-hours a day with usage "
+        "above "
         f"{compared.limit:.0%} of a node; wait: minutes, mean and 95th percentile."
     )
     rows = table(compared)
+    text += " if kept: saved if pods that ran at first stay where they were." * bool(compared.kept)
     text += " !: overshoots more than as placed." * (" !" in rows)
     text += " †: sees the future, a reference that no scheduler can be." * ("†" in rows)
     return text + (f" Money: for {words.MONTH} days." if compared.price is not None else "")

@@ -56,10 +56,12 @@ def verdict(compared: Compared) -> list[str]:
 def sentence(compared: Compared, outcome: Outcome) -> str:
     """What an outcome would have changed, good and bad in one sentence."""
     saved = compared.saved(outcome)
-    amount = f"{_size(saved)} machines {'fewer' if saved.value >= 0 else 'more'} than"
+    placed = f"{compared.actual.mean('needed').value:.1f}"
+    text = f"`{outcome.name}` would have needed {_fewer(saved, ' machines')} than the {placed} as placed"
     if abs(saved.value) < NOTICEABLE:
-        amount = "as many machines as"
-    text = f"`{outcome.name}` would have needed {amount} as placed ({compared.actual.mean('needed').value:.1f})"
+        text = f"`{outcome.name}` would have needed as many machines as placed, {placed}"
+    if (kept := compared.kept.get(outcome.name)) is not None:
+        text += f", or {_fewer(compared.saved(kept))} if what ran at first had stayed"
     changes = [
         _overshoot(compared.change(outcome, f"{key}_over"), name) for key, name in (("cpu", "CPU"), ("memory", "memory"))
     ]
@@ -133,8 +135,8 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool, minut
     else:
         yield (
             "All pods are placed anew, those that run at the beginning together: as if everything was restarted once. "
-            "`kube-default` shows what that alone changes. A running cluster gets there as pods are replaced; "
-            "`--keep-running` shows the other end."
+            "`kube-default` shows what that alone changes. \"if kept\" is the other end: pods that ran at the beginning "
+            "stay where they were. A cluster moves from there to the first figure as pods are replaced."
         )
     if within_requests:
         yield "Requests of the pods on a node never exceed its size, and no pod holds up others, as in kube-scheduler."
@@ -176,6 +178,13 @@ def _overshoot(change: Point, name: str) -> str:
         return f"{name} no more"
     word = "more" if change.value > 0 else "less"
     return f"{name} {_size(change)} machine-hours a day {word}"
+
+
+def _fewer(saved: Point, what: str = "") -> str:
+    """So many fewer, or more."""
+    if abs(saved.value) < NOTICEABLE:
+        return "no fewer"
+    return f"{_size(saved)}{what} {'fewer' if saved.value > 0 else 'more'}"
 
 
 def _size(point: Point) -> str:
