@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,10 +153,14 @@ def _rule(entry: str) -> Scheduler:
 
     name = parts_of(entry)[0]
     if "policy" in name or name.startswith("deeprm"):
-        raise InputError(f"scheduler is '{entry}': give training runs as --policies RUN; policies of DeepRM have no place")
+        raise InputError(
+            f"scheduler is '{entry}': give training runs as --policies RUN; policies of DeepRM have no place"
+        )
     made = scheduler_of(entry, "cpu")
     if isinstance(made, Rollout | Hindsight):
-        raise InputError(f"scheduler is '{entry}': it needs training workloads or a whole search; name its base instead")
+        raise InputError(
+            f"scheduler is '{entry}': it needs training workloads or a whole search; name its base instead"
+        )
     return made
 
 

@@ -55,8 +55,12 @@ def _at_scales(windows: Windows, units: int) -> tuple[Int, Float, Beginnings]:
     metadata = scaled.metadata.copy()
     metadata[:, :resources] = np.minimum(metadata[:, :resources] / power, units)
     demand = np.minimum(scaled.demand / power[:, None], units)
-    return pods, power, Beginnings(
-        Windows(demand, scaled.length, metadata, scaled.clock, scaled.fold, scaled.series), place.ravel(), slot + 1
+    return (
+        pods,
+        power,
+        Beginnings(
+            Windows(demand, scaled.length, metadata, scaled.clock, scaled.fold, scaled.series), place.ravel(), slot + 1
+        ),
     )
 
 
@@ -64,7 +68,9 @@ def _factors(power: Float, resources: int) -> npt.NDArray[np.float32]:
     """(m, K) by what to multiply each column of the forecasts of m workloads whose scales are `power` (m, D)."""
     segments, square = len(SEGMENTS), power**2
     parts = [np.tile(power, segments), np.tile(square, segments), np.tile(power, segments), power, square]
-    factors: npt.NDArray[np.float32] = np.concatenate([*parts, np.ones((len(power), segments))], axis=1, dtype=np.float32)
+    factors: npt.NDArray[np.float32] = np.concatenate(
+        [*parts, np.ones((len(power), segments))], axis=1, dtype=np.float32
+    )
     return factors
 
 

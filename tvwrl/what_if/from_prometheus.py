@@ -51,9 +51,9 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
     `report` gets a line as each step begins. Raises InputError, with the URL, for a server that cannot be reached, that
     has no usage, no `kube_pod_info` or no size of any node, or whose samples are mostly unusable.
     """
+    from tvwrl.traces.http_requests import RetryPolicy
     from tvwrl.traces.loaders.prometheus_api import Server, address
     from tvwrl.traces.loaders.prometheus_cluster import node_sizes
-    from tvwrl.traces.http_requests import RetryPolicy
 
     positive(days=asked.days)
     url = address(asked.url)

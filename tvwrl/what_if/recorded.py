@@ -7,7 +7,7 @@ which has the CPU and the memory of the largest node.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,9 @@ class Trust:
     bad_rows: int  # samples that could not be used
     idle_nodes: int  # nodes on which no pod ever ran
     unsized_nodes: int  # nodes whose size is not known
+
+
+_NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +106,6 @@ def record_of(
     if rows.is_empty():
         raise InputError(f"{source}: no usage: nothing to replay")
     runs = _runs(rows, max(LONGEST_GAP // interval, 1))
-    first = int(runs["slot"].min())  # type: ignore[arg-type]
-    last = int(runs["slot"].max())  # type: ignore[arg-type]
     ends = runs.group_by("run", maintain_order=True).agg(
         pl.col("pod", "node", "slot", "turn").first(), pl.col("cpu").sum().alias("used"), pl.len().alias("samples")
     )
@@ -117,54 +118,70 @@ def record_of(
         )
     kept = np.flatnonzero(sized)
     usage, filled = _filled(runs, ends, kept)
-    ends = ends.join(pods, on="pod", how="left", maintain_order="left")
-    table = nodes.unique("node").sort("node")
-    names = table["node"].to_list()
-    owner = ends["owner"].fill_null("").gather(kept).to_numpy().astype(object)
-    node = np.searchsorted(np.array(names), ends["node"].gather(kept).to_numpy().astype(str))
-    reference = table.select("cpu", "mem").to_numpy().max(axis=0)
-    pod = ends["pod"].gather(kept).to_list()
-    turn = ends["turn"].gather(kept).to_list()
-    request = ends.select("request_cpu", "request_mem").to_numpy().astype(np.float64)[kept] / reference
-    bound = np.array([_is_bound(*pair) for pair in zip(pod, owner, np.array(names)[node], strict=True)], np.bool_)
-    start = ends["slot"].to_numpy()[kept] - first
-    if bound.all():
+    mine = ends.join(pods, on="pod", how="left", maintain_order="left")[kept]
+    recorded = _assembled(source, mine, usage, nodes.unique("node").sort("node"), (runs["slot"], interval))
+    total = float(ends["used"].sum())
+    facts = {
+        "restarts": int(((mine["turn"] > 1).to_numpy() & ~recorded.bound).sum()),
+        "unknown_node": int((~known).sum()),
+        "unsized_node": int((known & ~sized).sum()),
+        "left_out_share": float(ends["used"].filter(~sized).sum()) / total if total > 0 else 0.0,
+        "unsized_nodes": len(set(ends["node"].drop_nulls()) - set(nodes["node"])),
+    }
+    return replace(recorded, trust=_trusted(recorded, facts | {"filled": filled, "bad_rows": bad_rows}))
+
+
+def _assembled(
+    source: str, mine: pl.DataFrame, usage: list[Float], nodes: pl.DataFrame, clock: tuple[pl.Series, int]
+) -> Recorded:
+    """The record of runs of pods, a row of `mine` each, on `nodes` in the order of their names.
+
+    `clock`: slots since 1970 of all samples, and the length of a slot in seconds
+    """
+    import polars as pl
+
+    slots, interval = clock
+    first, last = int(slots.min()), int(slots.max())  # type: ignore[arg-type]
+    names, size = nodes["node"].to_numpy().astype(str), nodes.select("cpu", "mem").to_numpy()
+    node, reference = np.searchsorted(names, mine["node"].to_numpy().astype(str)), size.max(axis=0)
+    owners = mine["owner"].fill_null("")
+    bound = [_is_bound(*one) for one in zip(mine["pod"], owners, names[node].tolist(), strict=True)]
+    if all(bound):
         raise InputError(f"{source}: every pod belongs to its node (a DaemonSet, or static): nothing to replay")
-    total, slots = float(ends["used"].sum()), last - first + 1
-    length = np.array([len(used) for used in usage])
-    trust = Trust(
-        pods=int((~bound).sum()),
-        bound=int(bound.sum()),
-        without_owner=int((owner == "").sum()),
-        without_cpu_request=int(np.isnan(request[~bound, 0]).sum()),
-        without_memory_request=int(np.isnan(request[~bound, 1]).sum()),
-        restarts=sum(number > 1 for number, stays in zip(turn, bound, strict=True) if not stays),
-        at_start=int((start[~bound] == 0).sum()),
-        at_end=int((start + length == slots)[~bound].sum()),
-        unknown_node=int((~known).sum()),
-        unsized_node=int((known & ~sized).sum()),
-        left_out_share=float(ends["used"].filter(~sized).sum()) / total if total > 0 else 0.0,
-        filled=filled,
-        bad_rows=bad_rows,
-        idle_nodes=len(set(names) - {names[i] for i in node}),
-        unsized_nodes=len(set(ends["node"].drop_nulls()) - set(nodes["node"])),
-    )
     return Recorded(
         source,
         first * interval,
         interval,
-        slots,
+        last - first + 1,
         reference,
-        np.array([f"{name}#{number}" if number > 1 else name for name, number in zip(pod, turn, strict=True)], object),
-        owner,
+        np.array([name if turn == 1 else f"{name}#{turn}" for name, turn in mine.select("pod", "turn").rows()], object),
+        owners.to_numpy().astype(object),
         node.astype(np.int64),
-        start.astype(np.int64),
+        mine["slot"].to_numpy().astype(np.int64) - first,
         tuple(used / reference for used in usage),
-        request,
-        bound,
-        np.array(names, object),
-        table.select("cpu", "mem").to_numpy() / reference,
-        trust,
+        mine.select("request_cpu", "request_mem").cast(pl.Float64).to_numpy() / reference,
+        np.array(bound, np.bool_),
+        names.astype(object),
+        size / reference,
+        _NO_TRUST,
+    )
+
+
+def _trusted(recorded: Recorded, facts: Mapping[str, Any]) -> Trust:
+    """How far a record can be trusted: what it shows itself, and `facts` of what is no longer in it."""
+    free = ~recorded.bound
+    start, missing = recorded.start[free], np.isnan(recorded.request[free]).sum(axis=0)
+    return replace(
+        _NO_TRUST,
+        pods=int(free.sum()),
+        bound=int(recorded.bound.sum()),
+        without_owner=int((recorded.owner == "").sum()),
+        without_cpu_request=int(missing[0]),
+        without_memory_request=int(missing[1]),
+        at_start=int((start == 0).sum()),
+        at_end=int((start + recorded.length[free] == recorded.slots).sum()),
+        idle_nodes=len(recorded.size) - len(np.unique(recorded.node)),
+        **facts,
     )
 
 
@@ -187,14 +204,12 @@ def _runs(rows: pl.DataFrame, longest_gap: int) -> pl.DataFrame:
 
 
 def _filled(runs: pl.DataFrame, ends: pl.DataFrame, kept: Int) -> tuple[list[Float], float]:
-    """Usage (cores, GiB) of the runs at places `kept`, each slot without a sample with the value before; their share."""
+    """Usage (cores, GiB) of the runs at places `kept`; slots without a sample have the value before; their share."""
     run, slot = (runs[name].to_numpy().astype(np.int64) for name in ("run", "slot"))
     following = np.append(np.where(run[1:] == run[:-1], slot[1:] - slot[:-1], 1), 1)
     offsets = np.append(0, np.cumsum(ends["samples"].to_numpy().astype(np.int64)))
     used = runs.select("cpu", "mem").to_numpy()
-    usage = [
-        np.repeat(used[offsets[i] : offsets[i + 1]], following[offsets[i] : offsets[i + 1]], axis=0) for i in kept
-    ]
+    usage = [np.repeat(used[offsets[i] : offsets[i + 1]], following[offsets[i] : offsets[i + 1]], axis=0) for i in kept]
     slots = sum(len(one) for one in usage)
     samples = int((offsets[kept + 1] - offsets[kept]).sum())
     return usage, 1 - samples / slots

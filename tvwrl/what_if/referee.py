@@ -67,7 +67,7 @@ def judge(judged: Judged, machine: Int, start: Int) -> list[Day]:
     load, requests = judged.background.copy(), judged.reserved.copy()
     change = np.zeros((slots + 1, len(judged.size)), np.int64)
     declared = np.nan_to_num(judged.request)
-    for i in np.flatnonzero((start >= 0) & (start < slots)):
+    for i in np.flatnonzero((start >= 0) & (start < slots)).tolist():
         end = min(int(start[i]) + len(judged.demand[i]), slots)
         load[start[i] : end, machine[i]] += judged.demand[i][: end - start[i]]
         requests[start[i] : end, machine[i]] += declared[i]

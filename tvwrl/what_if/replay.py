@@ -83,13 +83,15 @@ class Replay:
     @property
     def _stays(self) -> npt.NDArray[np.bool_]:
         """(N,) whether a pod stays where it is though a scheduler could move it."""
-        return self.keep_running & (self.recorded.start == 0)
+        stays: npt.NDArray[np.bool_] = self.keep_running & (self.recorded.start == 0)
+        return stays
 
     @cached_property
     def _room(self) -> Float:
         """(M, D) shares: the size of each machine without the mean load of the pods that stay on it."""
         size = self.recorded.size
-        return np.maximum(size - self.recorded.background.mean(axis=0), LEAST_ROOM * size)
+        room: Float = np.maximum(size - self.recorded.background.mean(axis=0), LEAST_ROOM * size)
+        return room
 
     @cached_property
     def arrival(self) -> Int:

@@ -12,7 +12,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.plotting import Panel, Point, Row, draw_estimates
 from tvwrl.runs import provenance, whole_file, write_csv, write_json
 from tvwrl.what_if import words
-from tvwrl.what_if.compared import Compared, Outcome
+from tvwrl.what_if.compared import MONTH, Compared, Outcome
 from tvwrl.what_if.recorded import trust_of
 from tvwrl.what_if.replay import Replay
 from tvwrl.what_if.shadow import Shadow
@@ -21,8 +21,8 @@ PICTURE, PAGE, FIGURES, DAYS = "what-if.png", "report.md", "what-if.json", "days
 WIDTH = 110  # letters of a line
 PANELS = {
     "needed": "machines needed at a time (fewer is better)",
-    "cpu_over": "CPU overshoot, hours a day (less is better)",
-    "memory_over": "memory overshoot, hours a day (less is better)",
+    "cpu_over": "CPU overshoot, h a day (less is better)",
+    "memory_over": "memory overshoot, h a day (less is better)",
     "wait_mean": "mean wait, minutes (less is better)",
 }
 HAPPENED, RULES, SEES_FUTURE = "what happened", "rules and policies", "references that see the future"
@@ -52,7 +52,18 @@ def page(compared: Compared, replay: Replay, shadow: Shadow | None = None) -> st
 def table(compared: Compared) -> str:
     """One row for each outcome."""
     crowded = any(one.mean("requests_over").value > words.NOTICEABLE for one in compared.outcomes)
-    head = ["scheduler", "needed", "saved", *["if kept"] * bool(compared.kept), "in use", "CPU over", "memory over", "wait", "wait 95 %", "unplaced"]
+    head = [
+        "scheduler",
+        "needed",
+        "saved",
+        *["if kept"] * bool(compared.kept),
+        "in use",
+        "CPU over",
+        "memory over",
+        "wait",
+        "wait 95 %",
+        "unplaced",
+    ]
     head += ["requests over"] * crowded
     head += [f"{compared.currency or 'money'} saved"] * (compared.price is not None)
     return markdown_table(head, [_row(compared, one, crowded) for one in compared.outcomes])
@@ -91,7 +102,7 @@ def _legend(compared: Compared) -> str:
     text += " if kept: saved if pods that ran at first stay where they were." * bool(compared.kept)
     text += " !: overshoots more than as placed." * (" !" in rows)
     text += " †: sees the future, a reference that no scheduler can be." * ("†" in rows)
-    return text + (f" Money: for {words.MONTH} days." if compared.price is not None else "")
+    return text + (f" Money: for {MONTH} days." if compared.price is not None else "")
 
 
 def _shadow_line(shadow: Shadow) -> str:
@@ -124,7 +135,7 @@ def draw(file: Path, compared: Compared) -> None:
     panels = [
         Panel(title, {one.name: [one.mean(quantity)] for one in compared.outcomes})
         for quantity, title in PANELS.items()
-        if any(one.of(quantity).any() for one in compared.outcomes)
+        if any(one.mean(quantity).value > words.NOTICEABLE for one in compared.outcomes)
     ]
     days = f"{compared.days} day{'s' * (compared.days != 1)}"
     draw_estimates(file, sorted(rows, key=_place), panels, note=days, sides=("what happened", "replayed"))

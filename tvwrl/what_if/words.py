@@ -63,9 +63,13 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
     if (kept := compared.kept.get(outcome.name)) is not None:
         text += f", or {_fewer(compared.saved(kept))} if what ran at first had stayed"
     changes = [
-        _overshoot(compared.change(outcome, f"{key}_over"), name) for key, name in (("cpu", "CPU"), ("memory", "memory"))
+        _overshoot(compared.change(outcome, f"{key}_over"), name)
+        for key, name in (("cpu", "CPU"), ("memory", "memory"))
     ]
     text += f", and overshot {' and '.join(changes)}"
+    if overshoots_more(compared, outcome):
+        over = max(outcome.mean("cpu_over").value, outcome.mean("memory_over").value)
+        text += f" ({over / outcome.mean('machine_hours').value:.1%} of the time of its machines)"
     wait = outcome.mean("wait_mean").value
     if wait > 0:
         text += f"; pods would have waited {wait:.1f} min on average"
@@ -87,7 +91,7 @@ def _safest(compared: Compared, safe: list[Outcome]) -> str:
     """What can be had without more overshoot, and with every pod placed."""
     found = min(safe, key=lambda one: one.mean("needed").value, default=None)
     if found is None or compared.saved(found).value < NOTICEABLE:
-        return "**Nothing that overshoots no more than as placed would have needed fewer machines.**"
+        return "**Whatever needs fewer machines overshoots more than as placed, or leaves pods unplaced.**"
     return f"Of those that overshoot no more than as placed: {sentence(compared, found)}"
 
 
@@ -135,13 +139,13 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool, minut
     else:
         yield (
             "All pods are placed anew, those that run at the beginning together: as if everything was restarted once. "
-            "`kube-default` shows what that alone changes. \"if kept\" is the other end: pods that ran at the beginning "
+            '`kube-default` shows what that alone changes. "if kept" is the other end: pods that ran at the beginning '
             "stay where they were. A cluster moves from there to the first figure as pods are replaced."
         )
     if within_requests:
         yield "Requests of the pods on a node never exceed its size, and no pod holds up others, as in kube-scheduler."
     else:
-        yield "**Requests may exceed a node here** (`--ignore-requests`): kube-scheduler allows that only if you lower them."
+        yield "**Requests may exceed a node here** (`--ignore-requests`): kube-scheduler allows it only if you lower them."
     yield THROTTLED
     yield (
         f"Decisions are taken every {minutes:g} min and see usage averaged over that slot, the pod's own first slot "
