@@ -16,7 +16,9 @@ WIDE = columns(2)
 def windows(demand):
     count = len(demand)
     nothing = np.full((count, 4), np.nan)
-    return Windows(demand, np.full(count, demand.shape[1]), nothing, np.zeros(count), np.full(count, UNSEEN), np.arange(count))
+    return Windows(
+        demand, np.full(count, demand.shape[1]), nothing, np.zeros(count), np.full(count, UNSEEN), np.arange(count)
+    )
 
 
 def forecasts(demand):

@@ -25,7 +25,7 @@ def test_columns_by_hand(tables):
 
 
 def test_only_four_columns_are_needed_but_then_nobody_knows_where_pods_ran(tables):
-    with pytest.raises(InputError, match="no pod is on a node whose size is known.*of pods: none; with a size: a, b"):
+    with pytest.raises(InputError, match=r"no pod is on a node whose size is known.*of pods: none; with a size: a, b"):
         read_csv_record(*tables("pod,time,cpu,memory\nx/one,0,1,4\n"), 300)
     found = read_csv_record(*tables("pod,time,cpu,memory,node\nx/one,0,1,4,a\n"), 300)
     assert (found.trust.without_cpu_request, found.trust.without_owner) == (1, 1)
@@ -39,7 +39,10 @@ def test_only_four_columns_are_needed_but_then_nobody_knows_where_pods_ran(table
         ("pod,time,cpu,memory,node\n", "usage.csv: no rows under the header"),
         ("pod,time,cpu,memory,node\nx,0,1,1,a\n,0,1,1,a\n", "usage.csv: row 2: pod is empty"),
         ("pod,time,cpu,memory,node\nx,0,-1,1,a\n", "usage.csv: row 1: cpu is -1: must be a number from 0 to 100000"),
-        ("pod,time,cpu,memory,node\nx,0,nan,1,a\n", "usage.csv: row 1: cpu is 'nan': must be a number from 0 to 100000"),
+        (
+            "pod,time,cpu,memory,node\nx,0,nan,1,a\n",
+            "usage.csv: row 1: cpu is 'nan': must be a number from 0 to 100000",
+        ),
         ("pod,time,cpu,memory,node\nx,0,1,17179869184,a\n", "row 1: memory is 17179869184: must be a number from 0 to"),
         ("pod,time,cpu,memory,node\nx,0,1,1,a\nx,noon,1,1,a\n", "row 2: time is 'noon': needed: 2026-01-31T12:00:00Z"),
         ("pod,time,cpu,memory,node\nx,,1,1,a\n", "row 1: time is empty: needed: 2026-01-31T12:00:00Z"),

@@ -75,3 +75,8 @@ def test_agrees_with_the_referee_of_episodes(seed):
     assert day.wait_mean == pytest.approx(60 * row["wait_mean"])
     assert day.wait_p95 == pytest.approx(60 * row["wait_p95"])
     assert (day.cpu_over + day.memory_over > 0) == (row["overshoot_pct"] > 0)
+
+
+@pytest.mark.parametrize(("slots", "days"), [(5, 1), (24, 1), (45, 1), (46, 2), (48, 2), (60, 2)])
+def test_a_last_day_may_lack_a_tenth(slots, days):
+    assert len(judge(judged([[[0.6, 0.1]] * 5], [0], slots), np.array([0]), np.array([0]))) == days

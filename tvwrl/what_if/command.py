@@ -45,10 +45,9 @@ class WhatIfSettings:
     days: float = 7.0
     """Days to read of the server; a CSV is read whole."""
     end: str | None = None
-    """End of these days: 2026-01-31T12:00:00Z or seconds since 1970; default: the last midnight UTC on the server's
-    clock."""
+    """End of the trace; default: the last midnight UTC on the server's clock."""
     selector: str = ""
-    """Label matchers for all metrics of pods, e.g. 'namespace="prod"'. Pods left out leave their room empty."""
+    """Label matchers for all metrics of pods, e.g. 'namespace="prod"'."""
     usage: Path | None = None
     """CSV or Parquet instead of a server, with columns pod, time, cpu (cores), memory (GiB), and if known node,
     request_cpu, request_memory and owner; one row for each pod and sample."""
@@ -63,7 +62,7 @@ class WhatIfSettings:
     shadow: Path | None = None
     """Decisions of a server in shadow mode, to score like a rule: JSON lines with time (seconds since 1970), pod
     (namespace/name) and node (null: hold)."""
-    slot_seconds: int = 1800
+    decision_seconds: int = 1800
     """Time between decisions, seconds; a multiple of --interval. Forecasts and policies need the slots that they were
     fitted for."""
     keep_running: bool = False
@@ -85,10 +84,10 @@ class WhatIfSettings:
             raise InputError("what to replay: give either --prometheus URL, or --usage FILE and --nodes FILE")
         if (self.usage is None) != (self.nodes is None):
             raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
-        at_least(1, interval=self.interval, slot_seconds=self.slot_seconds)
+        at_least(1, interval=self.interval, decision_seconds=self.decision_seconds)
         positive(days=self.days, limit=self.limit, price_per_machine_hour=self.price_per_machine_hour)
-        if self.slot_seconds % self.interval:
-            raise InputError(f"slot_seconds is {self.slot_seconds}: must be a multiple of interval, {self.interval}")
+        if self.decision_seconds % self.interval:
+            raise InputError(f"decision_seconds is {self.decision_seconds}: must be a multiple of interval, {self.interval}")
         if self.currency and self.price_per_machine_hour is None:
             raise InputError(f"currency is {self.currency}, but there is no price: give --price-per-machine-hour")
         for given in (self.schedulers, self.policies):
@@ -119,7 +118,7 @@ def replayed(
     settings: WhatIfSettings, recorded: Recorded, schedulers: Sequence[Scheduler], policies: Sequence[Scheduler]
 ) -> tuple[Path, str]:
     """The folder written, and its page."""
-    replay = Replay(recorded, settings.slot_seconds, not settings.ignore_requests, settings.keep_running)
+    replay = Replay(recorded, settings.decision_seconds, not settings.ignore_requests, settings.keep_running)
     shadow = None if settings.shadow is None else shadow_placements(settings.shadow, replay)
     seen = [] if shadow is None else [shadow.placed]
     placements = _placements(replay, schedulers, policies)

@@ -140,7 +140,7 @@ def compare(
         Outcome(placed, judge(judged, placed.machine, placed.start), _moved(placed, actual))
         for placed in (actual, *placements)
     ]
-    rest = replay.recorded.slots - judged.days * judged.day_slots
+    rest = max(replay.recorded.slots - judged.days * judged.day_slots, 0)
     return Compared(replay.recorded, outcomes, limit, rest * replay.recorded.interval / 3600, price, currency)
 
 

@@ -76,6 +76,12 @@ class Recorded:
         """(N,) slots that each pod ran."""
         return np.array([len(used) for used in self.usage], np.int64)
 
+    @property
+    def utilisation(self) -> Float:
+        """(D,) mean share of all nodes that the pods used."""
+        used: Float = np.sum([one.sum(axis=0) for one in self.usage], axis=0) / self.slots / self.size.sum(axis=0)
+        return used
+
     @cached_property
     def background(self) -> Float:
         """(T, M, D) shares: load of the pods that stay on their nodes."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tvwrl.types import Float, Int
 
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
+NEARLY = 0.1  # of a day that may be missing at the end of the record
 TOLERANCE = 1e-9  # share of the capacity; rounding of sums is no overshoot
 
 
@@ -54,12 +55,12 @@ class Judged:
 
     @property
     def days(self) -> int:
-        """Whole days of the record; 1 if it is shorter."""
-        return len(self.background) // self.day_slots
+        """Whole days of the record, of which the last may lack a tenth; 1 if it is shorter."""
+        return int((len(self.background) + NEARLY * self.day_slots) // self.day_slots)
 
 
 def judge(judged: Judged, machine: Int, start: Int) -> list[Day]:
-    """What each whole day was worth if pod i runs on `machine[i]` (0..M-1) from slot `start[i]` on; -1: never placed.
+    """What each of the `days` was worth if pod i runs on `machine[i]` (0..M-1) from slot `start[i]` on; -1: never placed.
 
     What a pod would still do after the end of the record does not count.
     """

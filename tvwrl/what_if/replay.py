@@ -1,6 +1,6 @@
 """Replays a recorded cluster: where each pod would have gone under another scheduler, and when.
 
-Decisions are taken in slots of `slot_seconds`, in which usage is averaged; what they were worth is computed from usage
+Decisions are taken in slots of `decision_seconds`, in which usage is averaged; what they were worth is computed from usage
 as it was recorded.
 """
 
@@ -57,21 +57,21 @@ class Replay:
     """
 
     recorded: Recorded
-    slot_seconds: int = 1800
+    decision_seconds: int = 1800
     within_requests: bool = True
     keep_running: bool = False
 
     def __post_init__(self) -> None:
-        if self.slot_seconds % self.recorded.interval:
+        if self.decision_seconds % self.recorded.interval:
             raise InputError(
-                f"slot_seconds is {self.slot_seconds}: must be a multiple of the record's interval, "
+                f"decision_seconds is {self.decision_seconds}: must be a multiple of the record's interval, "
                 f"{self.recorded.interval} s"
             )
 
     @property
     def ratio(self) -> int:
         """Slots of the record in one of a scheduler."""
-        return self.slot_seconds // self.recorded.interval
+        return self.decision_seconds // self.recorded.interval
 
     @cached_property
     def pods(self) -> Int:
@@ -109,7 +109,7 @@ class Replay:
             quantise=False,
             placements_per_slot=None,
             queue=min(len(self.pods), QUEUE),
-            step_seconds=self.slot_seconds,
+            step_seconds=self.decision_seconds,
             peak_units=6 if forecaster is None else forecaster.peak_units,
             max_slots=0,
         )
@@ -121,10 +121,10 @@ class Replay:
         sequences = replace(sequences, request=np.where(np.isnan(declared), stands_in, declared)[None])
         if scheduler.needs_forecasts:
             assert forecaster is not None, "this scheduler needs a forecaster"
-            if forecaster.step_seconds != self.slot_seconds:
+            if forecaster.step_seconds != self.decision_seconds:
                 raise InputError(
-                    f"slot_seconds is {self.slot_seconds}: {scheduler.name} needs {forecaster.step_seconds}, the slots "
-                    "that its forecasts are for; leave --slot-seconds out, or this scheduler"
+                    f"decision_seconds is {self.decision_seconds}: {scheduler.name} needs {forecaster.step_seconds}, the slots "
+                    "that its forecasts are for; leave --decision-seconds out, or this scheduler"
                 )
             sequences = replace(sequences, forecast=pod_forecasts(forecaster, windows))
         return self._played(scheduler, sequences, scenario, units)
@@ -138,10 +138,10 @@ class Replay:
                 f"{' and '.join(RESOURCES)}"
             )
         trained = checkpoint.config.scenario
-        if trained.step_seconds != self.slot_seconds:
+        if trained.step_seconds != self.decision_seconds:
             raise InputError(
-                f"slot_seconds is {self.slot_seconds}: policy '{policy.name}' was trained with slots of "
-                f"{trained.step_seconds} s; give --slot-seconds {trained.step_seconds}"
+                f"decision_seconds is {self.decision_seconds}: policy '{policy.name}' was trained with slots of "
+                f"{trained.step_seconds} s; give --decision-seconds {trained.step_seconds}"
             )
         scenario = replace(
             trained,
@@ -204,7 +204,7 @@ class Replay:
             else:
                 row[: len(cuts)] = np.add.reduceat(used, cuts, axis=0) / np.diff(np.append(cuts, len(used)))[:, None]
             row[: len(cuts)] = np.maximum(row[: len(cuts)] * units, LEAST_DEMAND)
-        clock = (recorded.origin + self.arrival * self.slot_seconds) % DAY / DAY
+        clock = (recorded.origin + self.arrival * self.decision_seconds) % DAY / DAY
         metadata = np.concatenate([recorded.request[pods] * units, np.full((len(pods), 2), np.nan)], axis=1)
         return Windows(demand, length, metadata, clock, np.full(len(pods), UNSEEN), np.arange(len(pods)))
 

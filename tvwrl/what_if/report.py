@@ -31,7 +31,7 @@ HAPPENED, RULES, SEES_FUTURE = "what happened", "rules and policies", "reference
 def page(compared: Compared, replay: Replay, shadow: Shadow | None = None) -> str:
     """The report in Markdown, which also reads well in a terminal; without the picture."""
     recorded, known = compared.recorded, words.trust(compared.recorded)
-    minutes = replay.slot_seconds / 60
+    minutes = replay.decision_seconds / 60
     meaning = list(words.caveats(compared, replay.keep_running, replay.within_requests, minutes))
     parts = [
         f"# What if other schedulers had placed these {recorded.trust.pods:,} pods?",
@@ -160,7 +160,7 @@ def _figures(compared: Compared, replay: Replay, shadow: Shadow | None) -> dict[
         "days": compared.days,
         "nodes": len(recorded.size),
         "reference": dict(zip(("cores", "gib"), recorded.reference.tolist(), strict=True)),
-        "slot_seconds": replay.slot_seconds,
+        "decision_seconds": replay.decision_seconds,
         "within_requests": replay.within_requests,
         "keep_running": replay.keep_running,
         "limit": compared.limit,

@@ -12,6 +12,7 @@ from tvwrl.what_if.compared import MONTH, Compared, Outcome
 from tvwrl.what_if.recorded import Recorded
 
 FEW_DAYS = 3
+HARDLY_USED = 0.03  # share of the CPU or memory of all nodes below which pods are probably missing
 NOTICEABLE = 0.05  # machines, or machine-hours a day
 FREE = "most-allocated"  # a profile of kube-scheduler that packs
 REFERENCES = (PEAKS.group, FUTURE.group, FORECASTS_AND_PEAKS.group)
@@ -38,7 +39,13 @@ def is_reference(outcome: Outcome) -> bool:
 def verdict(compared: Compared) -> list[str]:
     """The answer in a few sentences: the rule that needs fewest machines, and those that it has to be measured by."""
     candidates = [one for one in compared.others if not is_reference(one) and one.name != "shadow"]
-    lines = [sentence(compared, one) for one in compared.others if one.name == "shadow"]
+    lines = []
+    if (used := compared.recorded.utilisation.max()) < HARDLY_USED:
+        lines.append(
+            f"**The pods of this record use {used:.2%} of the nodes: most of the cluster is probably missing, and what "
+            "follows says little.**"
+        )
+    lines += [sentence(compared, one) for one in compared.others if one.name == "shadow"]
     if candidates:
         least = min(candidates, key=lambda one: (one.mean("needed").value, one.mean("memory_over").value))
         lines.append(sentence(compared, least))
@@ -103,6 +110,11 @@ def trust(recorded: Recorded) -> list[str]:
         f"{known.pods:,} pods on {len(recorded.size):,} nodes, {begins} to {ends}, every {recorded.interval} s. "
         f"{known.at_start:,} ran before it began and {known.at_end:,} when it ended: only what lies within counts."
     )
+    cpu, memory = recorded.utilisation
+    lines.append(
+        f"The pods used {cpu:.1%} of the CPU and {memory:.1%} of the memory of these nodes. If your dashboards show "
+        "more, pods are missing here, and savings are overstated."
+    )
     shares = {
         "request no CPU": known.without_cpu_request,
         "request no memory": known.without_memory_request,
@@ -145,7 +157,10 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool, minut
     if within_requests:
         yield "Requests of the pods on a node never exceed its size, and no pod holds up others, as in kube-scheduler."
     else:
-        yield "**Requests may exceed a node here** (`--ignore-requests`): kube-scheduler allows it only if you lower them."
+        yield (
+            "**Requests may exceed a node here** (`--ignore-requests`), which kube-scheduler refuses unless you lower "
+            "them."
+        )
     yield THROTTLED
     yield (
         f"Decisions are taken every {minutes:g} min and see usage averaged over that slot, the pod's own first slot "
