@@ -87,7 +87,9 @@ class WhatIfSettings:
         at_least(1, interval=self.interval, decision_seconds=self.decision_seconds)
         positive(days=self.days, limit=self.limit, price_per_machine_hour=self.price_per_machine_hour)
         if self.decision_seconds % self.interval:
-            raise InputError(f"decision_seconds is {self.decision_seconds}: must be a multiple of interval, {self.interval}")
+            raise InputError(
+                f"decision_seconds is {self.decision_seconds}: must be a multiple of interval, {self.interval}"
+            )
         if self.currency and self.price_per_machine_hour is None:
             raise InputError(f"currency is {self.currency}, but there is no price: give --price-per-machine-hour")
         for given in (self.schedulers, self.policies):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tvwrl.forecasting import Forecaster
 from tvwrl.forecasting.base import BLOCK
 from tvwrl.forecasting.beginnings import Beginnings
-from tvwrl.forecasting.segments import SEGMENTS, Forecast, columns, forecast_table
+from tvwrl.forecasting.segments import SEGMENTS, Forecast, columns
 from tvwrl.schedulers.expected_cost import ROUNDING
 from tvwrl.traces.windows import Windows
 from tvwrl.types import Float, ForecastTable, Int
@@ -30,17 +30,32 @@ def pod_forecasts(forecaster: Forecaster, windows: Windows) -> ForecastTable:
     """
     count, slots, resources = windows.demand.shape
     units, wide = forecaster.peak_units, columns(resources)
-    values = np.zeros((count, slots + 1, wide + resources), np.float32)
     pods, power, beginnings = _at_scales(windows, units)
+    lifetime = windows.demand.max(axis=1) / units
+    steps = _steps(power.max(axis=0), lifetime.max(axis=0))
+    values = np.zeros((1, count, slots + 1, len(steps)), np.uint16)
+    peak, peak_spread, running = _places(resources)
     for begin in range(0, len(beginnings), BLOCK):
         part = beginnings[slice(begin, begin + BLOCK)]
-        found = forecaster.predict(part).forecast().values
-        values[pods[part.row], part.seen, :wide] = found * _factors(power[part.row], resources)
-    own = Forecast(np.arange(wide, dtype=np.float64), resources)
-    values[..., own.peak.astype(np.int64)] += ROUNDING * values[..., [int(own.alive[0])]]
-    values[..., wide:] = (windows.demand.max(axis=1) / units)[:, None] * values.any(axis=2, keepdims=True)
-    values[:, 0] = values[:, 1]
-    return _table(values, resources)
+        found = forecaster.predict(part).forecast().values * _factors(power[part.row], resources)
+        found[:, peak] += ROUNDING * found[:, [running]]
+        values[0, pods[part.row], part.seen, :wide] = np.round(found / steps[:wide])
+    values[..., wide:] = np.round(lifetime / steps[wide:])[None, :, None] * values.any(axis=3, keepdims=True)
+    values[:, :, 0] = values[:, :, 1]
+    return ForecastTable(values, steps, np.stack([peak, peak_spread, wide + np.arange(resources)]))
+
+
+def _places(resources: int) -> tuple[Int, Int, int]:
+    """Columns of the forecast peak (D,), its variance (D,) and the probability of running in the next slot."""
+    every = Forecast(np.arange(columns(resources), dtype=np.float64), resources)
+    return every.peak.astype(np.int64), every.peak_spread.astype(np.int64), int(every.alive[0])
+
+
+def _steps(power: Float, lifetime: Float) -> npt.NDArray[np.float32]:
+    """(K + D,) steps in which nothing is above `STEPS`: for the largest scales and lifetime peaks (D,) of all pods."""
+    largest = _factors(power[None], len(power))[0].astype(np.float64)
+    largest[_places(len(power))[0]] += ROUNDING
+    return np.concatenate([largest, np.maximum(lifetime, LEAST)]).astype(np.float32) / np.float32(STEPS - 1)
 
 
 def _at_scales(windows: Windows, units: int) -> tuple[Int, Float, Beginnings]:
@@ -72,11 +87,3 @@ def _factors(power: Float, resources: int) -> npt.NDArray[np.float32]:
         [*parts, np.ones((len(power), segments))], axis=1, dtype=np.float32
     )
     return factors
-
-
-def _table(values: npt.NDArray[np.float32], resources: int) -> ForecastTable:
-    """One sequence of the values, in steps that are fine enough for the smallest pods."""
-    steps = np.maximum(values.max(axis=(0, 1)), 1e-6) / STEPS
-    whole = np.round(values / steps).astype(np.uint16)
-    made = forecast_table(np.zeros((1, 1, 1, len(steps)), np.uint8), resources)
-    return ForecastTable(whole[None], steps.astype(np.float32), made.peaks)

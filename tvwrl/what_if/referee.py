@@ -60,7 +60,7 @@ class Judged:
 
 
 def judge(judged: Judged, machine: Int, start: Int) -> list[Day]:
-    """What each of the `days` was worth if pod i runs on `machine[i]` (0..M-1) from slot `start[i]` on; -1: never placed.
+    """What each of the `days` was worth if pod i runs on `machine[i]` from slot `start[i]` on; -1: never placed.
 
     What a pod would still do after the end of the record does not count.
     """

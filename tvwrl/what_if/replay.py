@@ -1,7 +1,7 @@
 """Replays a recorded cluster: where each pod would have gone under another scheduler, and when.
 
-Decisions are taken in slots of `decision_seconds`, in which usage is averaged; what they were worth is computed from usage
-as it was recorded.
+Decisions are taken in slots of `decision_seconds`, in which usage is averaged; what they were worth is computed from
+usage as it was recorded.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class Replay:
             assert forecaster is not None, "this scheduler needs a forecaster"
             if forecaster.step_seconds != self.decision_seconds:
                 raise InputError(
-                    f"decision_seconds is {self.decision_seconds}: {scheduler.name} needs {forecaster.step_seconds}, the slots "
-                    "that its forecasts are for; leave --decision-seconds out, or this scheduler"
+                    f"decision_seconds is {self.decision_seconds}: {scheduler.name} needs {forecaster.step_seconds}, "
+                    "the slots that its forecasts are for; leave --decision-seconds out, or this scheduler"
                 )
             sequences = replace(sequences, forecast=pod_forecasts(forecaster, windows))
         return self._played(scheduler, sequences, scenario, units)
