@@ -144,7 +144,7 @@ def test_what_was_left_out_is_said():
     ]
     replay = Replay(record(pods))
     text = " ".join(page(compare(replay, []), replay).split())
-    assert "Left out: 1 pods whose node is unknown" in text
+    assert "Left out: 1 pod whose node is unknown" in text
     assert "with 60.0% of all CPU used" in text
     assert "1 pod of DaemonSets, or static, stay" in text
     assert "1 node had no pods at all" in text

@@ -106,12 +106,16 @@ def _legend(compared: Compared) -> str:
 
 
 def _shadow_line(shadow: Shadow) -> str:
-    text = f"`shadow`: {shadow.decided:,} pods have a decision of the server, {shadow.held:,} of them to hold, which "
-    text += "count as placed where they were; all others stay where they were."
+    text = (
+        f"`shadow`: the server decided on {words.count_of(shadow.decided, 'pod')}. Those that it held "
+        f"({shadow.held:,}) and all others stay where they were."
+    )
     if shadow.unknown_pods:
-        text += f" Decisions for {shadow.unknown_pods:,} pods that are not in the record are left out."
+        text += f" Left out: decisions for {words.count_of(shadow.unknown_pods, 'pod')} that the record does not have."
     if shadow.unknown_nodes:
-        text += f" {shadow.unknown_nodes:,} pods would have gone to nodes that are not in the record: they stay too."
+        text += (
+            f" {words.count_of(shadow.unknown_nodes, 'pod')} would have gone to nodes that the record does not have."
+        )
     return text
 
 

@@ -13,6 +13,7 @@ from tvwrl.what_if.recorded import Recorded
 
 FEW_DAYS = 3
 HARDLY_USED = 0.03  # share of the CPU or memory of all nodes below which pods are probably missing
+ABOUT = 1.1  # times the fewest machines count as about as few
 NOTICEABLE = 0.05  # machines, or machine-hours a day
 FREE = "most-allocated"  # a profile of kube-scheduler that packs
 REFERENCES = (PEAKS.group, FUTURE.group, FORECASTS_AND_PEAKS.group)
@@ -37,7 +38,7 @@ def is_reference(outcome: Outcome) -> bool:
 
 
 def verdict(compared: Compared) -> list[str]:
-    """The answer in a few sentences: the rule that needs fewest machines, and those that it has to be measured by."""
+    """The answer in a few sentences: the rule that needs about fewest machines, and what it has to be measured by."""
     candidates = [one for one in compared.others if not is_reference(one) and one.name != "shadow"]
     lines = []
     if (used := compared.recorded.utilisation.max()) < HARDLY_USED:
@@ -47,7 +48,7 @@ def verdict(compared: Compared) -> list[str]:
         )
     lines += [sentence(compared, one) for one in compared.others if one.name == "shadow"]
     if candidates:
-        least = min(candidates, key=lambda one: (one.mean("needed").value, one.mean("memory_over").value))
+        least = _best(candidates)
         lines.append(sentence(compared, least))
         safe = [one for one in candidates if not overshoots_more(compared, one) and not one.unplaced]
         if least not in safe:
@@ -56,7 +57,7 @@ def verdict(compared: Compared) -> list[str]:
         if free is not None and free is not least:
             lines.append(f"Without new software, by kube-scheduler's own profile: {sentence(compared, free)}")
     if compared.days < FEW_DAYS:
-        lines.append(f"The record has {_count(compared.days, 'whole day')}: intervals over so few mean little.")
+        lines.append(f"The record has {count_of(compared.days, 'whole day')}: intervals over so few mean little.")
     return lines
 
 
@@ -67,13 +68,12 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
     text = f"`{outcome.name}` would have needed {_fewer(saved, ' machines')} than the {placed} as placed"
     if abs(saved.value) < NOTICEABLE:
         text = f"`{outcome.name}` would have needed as many machines as placed, {placed}"
-    if (kept := compared.kept.get(outcome.name)) is not None:
+    kept = compared.kept.get(outcome.name)
+    if kept is not None and max(abs(saved.value), abs(compared.saved(kept).value)) >= NOTICEABLE:
         text += f", or {_fewer(compared.saved(kept))} if what ran at first had stayed"
-    changes = [
-        _overshoot(compared.change(outcome, f"{key}_over"), name)
-        for key, name in (("cpu", "CPU"), ("memory", "memory"))
-    ]
-    text += f", and overshot {' and '.join(changes)}"
+    kinds = {"cpu": "CPU", "memory": "memory"}
+    changes = [part for key in kinds if (part := _overshoot(compared.change(outcome, f"{key}_over"), kinds[key]))]
+    text += f", and overshot {' and '.join(changes)}" if changes else ", without more overshoot"
     if overshoots_more(compared, outcome):
         over = max(outcome.mean("cpu_over").value, outcome.mean("memory_over").value)
         text += f" ({over / outcome.mean('machine_hours').value:.1%} of the time of its machines)"
@@ -81,7 +81,7 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
     if wait > 0:
         text += f"; pods would have waited {wait:.1f} min on average"
     if outcome.unplaced:
-        text += f"; **{_count(outcome.unplaced, 'pod')} would never have been placed**"
+        text += f"; **{count_of(outcome.unplaced, 'pod')} would never have been placed**"
     over = outcome.mean("requests_over").value
     if over > NOTICEABLE:
         text += (
@@ -92,6 +92,15 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
         money = compared.money(outcome)
         text += f"; worth {_interval(money, 0)} {compared.currency} per {MONTH} days".replace("  ", " ")
     return text + "."
+
+
+def _best(candidates: list[Outcome]) -> Outcome:
+    """Of those that need about the fewest machines and leave fewest pods unplaced, the one that overshoots least."""
+    fewest = min(one.unplaced for one in candidates)
+    placing = [one for one in candidates if one.unplaced == fewest]
+    limit = ABOUT * min(one.mean("needed").value for one in placing)
+    about = [one for one in placing if one.mean("needed").value <= limit]
+    return min(about, key=lambda one: one.mean("memory_over").value + one.mean("cpu_over").value)
 
 
 def _safest(compared: Compared, safe: list[Outcome]) -> str:
@@ -123,23 +132,23 @@ def trust(recorded: Recorded) -> list[str]:
     lines += [f"{_share(count, known.pods)} {what}." for what, count in shares.items() if count]
     if known.bound:
         lines.append(
-            f"{_count(known.bound, 'pod')} of DaemonSets, or static, stay on their nodes: they are load there, and a "
+            f"{count_of(known.bound, 'pod')} of DaemonSets, or static, stay on their nodes: they are load there, and a "
             "node with no others counts as empty."
         )
     elif known.without_owner:
         lines.append("Owners are unknown: pods of DaemonSets, if there are any, are moved like others.")
     if known.unknown_node or known.unsized_node:
         lines.append(
-            f"**Left out: {known.unknown_node:,} pods whose node is unknown and {known.unsized_node:,} on "
-            f"{_count(known.unsized_nodes, 'node')} without a size, with {known.left_out_share:.1%} of all CPU used.** "
-            "The cluster looks emptier than it was."
+            f"**Left out: {count_of(known.unknown_node, 'pod')} whose node is unknown and {known.unsized_node:,} on "
+            f"{count_of(known.unsized_nodes, 'node')} without a size, with {known.left_out_share:.1%} of all CPU "
+            "used.** The cluster looks emptier than it was."
         )
     if known.filled:
         lines.append(f"{known.filled:.2%} of the slots of pods have no sample: the value before stands in.")
     if known.bad_rows:
         lines.append(f"{known.bad_rows:,} samples were not usable (negative, not finite or absurd) and left out.")
     if known.idle_nodes:
-        lines.append(f"{_count(known.idle_nodes, 'node')} had no pods at all, and could take some here.")
+        lines.append(f"{count_of(known.idle_nodes, 'node')} had no pods at all, and could take some here.")
     return lines
 
 
@@ -192,9 +201,9 @@ def overshoots_more(compared: Compared, outcome: Outcome) -> bool:
 
 
 def _overshoot(change: Point, name: str) -> str:
-    """By how much overshoot rises or falls."""
+    """By how much overshoot rises or falls; empty if it does not."""
     if abs(change.value) < NOTICEABLE:
-        return f"{name} no more"
+        return ""
     word = "more" if change.value > 0 else "less"
     return f"{name} {_size(change)} machine-hours a day {word}"
 
@@ -217,10 +226,11 @@ def _interval(point: Point, decimals: int = 1) -> str:
 
 
 def _share(count: int, of: int) -> str:
-    return f"{_count(count, 'pod')} ({count / of:.1%})"
+    return f"{count_of(count, 'pod')} ({count / of:.1%})"
 
 
-def _count(number: int, thing: str) -> str:
+def count_of(number: int, thing: str) -> str:
+    """As in 1 pod, 2 pods."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
