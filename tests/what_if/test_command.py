@@ -154,3 +154,11 @@ def test_a_record_in_which_nearly_everything_is_missing_is_pointed_out_first():
     replay = Replay(record([{"name": "x/1", "node": "a", "slots": range(288), "cpu": 0.01, "mem": 0.01}]))
     first, *_ = verdict(compare(replay, []))
     assert "The pods of this record use 0.12% of the nodes: most of the cluster is probably missing" in first
+
+
+def test_less_than_a_day_and_nodes_that_come_and_go():
+    pods = [{"name": f"x/{i}", "node": f"n{i}", "slots": range(12 * i, 12 * i + 12)} for i in range(4)]
+    replay = Replay(record(pods, [(f"n{m}", 4, 16) for m in range(4)]))
+    text = " ".join(page(compare(replay, []), replay).split())
+    assert "The record has 4.0 hours" in text
+    assert "At most 1 of the 4 nodes had pods at the same time" in text

@@ -31,8 +31,8 @@ DEFAULT = (
 
 @dataclass(frozen=True)
 class WhatIfSettings:
-    """Replay what a Kubernetes cluster has done, as other schedulers would have placed its pods, and say what that had
-    saved and cost.
+    """Replay what a Kubernetes cluster has done, as other schedulers would have placed its pods, and say what that would
+    have saved and cost.
 
     Reads a Prometheus server (cAdvisor and kube-state-metrics) or two CSV files; changes nothing. Prints a verdict and
     a table, and writes report.md, what-if.png, what-if.json and days.csv to --out. What is read of a server is kept in
@@ -48,6 +48,12 @@ class WhatIfSettings:
     """End of the trace; default: the last midnight UTC on the server's clock."""
     selector: str = ""
     """Label matchers for all metrics of pods, e.g. 'namespace="prod"'."""
+    chunk: float = 6.0
+    """Hours per query; halved if the server refuses a query for too many samples."""
+    timeout: float = 60.0
+    """Timeout of a request, seconds."""
+    retries: int = 4
+    """Number of retries after a failed request, with growing waits between them."""
     usage: Path | None = None
     """CSV or Parquet instead of a server, with columns pod, time, cpu (cores), memory (GiB), and if known node,
     request_cpu, request_memory and owner; one row for each pod and sample."""
@@ -85,7 +91,14 @@ class WhatIfSettings:
         if (self.usage is None) != (self.nodes is None):
             raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
         at_least(1, interval=self.interval, decision_seconds=self.decision_seconds)
-        positive(days=self.days, limit=self.limit, price_per_machine_hour=self.price_per_machine_hour)
+        at_least(0, retries=self.retries)
+        positive(
+            days=self.days,
+            chunk=self.chunk,
+            timeout=self.timeout,
+            limit=self.limit,
+            price_per_machine_hour=self.price_per_machine_hour,
+        )
         if self.decision_seconds % self.interval:
             raise InputError(
                 f"decision_seconds is {self.decision_seconds}: must be a multiple of interval, {self.interval}"
@@ -109,11 +122,16 @@ def what_if(settings: WhatIfSettings) -> None:
         with phase(f"reading {settings.usage}"):
             recorded = read_csv_record(settings.usage, settings.nodes, settings.interval)
     else:
-        asked = Asked(settings.prometheus or "", settings.days, settings.end, settings.interval, settings.selector)
-        recorded = read_prometheus_record(asked, say)
+        recorded = read_prometheus_record(_asked(settings), say)
     out, text = replayed(settings, recorded, schedulers, policies)
     print(text)
     print(f"written to {out}")
+
+
+def _asked(settings: WhatIfSettings) -> Asked:
+    """What to read of the server."""
+    names = ("days", "end", "interval", "selector", "chunk", "timeout", "retries")
+    return Asked(settings.prometheus or "", **{name: getattr(settings, name) for name in names})
 
 
 def replayed(

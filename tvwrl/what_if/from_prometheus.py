@@ -40,6 +40,7 @@ class Asked:
     end: str | None = None  # 2026-01-31T12:00:00Z or seconds since 1970; None: the last midnight UTC
     interval: int = 300  # seconds
     selector: str = ""  # label matchers for all metrics of pods
+    chunk: float = 6.0  # hours per query
     timeout: float = 60.0  # of a request, seconds
     retries: int = 4
     folder: Path | None = None  # where to keep what was read; None: in the data folder
@@ -84,6 +85,7 @@ def _settled(asked: Asked) -> Prometheus:
         end=asked.end,
         interval=asked.interval,
         selector=asked.selector,
+        chunk=asked.chunk,
         timeout=asked.timeout,
         retries=asked.retries,
         reference_cores=1.0,
@@ -94,7 +96,7 @@ def _settled(asked: Asked) -> Prometheus:
 
 def _name(url: str, loader: Prometheus) -> str:
     """A folder's name for what is read: the same for the same request."""
-    digest = hashlib.sha256(f"{url} {loader!r}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{url} {replace(loader, timeout=60.0, retries=4)!r}".encode()).hexdigest()[:12]
     return f"{urlsplit(url).hostname}-{loader.start}-{loader.end}-{digest}"
 
 
@@ -131,7 +133,7 @@ def _nodes(server: Server, span: tuple[int, int], asked: Asked, folder: Path) ->
     from tvwrl.traces.loaders.prometheus_cluster import pod_nodes
 
     parts = []
-    for number, chunk in enumerate(_chunks(span, asked.interval)):
+    for number, chunk in enumerate(_chunks(span, asked)):
         file = folder / f"{number:05d}.parquet"
         if not file.exists():
             found = pod_nodes(server, chunk, asked.interval, asked.selector)
@@ -151,11 +153,11 @@ def _nodes(server: Server, span: tuple[int, int], asked: Asked, folder: Path) ->
     ).unique(["pod", "slot"], keep="first", maintain_order=True)
 
 
-def _chunks(span: tuple[int, int], interval: int) -> Iterator[tuple[int, int]]:
-    """First and last moment of stretches of 6 hours."""
-    length = max(6 * 3600 // interval, 1) * interval
+def _chunks(span: tuple[int, int], asked: Asked) -> Iterator[tuple[int, int]]:
+    """First and last moment of stretches that are asked for at once."""
+    length = max(int(asked.chunk * 3600) // asked.interval, 1) * asked.interval
     for begin in range(span[0], span[1], length):
-        yield begin + interval, min(begin + length, span[1])
+        yield begin + asked.interval, min(begin + length, span[1])
 
 
 def _record(

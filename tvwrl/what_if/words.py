@@ -14,6 +14,8 @@ from tvwrl.what_if.recorded import Recorded
 FEW_DAYS = 3
 HARDLY_USED = 0.03  # share of the CPU or memory of all nodes below which pods are probably missing
 ABOUT = 1.1  # times the fewest machines count as about as few
+NEARLY_A_DAY = 0.9
+MANY = 1.2  # times the nodes that had pods at the same time; with more in all, nodes came and went
 NOTICEABLE = 0.05  # machines, or machine-hours a day
 FREE = "most-allocated"  # a profile of kube-scheduler that packs
 REFERENCES = (PEAKS.group, FUTURE.group, FORECASTS_AND_PEAKS.group)
@@ -56,7 +58,10 @@ def verdict(compared: Compared) -> list[str]:
         free = next((one for one in candidates if one.name == FREE), None)
         if free is not None and free is not least:
             lines.append(f"Without new software, by kube-scheduler's own profile: {sentence(compared, free)}")
-    if compared.days < FEW_DAYS:
+    hours = compared.recorded.slots * compared.recorded.interval / 3600
+    if hours < 24 * NEARLY_A_DAY:
+        lines.append(f"The record has {hours:.1f} hours: figures for a day are for these hours alone, and mean little.")
+    elif compared.days < FEW_DAYS:
         lines.append(f"The record has {count_of(compared.days, 'whole day')}: intervals over so few mean little.")
     return lines
 
@@ -178,6 +183,12 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool, minut
     )
     if any(one.placed.knowledge is not None and "forecast" in one.placed.knowledge.group for one in compared.others):
         yield "Rules with forecasts use the network that ships with tvwrl, which was not fitted on this cluster."
+    most, nodes = max(day.needed for day in compared.actual.days), len(compared.recorded.size)
+    if nodes > MANY * most:
+        yield (
+            f"At most {most:,} of the {nodes:,} nodes had pods at the same time: others were idle, or came and went. "
+            "Here all are there all the time, so a rule that spreads pods uses more of them than it could have."
+        )
     if compared.left_hours:
         yield f"The last {compared.left_hours:.1f} h make no whole day, and count in no figure."
     if compared.price is not None:
