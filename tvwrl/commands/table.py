@@ -147,6 +147,18 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             family="tvwrl.commands.reproduce:figures",
         ),
     ),
+    "Clusters": (
+        Command(
+            "what-if",
+            "replay what a Kubernetes cluster has done under other schedulers, and say what they would have saved",
+            "tvwrl.what_if.command:WhatIfSettings",
+            "tvwrl.what_if.command:what_if",
+            (
+                "prometheus", "days", "usage", "nodes", "schedulers", "policies", "keep_running", "ignore_requests",
+                "price_per_machine_hour", "currency", "out",
+            ),
+        ),
+    ),
     "Plans": (
         Command(
             "provision",

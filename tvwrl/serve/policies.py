@@ -74,9 +74,9 @@ def slots_to_remember(sight: Sight) -> int:
 def _of_rule(scheduler: Scheduler, slot_seconds: int | None) -> Sight:
     forecaster = None
     if scheduler.needs_forecasts:
-        from tvwrl.forecasting.pretrained import shipped
+        from tvwrl.forecasting.pretrained import shipped_forecaster
 
-        forecaster = shipped()
+        forecaster = shipped_forecaster()
         if slot_seconds not in (None, forecaster.step_seconds):
             raise InputError(
                 f"slot_seconds is {slot_seconds}: {scheduler.name} forecasts slots of {forecaster.step_seconds} s; "
