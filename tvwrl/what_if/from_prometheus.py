@@ -17,6 +17,7 @@ from tvwrl.progress import Report, nothing
 from tvwrl.runs import locked, whole_file
 from tvwrl.traces import read_trace
 from tvwrl.traces.catalogue import data_folder
+from tvwrl.traces.prometheus_address import address
 from tvwrl.types import InputError
 from tvwrl.what_if.recorded import DAY, Recorded, record_of
 
@@ -53,7 +54,7 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
     has no usage, no `kube_pod_info` or no size of any node, or whose samples are mostly unusable.
     """
     from tvwrl.traces.http_requests import RetryPolicy
-    from tvwrl.traces.loaders.prometheus_api import Server, address
+    from tvwrl.traces.loaders.prometheus_api import Server
     from tvwrl.traces.loaders.prometheus_cluster import node_sizes
 
     positive(days=asked.days)
