@@ -60,6 +60,14 @@ def test_what_was_read_is_not_read_again(cluster, tmp_path):
     assert [a.tolist() for a in again.usage] == [a.tolist() for a in first.usage]
 
 
+def test_more_patience_does_not_read_again(cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("TVWRL_DATA", str(tmp_path))
+    read_prometheus_record(Asked(cluster.url, 1, str(T0 + DAY)))
+    cluster.requests.clear()
+    read_prometheus_record(Asked(cluster.url, 1, str(T0 + DAY), timeout=90, retries=9))
+    assert not cluster.asked(CPU)
+
+
 def test_a_stopped_run_goes_on(cluster, tmp_path):
     def refuse(path, query):
         late = int(query.get("start", 0)) > T0 + 12 * HOUR

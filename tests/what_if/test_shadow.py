@@ -58,6 +58,21 @@ def test_the_last_decision_before_a_pod_runs_counts(replay, tmp_path):
     assert places(replay, shadow(replay, tmp_path, *lines).placed)["x/1"] == ("a", 4)
 
 
+def test_decisions_of_other_days_do_not_count(replay, tmp_path):
+    found = shadow(replay, tmp_path, decision(-9000, "x/gone", "b"), decision(-9, "x/0", "b"), decision(30, "x/2", "b"))
+    assert (found.decided, found.unknown_pods) == (1, 1)
+    assert places(replay, found.placed)["x/0"] == ("b", 0)
+    assert places(replay, found.placed)["x/2"] == ("a", 8)
+
+
+def test_a_last_line_that_is_being_written_is_left_out(replay, tmp_path):
+    file = tmp_path / "decisions.jsonl"
+    text = json.dumps(decision(0, "x/0", "b"))
+    for rest in ("", text[:20], text):
+        file.write_text(f"{text}\n{rest}")
+        assert shadow_placements(file, replay).decided == 1
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -31,8 +31,8 @@ DEFAULT = (
 
 @dataclass(frozen=True)
 class WhatIfSettings:
-    """Replay what a Kubernetes cluster has done, as other schedulers would have placed its pods, and say what that would
-    have saved and cost.
+    """Replay what a Kubernetes cluster has done, as other schedulers would have placed its pods, and say what that
+    would have saved and cost.
 
     Reads a Prometheus server (cAdvisor and kube-state-metrics) or two CSV files; changes nothing. Prints a verdict and
     a table, and writes report.md, what-if.png, what-if.json and days.csv to --out. What is read of a server is kept in

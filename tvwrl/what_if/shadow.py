@@ -27,9 +27,10 @@ class Shadow:
 def shadow_placements(file: Path, replay: Replay) -> Shadow:
     """Where pods would run if the decisions in `file` had counted; all others stay where they were.
 
-    Each line is JSON with "time" (seconds since 1970), "pod" ("namespace/name") and "node" (null: hold). The last
-    decision for a pod up to an interval after its start counts, or its first. Raises InputError with file and line for
-    anything else.
+    Each line is JSON with "time" (seconds since 1970), "pod" ("namespace/name") and "node" (null: hold). A decision is
+    for the next run of its pod, which may have begun an interval before; the last one for a run counts. Decisions from
+    before the record are only used for pods that still run. Raises InputError with file and line for anything else,
+    except a last line without an end, which somebody may still be writing.
     """
     recorded, pods = replay.recorded, replay.pods
     places = {name: place for place, name in enumerate(recorded.node_name)}
@@ -37,37 +38,43 @@ def shadow_placements(file: Path, replay: Replay) -> Shadow:
     for row, i in enumerate(pods):
         by_name.setdefault(recorded.pod[i].partition("#")[0], []).append(row)
     start = np.array([recorded.at(int(recorded.start[i])) for i in pods])
-    chosen: dict[int, tuple[float, str | None]] = {}
+    chosen: dict[int, str | None] = {}
     strangers: set[str] = set()
     for time, pod, node in _lines(file):
-        rows = by_name.get(pod)
-        if rows is None:
+        runs = [row for row in by_name.get(pod, ()) if start[row] >= time - recorded.interval]
+        if runs:
+            chosen[min(runs, key=start.__getitem__)] = node
+        elif recorded.origin <= time < recorded.at(recorded.slots):
             strangers.add(pod)
-            continue
-        row = min(rows, key=lambda one: abs(float(start[one]) - time))  # of a pod that ran several times
-        before = chosen.get(row)
-        if before is None or before[0] <= time <= start[row] + recorded.interval:
-            chosen[row] = time, node
     machine = recorded.node[pods].copy()
     nowhere = 0
-    for row, (_, node) in chosen.items():
+    for row, node in chosen.items():
         nowhere += node is not None and node not in places
         machine[row] = places.get(node or "", machine[row])
     placed = Placed("shadow", machine, recorded.start[pods])
-    held = sum(node is None for _, node in chosen.values())
+    held = sum(node is None for node in chosen.values())
     return Shadow(placed, len(chosen), held, len(strangers), nowhere)
 
 
 def _lines(file: Path) -> list[tuple[float, str, str | None]]:
     """(time, pod, node) of every line, by time."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        whole, _, rest = file.read_text(encoding="utf-8").rpartition("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {error}") from None
+    lines = [*whole.split("\n"), *([rest] if _is_json(rest) else [])]
     found = [_decision(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
         raise InputError(f"{file}: empty: no decisions")
     return sorted(found, key=lambda one: one[0])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _decision(file: Path, number: int, line: str) -> tuple[float, str, str | None]:
