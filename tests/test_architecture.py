@@ -81,6 +81,7 @@ MODULE_OF = {  # where it is not the distribution's name with "_" for "-"
     "scikit-learn": "sklearn",
     "scikit-learn-extra": "sklearn_extra",
     "pillow": "PIL",
+    "pyyaml": "yaml",
     "pytest-xdist": "xdist",
     "codespell": "codespell_lib",
 }
