@@ -16,6 +16,7 @@ ALWAYS = "tests/test_architecture.py"
 ELSEWHERE = {
     "examples": "tests/benchmark/test_examples.py",
     "docs": "tests/test_docs.py",
+    "deploy": "tests/serve/test_manifests.py",
     "tvwrl/schedulers/scores.py": "tests/schedulers/test_rules.py",
 }
 
