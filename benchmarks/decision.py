@@ -12,6 +12,8 @@ from timing import measure
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import PRESETS
+from tvwrl.agents.export import export_policy
+from tvwrl.agents.exported import ExportedPolicy
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.training import Trainer
 from tvwrl.command_line import Names, Numbers
@@ -64,7 +66,9 @@ def main(
         scenario = replace(problem.scenario, placements_per_slot=None)
         drawn = problem.sequences("test", -(-2 * decisions // problem.sampler.arrivals["test"]), 0)
         compared = [
-            (PolicyScheduler(name, one), one.config.scenario.choose_from_queue) for name, one in policies.items()
+            (made(name, one), one.config.scenario.choose_from_queue)
+            for name, one in policies.items()
+            for made in (PolicyScheduler, exported)
         ]
         for scheduler, chooses in [*compared, *((make_scheduler(name), True) for name in schedulers)]:
             played = replace(scenario, choose_from_queue=chooses)
@@ -98,6 +102,13 @@ def times_of(scheduler: Scheduler, sequences: SequenceSet, machines: Machines, s
             else:
                 simulation.place(waiting.index(own.workload.index), own.machine)
     return np.array(seconds)
+
+
+def exported(name: str, saved: Checkpoint) -> ExportedPolicy:
+    """The policy as `tvwrl export` writes it, computed by ONNX Runtime."""
+    policy = ExportedPolicy.from_bytes(export_policy(saved, name).content, name)
+    policy.name = f"{name}, exported"
+    return policy
 
 
 def untrained(choose_from_queue: bool) -> Checkpoint:

@@ -345,7 +345,6 @@ def test_ends_and_beginnings(prometheus, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.xfail(strict=True, reason="a full disk under --record: HTTP 500, and the thread that polls ends")
 def test_a_full_disk(prometheus, tmp_path):
     full = Server(tmp_path, prometheus, "--record", "/dev/full").wait_until_ready()
     try:

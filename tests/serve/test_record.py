@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from tests.serve.clusters import observed, pod
-from tvwrl.serve.deciding import Decision
+from tvwrl.serve.deciding import NOTHING, Decision
 from tvwrl.serve.record import Record
 
 
 def decided(name, node):
-    return Decision(pod(name), node, np.ones(1, bool), np.zeros(1, np.int64), "")
+    return Decision(pod(name), node, np.ones(1, bool), NOTHING, "")
 
 
 def test_by_hand(tmp_path):

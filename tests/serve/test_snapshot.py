@@ -80,8 +80,9 @@ def test_a_pod_that_asks_again_is_not_counted_twice():
     asked.renew(observed(nodes, []))
     for _ in range(20):
         assert asked.decide(pod("p", request=(4, GIB)), list(nodes)).node == "a"
-    asked.assume_elsewhere(pod("p", request=(4, GIB)), "b")
-    assert asked.decide(pod("q", request=(1, GIB)), list(nodes)).node == "a"
+    assert asked.decide(pod("q", request=(1, GIB)), list(nodes)).node == "b"
+    asked.withdraw("uid-p")
+    assert asked.decide(pod("r", request=(1, GIB)), list(nodes)).node == "a"
 
 
 @pytest.mark.parametrize("name", SERVED)

@@ -6,22 +6,12 @@ import shutil
 import signal
 import socket
 import ssl
-import subprocess
 
 import pytest
 
-from tests.serve.running import PATIENCE, Server, arguments, until_closed, wait_for
+from tests.serve.running import PATIENCE, Server, arguments, certificate, until_closed, wait_for
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make certificates")
-
-
-def certificate(folder, name):
-    """A certificate that signs itself, and its key."""
-    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-    words += ["-keyout", f"{name}.key", "-out", f"{name}.crt", "-subj", f"/CN={name}"]
-    words += ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(words, cwd=folder, check=True, capture_output=True)
-    return folder / f"{name}.crt", folder / f"{name}.key"
 
 
 @pytest.fixture(scope="module")

@@ -175,7 +175,8 @@ def _of_onnx(content: bytes) -> Any:
 
 
 def _of_torchscript(content: bytes) -> Any:
-    module = torch.jit.load(io.BytesIO(content))  # type: ignore[no-untyped-call]
+    with _quietly():
+        module = torch.jit.load(io.BytesIO(content))  # type: ignore[no-untyped-call]
 
     def run(seen: Seen, mask: Mask) -> Logits:
         given = {**seen, "mask": mask}

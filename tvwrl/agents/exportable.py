@@ -72,8 +72,8 @@ class ExportableShared(Exportable):
         places, beyond = self.places(queue), torch.log1p(backlog)
         machines, size, now = self.machine_features(grid)
         hold = self.policy.hold is not None
-        load = None if forecast is None else Columns(forecast, self.policy.resources)
-        parts, prior = self.given(queue[:, 0], size, now, load, hold, whole=True)
+        load = None if forecast is None else Columns(forecast.transpose(1, 2), self.policy.resources)
+        parts, prior = self.given(queue[:, 0], size, now, load, self.before(load, size), hold, whole=True)
         encoded = {
             "machines": torch.cat([machines, *parts], dim=2),
             "queue": torch.cat([places[:, 0], places.mean(1), beyond], dim=1),
@@ -86,21 +86,34 @@ class ExportableShared(Exportable):
         label = (queue[..., :1] == self.labels).float()
         return torch.cat([self.policy.scaled_queue(queue), label], dim=2)
 
+    def before(self, load: Columns | None, size: Tensor) -> tuple[Tensor, ...]:
+        """See `CostFeatures.before`; nothing where costs are not observed."""
+        if load is None or self.costs is None:
+            return ()
+        return self.costs.before(load, size * (self.policy.columns / self.policy.peak_units))
+
     def given(
-        self, waiting: Tensor, size: Tensor, now: Tensor, load: Columns | None, hold: bool, whole: bool
+        self,
+        waiting: Tensor,
+        size: Tensor,
+        now: Tensor,
+        load: Columns | None,
+        before: tuple[Tensor, ...],
+        hold: bool,
+        whole: bool,
     ) -> tuple[list[Tensor], Tensor | None]:
         """See `SharedPolicy.given`; `whole`: all of the forecast's features, or those `about_the_workload`."""
         policy, left, parts, prior = self.policy, size, [], None
         if policy.shows["demand"]:
-            demand = waiting[:, 1 + policy.shows["request"] :][:, None, : policy.resources]
+            demand = waiting[:, 1 + policy.shows["request"] :][:, : policy.resources, None]
             left = size - now - demand / policy.columns
-            parts.append(left)
+            parts.append(left.transpose(1, 2))
         if load is not None:
             capacity = size * (policy.columns / policy.peak_units)
-            own = Columns(waiting[:, -policy.shows["forecast"] :], policy.resources)
+            own = Columns(waiting[:, -policy.shows["forecast"] :][..., None], policy.resources)
             parts.append((forecast_features if whole else features_of_workload)(load, own, capacity))
             if self.costs is not None:
-                weighed, prior = self.costs(load, own, capacity, left, hold)
+                weighed, prior = self.costs(load, own, capacity, left, before, hold)
                 parts.append(weighed)
         return parts, prior
 
@@ -118,18 +131,19 @@ class ExportablePairs(ExportableShared):
         row = (queue[..., 0] != 0).flatten().nonzero()[:, 0]
         state = row // count
         machines, size, now = self.machine_features(grid)
-        expected = None if forecast is None else forecast.index_select(0, state)
+        expected = None if forecast is None else forecast.transpose(1, 2).index_select(0, state)
+        load = None if forecast is None else Columns(forecast.transpose(1, 2), self.policy.resources)
         parts, prior = self.given(
             queue.flatten(0, 1).index_select(0, row),
             size.index_select(0, state),
             now.index_select(0, state),
             None if expected is None else Columns(expected, self.policy.resources),
+            tuple(part.index_select(0, state) for part in self.before(load, size)),
             hold=True,
             whole=False,
         )
-        if forecast is not None:
+        if load is not None:
             capacity = size * (self.policy.columns / self.policy.peak_units)
-            load = Columns(forecast, self.policy.resources)
             machines = torch.cat([machines, features_of_machines(load, capacity)], dim=2)
         about = torch.cat([places.mean(1), torch.log1p(backlog)], dim=1)
         seen, cluster = self._mixed(machines, about, places.flatten(0, 1).index_select(0, row), state, parts)

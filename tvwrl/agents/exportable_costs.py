@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tvwrl.agents.exportable_features import SEGMENT_COUNT, Columns
+from tvwrl.agents.exportable_features import SEGMENT_COUNT, Columns, looked_up
 from tvwrl.agents.features import DOUBT, GREAT, SMALL, SURELY, TIGHTER, Terms
 from tvwrl.packing.fit import overbooked
 from tvwrl.schedulers.expected_cost import (
@@ -47,17 +47,34 @@ class CostFeatures(nn.Module):
         self.limit = float(ACCEPTED_OVERSHOOT * terms.weights[3, 0])
         self.register_buffer("above", torch.from_numpy(ABOVE.copy()))
         self.register_buffer("lengths", torch.from_numpy(LENGTHS[:, None].copy()))
-        self.register_buffer("overshoot", torch.from_numpy(RISK * np.asarray(terms.weights[2], np.float64)))
+        self.register_buffer("overshoot", torch.from_numpy(RISK * np.asarray(terms.weights[2], np.float64)[:, None]))
 
-    def forward(self, load: Columns, own: Columns, capacity: Tensor, left: Tensor, hold: bool) -> tuple[Tensor, Tensor]:
-        """Features (n, M, F) and prior logits (n, M), or (n, M + 1) with `hold`."""
-        danger, unused = self.danger(load, own, capacity), self.unused(load, own, capacity)
-        on, more = (capacity > 0).any(-1), []
+    def before(self, load: Columns, capacity: Tensor) -> tuple[Tensor, Tensor]:
+        """What machines cost without the workload: (n, D, M) of overshoot, (n, D, J, M) of unused capacity."""
+        return self._passes(load, None, self._border(capacity) / self.units), self._unused(
+            load.mean, load.alive, capacity
+        )
+
+    def forward(
+        self,
+        load: Columns,
+        own: Columns,
+        capacity: Tensor,
+        left: Tensor,
+        before: tuple[Tensor, ...],
+        hold: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Features (n, M, F) and prior logits (n, M), or (n, M + 1) with `hold`.
+
+        `capacity`, `left`: (n, D, M); `before`: see there
+        """
+        danger, unused = self.danger(load, own, capacity, before[0]), self.unused(load, own, capacity, before[1])
+        on, more = (capacity > 0).any(1), []
         if self.known:
             fits, price, least = self._reserved(load, own, capacity, unused)
             more = [fits.float(), least.float()]
         else:
-            fits, price = ~_overbooked(left.double(), 1.0).any(-1), unused + danger
+            fits, price = ~_overbooked(left.double(), 1.0).any(1), unused + danger
         room = (fits & on).any(1, keepdim=True)
         able = on & (fits | ~room)
         cheapest = torch.where(able, price, torch.full_like(price, torch.inf)).amin(1, keepdim=True)
@@ -77,45 +94,44 @@ class CostFeatures(nn.Module):
 
     def _reserved(self, load: Columns, own: Columns, capacity: Tensor, unused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(n, M) each: whether the sum of peaks fits, the price, and the least share of capacity that it leaves."""
-        rounding = ROUNDING * (load.alive[..., 0] + own.alive[:, None, 0]).double()
-        reserved = (load.peak + own.peak[:, None]).double() - rounding[..., None]
+        rounding = ROUNDING * (load.alive[:, :1] + own.alive[:, :1]).double()
+        reserved = (load.peak + own.peak).double() - rounding
         units = capacity.double() * self.units
         spare = self._border(capacity) - reserved * self.units
         on = units > 0
         share = torch.where(on, spare / torch.where(on, units, torch.ones_like(units)), torch.zeros_like(spare))
-        fits = ~_overbooked(spare, units).any(-1)
+        fits = ~_overbooked(spare, units).any(1)
         if not self.tight:
-            return fits, unused, share.amin(-1)
-        largest = capacity.amax(1)
+            return fits, unused, share.amin(1)
+        largest = capacity.amax(2)
         some = largest > 0
-        wanted = torch.where(some, own.peak / torch.where(some, largest, torch.ones_like(largest)), 0.0)
-        most, tightest = wanted[:, :1], spare[..., 0]
-        for d in range(1, spare.shape[-1]):  # of equals the first
-            tightest = torch.where(wanted[:, d : d + 1] > most, spare[..., d], tightest)
+        wanted = torch.where(some, own.peak[..., 0] / torch.where(some, largest, torch.ones_like(largest)), 0.0)
+        most, tightest = wanted[:, :1], spare[:, 0]
+        for d in range(1, spare.shape[1]):  # of equals the first
+            tightest = torch.where(wanted[:, d : d + 1] > most, spare[:, d], tightest)
             most = torch.maximum(most, wanted[:, d : d + 1])
-        return fits, TIGHTER * tightest, share.amin(-1)
+        return fits, TIGHTER * tightest, share.amin(1)
 
     def _border(self, capacity: Tensor) -> Tensor:
         units = capacity.double() * self.units
         return torch.floor(units + EXACT) + 0.5 if self.whole else units
 
-    def danger(self, load: Columns, own: Columns, capacity: Tensor) -> Tensor:
+    def danger(self, load: Columns, own: Columns, capacity: Tensor, before: Tensor) -> Tensor:
         """(n, M) expected increase of the overshoot penalty: see `expected_costs`."""
-        running, more = load.alive[..., 0].double()[..., None], own.alive[:, None, 0].double()[..., None]
+        running, more = load.alive[:, :1].double(), own.alive[:, :1].double()
         most = self._border(capacity) / self.units
-        before = self._passes(load, None, most)
         after = torch.maximum(self._passes(load, own, most), before)
         dear = self.overshoot * ((running + more) * after - running * before)
-        return torch.where((running > 0) & (capacity > 0), dear, torch.zeros_like(dear)).sum(-1)
+        return torch.where((running > 0) & (capacity > 0), dear, torch.zeros_like(dear)).sum(1)
 
     def _passes(self, load: Columns, own: Columns | None, size: Tensor) -> Tensor:
-        """(n, M, D) probability that the load, with `own` if given, ever exceeds `size` (n, M, D)."""
-        peak, peak_spread, alive = load.peak.double(), load.peak_spread.double(), load.alive[..., :1].double()
+        """(n, D, M) probability that the load, with `own` if given, ever exceeds `size` (n, D, M)."""
+        peak, peak_spread, alive = load.peak.double(), load.peak_spread.double(), load.alive[:, :1].double()
         most, spread = load.most.double(), load.spread.double()
         if own is not None:
-            peak, peak_spread = peak + own.peak[:, None].double(), peak_spread + own.peak_spread[:, None].double()
-            alive = alive + own.alive[:, None, :1].double()
-            most, spread = most + own.most[:, None].double(), spread + own.spread[:, None].double()
+            peak, peak_spread = peak + own.peak.double(), peak_spread + own.peak_spread.double()
+            alive = alive + own.alive[:, :1].double()
+            most, spread = most + own.most.double(), spread + own.spread.double()
         ever = self._beyond(size - peak + ROUNDING * alive, peak_spread.clamp(min=LEAST_PEAK_SPREAD))
         each = 1.0 - self._beyond(size[:, :, None] - most, spread.clamp(min=LEAST_SPREAD))
         stays = each[:, :, 0]
@@ -128,29 +144,28 @@ class CostFeatures(nn.Module):
         place = (room / torch.sqrt(variance) + FAR) * PER_DEVIATION
         low = torch.floor(place.clamp(0.0, float(len(ABOVE) - 2)))
         index = low.long()
-        start = self.above[index]
-        near = start + (place - low) * (self.above[index + 1] - start)
+        start = looked_up(self.above, index)
+        near = start + (place - low) * (looked_up(self.above, index + 1) - start)
         far = torch.where(room > 0, torch.zeros_like(near), torch.ones_like(near))
         return torch.where(room * room >= FAR * FAR * variance, far, near)
 
-    def unused(self, load: Columns, own: Columns, capacity: Tensor) -> Tensor:
+    def unused(self, load: Columns, own: Columns, capacity: Tensor, now: Tensor) -> Tensor:
         """(n, M) expected increase of the under-utilisation penalty: see `expected_costs`."""
-        now = self._unused(load.mean, load.alive, capacity)
-        then = self._unused(load.mean + own.mean[:, None], load.alive + own.alive[:, None], capacity)
-        return (self.lengths * (then - now)).sum((2, 3))
+        then = self._unused(load.mean + own.mean, load.alive + own.alive, capacity)
+        return (self.lengths * (then - now)).sum((1, 2))
 
     def _unused(self, mean: Tensor, alive: Tensor, capacity: Tensor) -> Tensor:
-        """(n, M, J, D) expected penalty of a slot."""
-        chance = alive.double().clamp(max=1.0)[..., None]
+        """(n, D, J, M) expected penalty of a slot."""
+        chance = alive.double().clamp(max=1.0)[:, None]
         size = capacity.double()[:, :, None]
         over = (size - mean.double() / chance.clamp(min=LEAST_CHANCE)).clamp(min=0.0) * self.units
         return chance * self._power(over)
 
     def _power(self, unused: Tensor) -> Tensor:
-        """The penalty of `unused` units (..., D); an exponent of 0 switches it off."""
+        """The penalty of `unused` units (n, D, J, M); an exponent of 0 switches it off."""
         if len(set(self.exponents)) == 1:
             return _raised(unused, self.exponents[0])
-        return torch.stack([_raised(unused[..., d], self.exponents[d]) for d in range(len(self.exponents))], dim=-1)
+        return torch.stack([_raised(unused[:, d], self.exponents[d]) for d in range(len(self.exponents))], dim=1)
 
 
 def _overbooked(residual: Tensor, capacity: Tensor | float) -> Tensor:

@@ -35,7 +35,7 @@ class MachineFeatures(nn.Module):
 
     def forward(self, grid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, M, F) of label grids (B, M, D, h, C), whose rows are filled from the left; and as in
-        `SharedPolicy.size_and_use`, (B, M, D) capacities and load in this slot.
+        `SharedPolicy.size_and_use` capacities and load in this slot, but (B, D, M).
         """
         label = grid.float()
         there = label != self.classes + 1  # columns that the machine has
@@ -56,67 +56,79 @@ class MachineFeatures(nn.Module):
         parts = [
             load,
             summary,
-            self.sums[0][torch.stack(newest, -1).long()],
-            self.sums[1][torch.stack(every, -1).long()],
+            looked_up(self.sums[0], torch.stack(newest, -1).long()),
+            looked_up(self.sums[1], torch.stack(every, -1).long()),
         ]
-        return torch.cat(parts, dim=-1).flatten(2), size, rows[-1]
+        return torch.cat(parts, dim=-1).flatten(2), size.transpose(1, 2), rows[-1].transpose(1, 2)
+
+
+def looked_up(table: Tensor, place: Tensor) -> Tensor:
+    """`table[place]` of a table (n,), as ONNX Runtime does it fastest."""
+    return table.index_select(0, place.reshape(-1)).reshape(place.shape)
 
 
 class Columns:
-    """The columns of forecasts (..., K), segments before resources: (..., J, D) or (..., D); see `Forecast`."""
+    """The columns of forecasts (..., K, M) of machines, or (..., K, 1) of a workload; see `Forecast`.
+
+    Segments are (..., D, J, M), peaks (..., D, M). Machines come last, as runtimes are fast at long rows.
+    """
 
     def __init__(self, values: Tensor, resources: int) -> None:
         wide = SEGMENT_COUNT * resources
-        segments = (*values.shape[:-1], SEGMENT_COUNT, resources)
-        self.most = values[..., :wide].reshape(segments)
-        self.spread = values[..., wide : 2 * wide].reshape(segments)
-        self.mean = values[..., 2 * wide : 3 * wide].reshape(segments)
-        self.peak = values[..., 3 * wide : 3 * wide + resources]
-        self.peak_spread = values[..., 3 * wide + resources : 3 * wide + 2 * resources]
-        self.alive = values[..., 3 * wide + 2 * resources : 3 * wide + 2 * resources + SEGMENT_COUNT]
+        segments = (values.shape[0], SEGMENT_COUNT, resources, values.shape[2])
+        self.most = values[:, :wide].reshape(segments).transpose(1, 2)
+        self.spread = values[:, wide : 2 * wide].reshape(segments).transpose(1, 2)
+        self.mean = values[:, 2 * wide : 3 * wide].reshape(segments).transpose(1, 2)
+        self.peak = values[:, 3 * wide : 3 * wide + resources]
+        self.peak_spread = values[:, 3 * wide + resources : 3 * wide + 2 * resources]
+        self.alive = values[:, 3 * wide + 2 * resources : 3 * wide + 2 * resources + SEGMENT_COUNT]
 
 
 def of_machines(load: Columns, capacity: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The part of `forecast_features` that depends on machines alone, for capacities (B, M, D).
+    """The part of `forecast_features` that depends on machines alone, for capacities (B, D, M).
 
-    (B, M, D, J, 2) largest and mean load; (B, M, D, 1) peak; (B, M, D, 2) capacity; (B, M, J) workloads.
+    (B, D, J, 2, M) largest and mean load; (B, D, 1, M) peak; (B, D, 2, M) capacity; (B, J, M) workloads.
     """
     on = capacity > 0
     scale = _scale(capacity)
-    segments = torch.stack([load.most, load.mean], dim=-1) * scale[:, :, None, :, None]
-    there = torch.stack([on.float(), capacity], dim=-1)
-    return segments.transpose(2, 3), (load.peak * scale)[..., None], there, load.alive / FEW
+    segments = torch.stack([load.most * scale[:, :, None], load.mean * scale[:, :, None]], dim=3)
+    there = torch.stack([on.float(), capacity], dim=2)
+    return segments, (load.peak * scale)[:, :, None], there, load.alive / FEW
 
 
 def of_workload(load: Columns, own: Columns, capacity: Tensor) -> tuple[Tensor, Tensor]:
-    """The part of `forecast_features` that depends on the workload: (B, M, D, J, 2) and (B, M, D, 2) of its peak."""
-    scale, size = _scale(capacity), capacity[:, :, None]
-    together = load.most + own.most[:, None]
-    sure = _sure(size - together, load.spread + own.spread[:, None])
-    segments = torch.stack([together * scale[:, :, None], sure], dim=-1).transpose(2, 3)
-    peak = load.peak + own.peak[:, None]
-    surely = _sure(capacity - peak, load.peak_spread + own.peak_spread[:, None])
-    return segments, torch.stack([peak * scale, surely], dim=-1)
+    """The part of `forecast_features` that depends on the workload: (B, D, J, 2, M) and (B, D, 2, M) of its peak."""
+    scale = _scale(capacity)
+    together = load.most + own.most
+    sure = _sure(capacity[:, :, None] - together, load.spread + own.spread)
+    peak = load.peak + own.peak
+    surely = _sure(capacity - peak, load.peak_spread + own.peak_spread)
+    return torch.stack([together * scale[:, :, None], sure], dim=3), torch.stack([peak * scale, surely], dim=2)
 
 
 def forecast_features(load: Columns, own: Columns, capacity: Tensor) -> Tensor:
     """(B, M, F): all of `tvwrl.agents.features.forecast_features`."""
     segments, peak, there, alive = of_machines(load, capacity)
     with_it, peak_with_it = of_workload(load, own, capacity)
-    both = torch.cat([segments, with_it], dim=-1).flatten(3)
-    return torch.cat([torch.cat([both, peak, peak_with_it, there], dim=-1).flatten(2), alive], dim=2)
+    both = torch.cat([segments, with_it], dim=3).flatten(2, 3)
+    return _by_machine(torch.cat([both, peak, peak_with_it, there], dim=2), alive)
 
 
 def features_of_machines(load: Columns, capacity: Tensor) -> Tensor:
     """(B, M, F): those of `forecast_features` that are not `about_the_workload`."""
     segments, peak, there, alive = of_machines(load, capacity)
-    return torch.cat([torch.cat([segments.flatten(3), peak, there], dim=-1).flatten(2), alive], dim=2)
+    return _by_machine(torch.cat([segments.flatten(2, 3), peak, there], dim=2), alive)
 
 
 def features_of_workload(load: Columns, own: Columns, capacity: Tensor) -> Tensor:
     """(B, M, F): those of `forecast_features` that are `about_the_workload`."""
     segments, peak = of_workload(load, own, capacity)
-    return torch.cat([segments.flatten(3), peak], dim=-1).flatten(2)
+    return _by_machine(torch.cat([segments.flatten(2, 3), peak], dim=2))
+
+
+def _by_machine(by_resource: Tensor, *more: Tensor) -> Tensor:
+    """(B, M, F) of features (B, D, F, M), resource by resource, and of others (B, F, M)."""
+    return torch.cat([by_resource.flatten(1, 2), *more], dim=1).transpose(1, 2)
 
 
 def _scale(capacity: Tensor) -> Tensor:

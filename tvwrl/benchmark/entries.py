@@ -177,7 +177,7 @@ def _of_run(run: Path, setting: Setting) -> tuple[Scheduler, Problem, str]:
 def _shown_to(saved: Any, run: str, setting: Setting) -> tuple[Problem, str]:
     """The setting as the policy of a checkpoint observes it, and the policy's origin."""
     trace = setting.trace()
-    if list(trace.resources) != saved.resources:
+    if list(trace.resources) != list(saved.resources):
         raise InputError(f"{run} was trained on the resources {', '.join(saved.resources)}, not {trace.resources}")
     shown = {field: getattr(saved.scenario, field) for field in OBSERVED}
     unit = np.array(saved.unit) if saved.knows(trace) else None

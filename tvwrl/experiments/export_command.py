@@ -27,10 +27,9 @@ class ExportSettings:
     run: tyro.conf.Positional[Path]
     """Training run: its folder or a .pt file."""
     format: Format | None = None
-    """What to write: onnx, or torchscript. Default: what the name of --file ends with, or onnx."""
+    """What to write; default: what the name of --file ends with, or onnx."""
     file: Path | None = None
-    """File to write, ending in .onnx or .ts; the card has its name with .md. Default: RUN.onnx or RUN.ts in the run's
-    folder."""
+    """File to write; default: in the run's folder, RUN.onnx or RUN.ts. The card has its name with .md."""
     license: str = "other"
     """Identifier of the policy's licence, for the card; the trace may have terms of its own."""
 

@@ -9,13 +9,15 @@ import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tvwrl.serve.deciding import Decider, Decision, NotReady
+from tvwrl.serve.deciding import NOTHING, Decider, Decision, NotReady, Scores
 from tvwrl.serve.kubernetes import (
     Arguments,
     Binding,
+    Pod,
     bound,
     filtered,
     prioritized,
@@ -30,6 +32,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Handler = Callable[[bytes], Awaitable[bytes]]
 JSON, TEXT, METRICS = "application/json", "text/plain; charset=utf-8", "text/plain; version=0.0.4; charset=utf-8"
+MOST_DIGITS = 18  # of the length of a body
 DECIDED = 4096  # decisions kept until /prioritize asks for their scores
 OPEN = ("/healthz", "/readyz")  # without a token: the kubelet's probes have none
 
@@ -38,8 +41,8 @@ OPEN = ("/healthz", "/readyz")  # without a token: the kubelet's probes have non
 class Limits:
     """What a request may cost."""
 
-    body: int = 32 * 2**20  # bytes
-    body_seconds: float = 5.0  # to send it
+    body: int = 32 * 2**20  # bytes; all bodies together may take twice as much
+    body_seconds: float = 5.0  # to send it, and to read the answer
     deadline: float = 1.0  # seconds until the answer, from the end of the body
     waiting: int = 32  # decisions that may wait for their turn
 
@@ -49,7 +52,9 @@ class Refused(Exception):
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status, self.headers = status, dict(headers or {})
+        self.status = status
+        # The rest of the request is not read, so that the next one on this connection could not be told from it.
+        self.headers = {"connection": "close", **(headers or {})}
 
 
 class Application:
@@ -75,8 +80,8 @@ class Application:
         self._limits, self._bind, self._token = limits, bind, token
         self._pool = ThreadPoolExecutor(1, "deciding")  # the scheduler is asked one question at a time
         self._binders = ThreadPoolExecutor(8, "binding")
-        self._waiting = 0
-        self._decisions: dict[str, tuple[Decision | None, Mapping[str, int]]] = {}  # by uid: with scores by node
+        self._waiting = self._held = 0  # decisions; bytes of bodies
+        self._decisions: dict[str, tuple[str | None, Scores]] = {}  # by uid: the node chosen, and scores
         self._routes: dict[str, tuple[str, Handler, str]] = {
             "/filter": ("POST", self._filter, JSON),
             "/prioritize": ("POST", self._prioritize, JSON),
@@ -95,26 +100,30 @@ class Application:
             return
         begin, path = time.perf_counter(), scope["path"]
         headers: dict[str, str] = {}
-        kind = TEXT
+        kind, parts = TEXT, list[bytes]()
         try:
             handler, kind = self._route(scope)
-            body = await asyncio.wait_for(self._body(scope, receive), self._limits.body_seconds)
-            status, answer = 200, await handler(body)
+            await asyncio.wait_for(self._receive(scope, receive, parts), self._limits.body_seconds)
+            status, answer = 200, await handler(b"".join(parts))
         except Refused as refused:
             status, answer, headers, kind = refused.status, str(refused).encode(), refused.headers, TEXT
         except InputError as error:
             status, answer, kind = 400, str(error).encode(), TEXT
         except TimeoutError:
-            status, answer, kind = 408, b"the body came too slowly", TEXT
+            status, answer, kind, headers = 408, b"the body came too slowly", TEXT, {"connection": "close"}
         except ConnectionError:
             return  # the client has gone
         except Exception as error:
             self._log("error", path=path, error=repr(error))
             status, answer, kind = 500, b"internal error; see the server's log", TEXT
+        finally:
+            self._held -= sum(map(len, parts))
+            parts.clear()
         known = path if path in self._routes else "other"
         self._monitoring.requests.labels(known, str(status)).inc()
         self._monitoring.latency.labels(known).observe(time.perf_counter() - begin)
-        await _answer(send, status, answer, kind, headers)
+        with suppress(TimeoutError):  # of a client that does not read: the server closes the connection
+            await asyncio.wait_for(_answer(send, status, answer, kind, headers), self._limits.body_seconds)
 
     def close(self) -> None:
         """End the threads that decide and bind."""
@@ -132,23 +141,26 @@ class Application:
             raise Refused(405, f"{path} takes {wanted}", {"allow": wanted})
         return handler, kind
 
-    async def _body(self, scope: dict[str, Any], receive: Receive) -> bytes:
-        """The whole body, if it is not too large."""
-        most, parts, size = self._limits.body, [], 0
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if declared.isdigit() and int(declared) > most:
-            raise Refused(413, f"the body is larger than {most} bytes", {"connection": "close"})
+    async def _receive(self, scope: dict[str, Any], receive: Receive, parts: list[bytes]) -> None:
+        """Append the whole body to `parts`, if it is not too large."""
+        most, size = self._limits.body, 0
+        declared = [value for name, value in scope["headers"] if name == b"content-length"]
+        if any(value.isdigit() and (len(value) > MOST_DIGITS or int(value) > most) for value in declared):
+            raise Refused(413, f"the body is larger than {most} bytes")
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ConnectionError
-            part = message.get("body", b"")
-            size += len(part)
-            if size > most:
-                raise Refused(413, f"the body is larger than {most} bytes", {"connection": "close"})
+            more, part = message.get("more_body", False), message.get("body", b"")
             parts.append(part)
-            if not message.get("more_body", False):
-                return b"".join(parts)
+            size, self._held = size + len(part), self._held + len(part)
+            del message, part  # or the traceback of an error would keep them
+            if size > most:
+                raise Refused(413, f"the body is larger than {most} bytes")
+            if self._held > 2 * most:
+                raise Refused(503, "too many large bodies at the same time")
+            if not more:
+                return
 
     async def _filter(self, body: bytes) -> bytes:
         arguments = read_arguments(body)
@@ -161,14 +173,14 @@ class Application:
         arguments = read_arguments(body)
         names, none = arguments.names, [0] * len(arguments.names)
         if arguments.pod.uid in self._decisions:
-            decision, scores = self._decisions.pop(arguments.pod.uid)
-            if decision is None or decision.node is None or self._decider.shadow:
+            node, scores = self._decisions.pop(arguments.pod.uid)
+            if node is None or self._decider.shadow:
                 return prioritized(names, none)
-            if decision.node in names:
-                return prioritized(names, [scores.get(name, 0) for name in names])
+            if node in names:
+                return prioritized(names, scores.of(names))
         # Other plugins ruled the node out, or /filter is not configured: decide among what is left.
         decision = await self._decision(arguments)
-        scored = none if decision is None or self._decider.shadow else decision.scores.tolist()
+        scored = none if decision is None or self._decider.shadow else decision.scores.of(names)
         return prioritized(names, scored)
 
     async def _decision(self, arguments: Arguments) -> Decision | None:
@@ -185,12 +197,13 @@ class Application:
                 decision = await asyncio.wait_for(asyncio.shield(future), self._limits.deadline)
             except TimeoutError:
                 reason = "late"
+                future.add_done_callback(lambda _: self._withdraw(pod))
             except NotReady as why:
                 reason = str(why)
             except Exception as error:
                 reason = "failed"
                 self._log("error", pod=pod.key, error=repr(error))
-        self._remember(pod.uid, decision, arguments)
+        self._remember(pod.uid, decision)
         if decision is None:
             self._monitoring.fallbacks.labels(reason).inc()
             self._log("fallback", pod=pod.key, reason=reason)
@@ -203,13 +216,17 @@ class Application:
         self._log("decision", **facts, nodes=len(arguments.names), ms=milliseconds, shadow=self._decider.shadow)
         return decision
 
-    def _remember(self, uid: str, decision: Decision | None, arguments: Arguments) -> None:
+    def _remember(self, uid: str, decision: Decision | None) -> None:
         """Keep the scores for /prioritize, which asks next, of the newest decisions."""
-        scores = {} if decision is None else dict(zip(arguments.names, decision.scores.tolist(), strict=True))
         self._decisions.pop(uid, None)
-        self._decisions[uid] = (decision, scores)
+        self._decisions[uid] = (None, NOTHING) if decision is None else (decision.node, decision.scores)
         while len(self._decisions) > DECIDED:
             del self._decisions[next(iter(self._decisions))]
+
+    def _withdraw(self, pod: Pod) -> None:
+        """Forget what was decided too late: nobody was told."""
+        with suppress(RuntimeError):  # the server is ending
+            self._pool.submit(self._decider.withdraw, pod.uid)
 
     def _done(self, future: asyncio.Future[Decision]) -> None:
         self._waiting -= 1
@@ -241,8 +258,10 @@ class Application:
 
 def _may_enter(headers: Any, token: bytes) -> bool:
     """Whether a request carries the token: `Bearer TOKEN`, or `Basic` with it as the password."""
-    sent = dict(headers).get(b"authorization", b"")
-    scheme, _, value = sent.partition(b" ")
+    sent = [value for name, value in headers if name == b"authorization"]
+    if len(sent) != 1:
+        return False
+    scheme, _, value = sent[0].partition(b" ")
     if scheme.lower() == b"basic":
         try:
             value = base64.b64decode(value, validate=True).partition(b":")[2]

@@ -12,6 +12,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from tvwrl.serve.kubernetes import Binding
+from tvwrl.traces.http_requests import is_address
 from tvwrl.types import InputError
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where every pod finds its own token and authority
@@ -19,7 +20,10 @@ TIMEOUT = 5.0  # seconds
 
 
 def api_address(given: str | None) -> str:
-    """The API server: `given`, or the one of the cluster that this runs in. Raises InputError outside of one."""
+    """The API server: `given`, or the one of the cluster that this runs in. Raises InputError for no address, and
+    outside of a cluster."""
+    if given and not is_address(given):
+        raise InputError(f"kubernetes is {given}: needed is an address like https://host:6443")
     if given:
         return given.rstrip("/")
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
@@ -33,10 +37,17 @@ def binder(address: str, token_file: Path | None, authority: Path | None) -> Cal
 
     `token_file`: read anew each time, as Kubernetes renews it
     `authority`: certificate of whoever signed the API server's
+
+    Raises InputError for files that cannot be used.
     """
+    if token_file is not None and not token_file.is_file():
+        raise InputError(f"kubernetes_token_file {token_file}: no such file")
     token_file = token_file or ACCOUNT / "token"
     authority = authority or (ACCOUNT / "ca.crt" if (ACCOUNT / "ca.crt").exists() else None)
-    context = ssl.create_default_context(cafile=None if authority is None else str(authority))
+    try:
+        context = ssl.create_default_context(cafile=None if authority is None else str(authority))
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(f"kubernetes_ca {authority}: cannot be used: {error}") from None
 
     def bind(binding: Binding) -> None:
         body = {

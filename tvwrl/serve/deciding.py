@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.head_of_queue import HeadOfQueue, Scored, best
@@ -21,6 +23,19 @@ TIE = 1e-5  # logits and scores that differ by less are equal
 REMEMBERED = 10_000  # pods whose holding is remembered
 
 
+class Scores(NamedTuple):
+    """Points of all nodes of a cluster, small enough to be kept for thousands of pods."""
+
+    nodes: Mapping[str, int]  # name -> machine
+    points: npt.NDArray[np.int8]  # (M,) 0 to `BEST`; one machine at most has `BEST`
+
+    def of(self, names: Sequence[str]) -> list[int]:
+        """(n,) those of some nodes; 0 for unknown ones."""
+        machine = np.array([self.nodes.get(name, -1) for name in names], np.int64)
+        found: list[int] = np.where(machine < 0, 0, self.points[machine]).tolist()
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class Decision:
     """What a scheduler decided for a pod."""
@@ -28,9 +43,12 @@ class Decision:
     pod: Pod
     node: str | None  # where it should go; None: it should wait
     passed: Mask  # (n,) which of the nodes asked about may take it
-    scores: Int  # (n,) 0 to `BEST`; only `node` has `BEST`
+    scores: Scores  # by node
     reason: str  # in words
     seconds: float = 0.0  # that it took
+
+
+NOTHING = Scores({}, np.zeros(1, np.int8))  # of a pod that waits
 
 
 class NotReady(Exception):
@@ -131,7 +149,7 @@ class Decider:
         begin = time.perf_counter()
         with self._lock:
             snapshot = self._snapshot
-            if snapshot is None or self.age >= self.stale:
+            if snapshot is None or not self.ready:
                 raise NotReady("no_metrics" if snapshot is None else "stale_metrics")
             self._forget(pod.uid)
             if snapshot.full:
@@ -142,24 +160,23 @@ class Decider:
             workload = snapshot.show(pod)
             chosen, possible, points = self._choose(snapshot, workload, pod, machine[machine >= 0])
             if chosen is None:
-                return self._hold(pod, machine, time.perf_counter() - begin)
+                room = bool(possible[machine[machine >= 0]].any())
+                return self._hold(pod, machine, room, time.perf_counter() - begin)
             self._held.pop(pod.uid, None)
             known = np.maximum(machine, 0)
             # A node without metrics may take the pod, but only if Kubernetes prefers it against our score of 0.
             passed = np.where(machine < 0, True, possible[known])
-            scores = np.where(machine < 0, 0, points[known])
+            scores = Scores(snapshot.nodes, points.astype(np.int8))
             node = names[int(np.flatnonzero(machine == chosen)[0])]
             if not self.shadow:
                 self._assumed[pod.uid] = Assumed(pod, node, self.clock(), snapshot.place(chosen))
             reason = f"chosen by {self.scheduler.name}"
             return Decision(pod, node, passed, scores, reason, time.perf_counter() - begin)
 
-    def assume_elsewhere(self, pod: Pod, node: str) -> None:
-        """The pod goes to `node`, whatever was decided."""
+    def withdraw(self, uid: str) -> None:
+        """The pod goes anywhere, whatever was decided."""
         with self._lock:
-            if self._snapshot is not None and node in self._snapshot.nodes:
-                self._forget(pod.uid)
-                self._assumed[pod.uid] = Assumed(pod, node, self.clock(), self._snapshot.book([pod], [node])[0])
+            self._forget(uid)
 
     def _forget(self, uid: str) -> None:
         """Take back where a pod was believed to be: it asks again, so it is not there."""
@@ -218,7 +235,7 @@ class Decider:
         chosen = int(np.flatnonzero(possible & (logs >= best - TIE * (1 + abs(best))))[0])
         return chosen, possible, logs
 
-    def _hold(self, pod: Pod, machine: Int, seconds: float) -> Decision:
+    def _hold(self, pod: Pod, machine: Int, room: bool, seconds: float) -> Decision:
         now = self.clock()
         if len(self._held) >= REMEMBERED:
             self._held.pop(next(iter(self._held)))
@@ -227,10 +244,10 @@ class Decider:
             raise NotReady("held_for_too_long")
         unknown = machine < 0
         if unknown.any():  # a node that just joined: nothing speaks against it
-            return Decision(pod, None, unknown, np.zeros(len(machine), np.int64), "only nodes without metrics", seconds)
-        reason = f"held by {self.scheduler.name}: no node with room for it now"
+            return Decision(pod, None, unknown, NOTHING, "only nodes without metrics", seconds)
+        reason = f"held by {self.scheduler.name}: {'it prefers to wait' if room else 'no node has room for it now'}"
         nowhere = np.zeros(len(machine), np.bool_)
-        return Decision(pod, None, nowhere, np.zeros(len(machine), np.int64), reason, seconds)
+        return Decision(pod, None, nowhere, NOTHING, reason, seconds)
 
 
 def chooses_by_score(scheduler: Scheduler) -> bool:

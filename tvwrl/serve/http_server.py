@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import asyncio.constants
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS = 10.0  # within which a new connection has to send the head of a request
-CONNECTIONS = 256
+HEAD_BYTES = 64 * 1024  # of a request
+CONNECTIONS = 256  # at a time
 KEEP_ALIVE = 75  # seconds; kube-scheduler keeps its connections open
 
 
@@ -24,16 +27,36 @@ class Tls:
     client_authority: Path | None = None
 
 
-class _Impatient(HttpToolsProtocol):
-    """Closes connections on which no request begins in time: they would hold places that others need."""
+class _Guarded(HttpToolsProtocol):
+    """Closes connections whose requests do not begin in time or whose heads grow too large, and refuses new ones in a
+    crowd: those that are being served go on."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+        self._head: float = 0
+        self._deadline = self.loop.call_later(HEADER_SECONDS, transport.close)
+        if len(self.connections) > CONNECTIONS:
+            transport.close()
 
-    def _give_up(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+    def data_received(self, data: bytes) -> None:
+        self._head += len(data)
+        super().data_received(data)
+        if self._head > HEAD_BYTES:
             self.transport.close()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._deadline.cancel()
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def on_headers_complete(self) -> None:
+        self._head = -math.inf  # what follows is a body, which the application bounds
+        self._deadline.cancel()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._head = 0
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
@@ -42,6 +65,8 @@ class _Impatient(HttpToolsProtocol):
 
 def make_server(application: Any, host: str, port: int, tls: Tls | None) -> uvicorn.Server:
     """A server that is not running yet."""
+    # uvicorn has no option for it, and asyncio's minute is long for clients that open connections and say nothing.
+    asyncio.constants.SSL_HANDSHAKE_TIMEOUT = HEADER_SECONDS
     files: dict[str, Any] = {}
     if tls is not None:
         files = {"ssl_certfile": str(tls.certificate), "ssl_keyfile": str(tls.key)}
@@ -53,14 +78,13 @@ def make_server(application: Any, host: str, port: int, tls: Tls | None) -> uvic
         application,
         host=host,
         port=port,
-        http=_Impatient,
+        http=_Guarded,
         ws="none",
         loop="asyncio",
         lifespan="on",
         access_log=False,
         log_level="error",
         server_header=False,
-        limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=2,
         **files,

@@ -19,6 +19,9 @@ from tvwrl.traces.pod_owners import owner_of
 from tvwrl.types import Float, InputError
 
 MOST_NODES = 100_000
+MOST_CONTAINERS = 1000
+MOST_VALUES = 1_000_000  # of a body: 1,000 whole nodes have about 300,000
+MOST = 2.0**63  # of a quantity: Kubernetes cuts larger ones as well
 MOST_NAME = 253  # characters of a name in Kubernetes
 MOST_QUANTITY = 64  # characters
 BEST = 10  # MaxExtenderPriority: the highest score that an extender may give
@@ -94,6 +97,8 @@ def filtered(arguments: Arguments, passed: Sequence[bool], reason: str, *, final
     """ExtenderFilterResult: the nodes that passed, in the form in which they came, and why the others did not.
 
     `final`: whether no preemption would help: kube-scheduler then evicts nobody for this pod (from 1.22 on)
+
+    Raises InputError for nodes that cannot be written again.
     """
     failed = {name: reason for name, good in zip(arguments.names, passed, strict=True) if not good}
     nodes, names = None, None
@@ -101,15 +106,17 @@ def filtered(arguments: Arguments, passed: Sequence[bool], reason: str, *, final
         names = [name for name, good in zip(arguments.names, passed, strict=True) if good]
     else:
         nodes = {"items": [node for node, good in zip(arguments.nodes, passed, strict=True) if good]}
-    return orjson.dumps(
-        {
-            "Nodes": nodes,
-            "NodeNames": names,
-            "FailedNodes": failed,
-            "FailedAndUnresolvableNodes": failed if final else {},
-            "Error": "",
-        }
-    )
+    result = {
+        "Nodes": nodes,
+        "NodeNames": names,
+        "FailedNodes": failed,
+        "FailedAndUnresolvableNodes": failed if final else {},
+        "Error": "",
+    }
+    try:
+        return orjson.dumps(result)
+    except orjson.JSONEncodeError:
+        raise InputError("Nodes: a node is nested too deeply to be sent back") from None
 
 
 def prioritized(names: Sequence[str], scores: Sequence[int]) -> bytes:
@@ -135,7 +142,7 @@ def quantity(text: object, field: str) -> float:
         value = float(number + (exponent or "")) * SUFFIXES.get(suffix or "", 1.0)
     if not 0 <= value < math.inf:
         raise InputError(f"{field} is no quantity of Kubernetes, such as 250m or 2Gi")
-    return value
+    return min(value, MOST)
 
 
 def _pod(content: object) -> Pod:
@@ -156,7 +163,7 @@ def _requests(spec: Mapping[str, Any]) -> Float:
     """(2,) what a pod requests, as Kubernetes counts it: the sum of its containers, or the largest of those that run
     before them; plus its overhead."""
     containers, before = (
-        [_request(one) for one in _list(spec.get(field) or [], f"Pod.spec.{field}")]
+        [_request(one) for one in _list(spec.get(field) or [], f"Pod.spec.{field}", MOST_CONTAINERS)]
         for field in ("containers", "initContainers")
     )
     total = np.array([np.nan, np.nan])
@@ -176,6 +183,8 @@ def _request(container: object) -> Float:
 
 def _fields(body: bytes, what: str) -> dict[str, Any]:
     """Fields of the outermost object by their names in lower case."""
+    if body.count(b",") > MOST_VALUES:  # each takes twenty times its text
+        raise InputError(f"{what}: more than {MOST_VALUES} values")
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -189,9 +198,9 @@ def _mapping(value: object, field: str) -> Mapping[str, Any]:
     return value
 
 
-def _list(value: object, field: str) -> list[Any]:
-    if not isinstance(value, list) or len(value) > MOST_NODES:
-        raise InputError(f"{field}: a list of at most {MOST_NODES} is needed")
+def _list(value: object, field: str, most: int = MOST_NODES) -> list[Any]:
+    if not isinstance(value, list) or len(value) > most:
+        raise InputError(f"{field}: a list of at most {most} is needed")
     return value
 
 

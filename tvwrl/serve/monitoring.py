@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import queue
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -20,6 +22,7 @@ from prometheus_client import (
 )
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # seconds
+LINES = 10_000  # of the log that may wait to be written
 FALLBACKS = (
     "no_metrics", "stale_metrics", "unknown_nodes", "too_many_placements", "held_for_too_long", "late", "busy",
     "failed",
@@ -60,19 +63,38 @@ class Monitoring:
 
 
 class Log:
-    """Writes events as lines of JSON, whole even from several threads."""
+    """Writes events as lines of JSON, in a thread of its own: who reads the log, or does not, delays no answer.
+
+    Lines that wait for too long are left out, and the next line says how many.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._lock = threading.Lock()
+        self._stream: TextIO | None = stream or sys.stderr
+        self._lines: queue.Queue[str | None] = queue.Queue(LINES)
+        self._lost = 0
+        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+        self._thread.start()
 
     def __call__(self, event: str, **facts: object) -> None:
         """Write one event with its facts."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = json.dumps({"time": now, "event": event, **facts}, default=str)
-        with self._lock:
-            try:
-                self._stream.write(line + "\n")
+        lost = {"lines_lost": self._lost} if self._lost else {}
+        try:
+            self._lines.put_nowait(json.dumps({"time": now, "event": event, **facts, **lost}, default=str) + "\n")
+            self._lost = 0
+        except queue.Full:
+            self._lost += 1
+
+    def close(self, seconds: float = 1.0) -> None:
+        """Write what waits, for at most so long."""
+        with suppress(queue.Full):
+            self._lines.put(None, timeout=seconds)
+            self._thread.join(timeout=seconds)
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            if self._stream is None:  # so it is without a console
+                continue
+            with suppress(OSError, ValueError):  # a closed pipe must not stop pods from being scheduled
+                self._stream.write(line)
                 self._stream.flush()
-            except (OSError, ValueError):  # a closed pipe must not stop pods from being scheduled
-                return

@@ -70,7 +70,12 @@ class ServeSettings:
         """Raise InputError for values out of range, or that do not go together."""
         at_least(1, slot_seconds=self.slot_seconds, window=self.window)
         within(1, 1024, max_body_mib=self.max_body_mib)
-        positive(poll_seconds=self.poll_seconds, assume_seconds=self.assume_seconds, deadline_ms=self.deadline_ms)
+        positive(
+            poll_seconds=self.poll_seconds,
+            stale_seconds=self.stale_seconds,
+            assume_seconds=self.assume_seconds,
+            deadline_ms=self.deadline_ms,
+        )
         at_least(0, longest_hold=self.longest_hold, report_hours=self.report_hours)
         if self.stale_seconds <= self.poll_seconds:
             raise InputError(

@@ -35,6 +35,13 @@ def open_policy(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
     Raises InputError for an unknown name, a file that is missing or damaged, a scheduler that needs what no cluster
     knows, and a policy for other resources or with other classes than it was trained with.
     """
+    try:
+        return _opened(name, slot_seconds)
+    except InputError as error:
+        raise InputError(f"policy is {name}: {error}") from None
+
+
+def _opened(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
     path = Path(name)
     if path.suffix == ".onnx":
         from tvwrl.agents.exported import load_exported
@@ -47,13 +54,13 @@ def open_policy(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
 
         policy = load_policy(path)
         if not isinstance(policy, PolicyScheduler):
-            raise InputError(f"policy is {name}: DeepRM chooses workloads, not machines; give another run")
+            raise InputError("DeepRM chooses workloads, not machines; give another run")
         return policy, _of_policy(policy, Facts.of(policy.checkpoint, policy.name), slot_seconds)
     try:
         scheduler = make_scheduler(name)
     except UnknownScheduler:
         usable = [known for known, knows in list_schedulers().items() if _is_real(knows) and "(" not in known]
-        raise InputError(f"policy is {name}: no such file or folder, and no rule: {hint(name, usable)}") from None
+        raise InputError(f"no such file or folder, and no rule: {hint(name, usable)}") from None
     _check_knowledge(scheduler)
     return scheduler, _of_rule(scheduler, slot_seconds)
 
@@ -87,10 +94,7 @@ def _of_policy(policy: Scheduler, facts: Facts, slot_seconds: int | None) -> Sig
     """What a learnt policy has to be shown."""
     scenario, resources, classes, known = facts.scenario, facts.resources, facts.classes, facts.shapes["classes"]
     if tuple(resources) != RESOURCES:
-        raise InputError(
-            f"policy is {policy.name}: it was trained on {', '.join(resources)}, but a cluster has "
-            f"{', '.join(RESOURCES)}"
-        )
+        raise InputError(f"it was trained on {', '.join(resources)}, but a cluster has {', '.join(RESOURCES)}")
     if classes.k != known:
         raise InputError(f"policy is {policy.name}: its network knows {known} classes, but it came with {classes.k}")
     if slot_seconds not in (None, scenario.step_seconds):
@@ -99,7 +103,7 @@ def _of_policy(policy: Scheduler, facts: Facts, slot_seconds: int | None) -> Sig
             "leave the option out"
         )
     if scenario.observe_peak:
-        raise InputError(f"policy is {policy.name}: it sees lifetime peaks, which no real cluster knows")
+        raise InputError("it sees lifetime peaks, which no real cluster knows")
     capacity = scenario.cluster(tuple(resources)).capacity.max(axis=0)
     live = replace(scenario, placements_per_slot=None, usage_delay=0, background=0, perturb=0, max_slots=0)
     return Sight(live, capacity, True, policy.needs_forecasts, classes, facts.forecaster)
@@ -113,11 +117,11 @@ def _is_real(knowledge: Knowledge) -> bool:
 def _check_knowledge(scheduler: Scheduler) -> None:
     if not _is_real(scheduler.knowledge):
         raise InputError(
-            f"policy is {scheduler.name}: it knows {scheduler.knowledge.group}, which no real cluster does; "
+            f"it knows {scheduler.knowledge.group}, which no real cluster does; "
             "tvwrl evaluate --list-schedulers says what each knows"
         )
     if scheduler.leader is not None or scheduler.name.startswith("rollout"):
-        raise InputError(f"policy is {scheduler.name}: it plans in sampled training sequences; serve its base instead")
+        raise InputError("it plans in sampled training sequences; serve its base instead")
 
 
 def rehearsal(slots: int) -> Observed:

@@ -47,8 +47,8 @@ class Polling:
             theirs.close()
             try:
                 self._receive(ours)
-            except EOFError:
-                self._failed(f"the process that reads metrics ended (exit code {process.exitcode})")
+            except Exception as error:  # it ended, perhaps in the middle of what it sent
+                self._failed(f"the process that reads metrics ended (exit code {process.exitcode}): {error!r}")
             finally:
                 process.kill()
                 process.join()

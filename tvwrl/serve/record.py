@@ -19,17 +19,22 @@ class Record:
     """Remembers decisions until their pods appear in the metrics; appends both to `file` where there is one.
 
     `seen`: called with "as_decided" or "other" for every decided pod that appears on a node
+    `failed`: called with why a line could not be written; pods are scheduled all the same
     """
 
     def __init__(
-        self, file: Path | None, seen: Callable[[str], object], clock: Callable[[], float] = time.time
+        self,
+        file: Path | None,
+        seen: Callable[[str], object],
+        failed: Callable[[str], object] = str,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._seen, self._clock = seen, clock
+        self._seen, self._failed, self._clock = seen, failed, clock
         self._awaited: OrderedDict[str, str | None] = OrderedDict()  # pod -> node
         self._lock = threading.Lock()
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-        self._stream = None if file is None else file.open("a", encoding="utf-8")
+        self._stream = None if file is None else file.open("ab", buffering=0)
 
     def decided(self, decision: Decision) -> None:
         """Keep a decision; of a pod that asks again, the last one counts."""
@@ -59,5 +64,7 @@ class Record:
     def _write(self, pod: str, node: str | None, **facts: str) -> None:
         if self._stream is not None and not self._stream.closed:
             line = {"time": round(self._clock(), 3), "pod": pod, "node": node, **facts}
-            self._stream.write(json.dumps(line) + "\n")
-            self._stream.flush()
+            try:
+                self._stream.write(json.dumps(line).encode() + b"\n")
+            except OSError as error:
+                self._failed(f"{self._stream.name}: {error.strerror}")

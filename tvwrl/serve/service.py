@@ -22,7 +22,7 @@ from tvwrl.serve.policies import open_policy, rehearsal, slots_to_remember
 from tvwrl.serve.polling import Polling
 from tvwrl.serve.record import Record
 from tvwrl.serve.shadow_reports import ShadowReports
-from tvwrl.traces.http_requests import is_address
+from tvwrl.traces.prometheus_address import address, secret_headers
 from tvwrl.types import InputError
 
 SWITCH = 0.0005  # seconds after which a thread lets another one run: decisions must not delay answers by Python's 5 ms
@@ -33,8 +33,7 @@ class Service:
     """A server that is ready to run. Raises InputError for what cannot be served."""
 
     def __init__(self, settings: ServeSettings) -> None:
-        if not is_address(settings.prometheus):
-            raise InputError(f"prometheus is {settings.prometheus}: needed is an address like http://host:9090")
+        prometheus = _prometheus(settings.prometheus)
         token, tls, bind = _token(settings.token_file), _tls(settings), None
         if settings.bind:
             bind = binder(api_address(settings.kubernetes), settings.kubernetes_token_file, settings.kubernetes_ca)
@@ -43,12 +42,16 @@ class Service:
         name, step = self._decider.scheduler.name, self._decider.sight.scenario.step_seconds
         self._monitoring = Monitoring(name, settings.shadow, lambda: self._decider.age)
         file = settings.record or (RECORD if settings.shadow else None)
-        self._record = Record(file, lambda where: self._monitoring.outcomes.labels(where).inc())
+        self._record = Record(
+            file,
+            lambda where: self._monitoring.outcomes.labels(where).inc(),
+            lambda why: self._log("record failed", error=why),
+        )
         self._reports = None
         if settings.shadow and settings.report_hours and file is not None:
-            self._reports = ShadowReports(file, settings.prometheus, settings.report_hours, self._log)
+            self._reports = ShadowReports(file, prometheus, settings.report_hours, self._log)
         watcher = {
-            "url": settings.prometheus,
+            "url": prometheus,
             "slot_seconds": step,
             "slots": slots,
             "window": settings.window,
@@ -80,6 +83,7 @@ class Service:
             self._application.close()
             self._record.close()
             self._log("stopped")
+            self._log.close()
 
     def _arrived(self, observed: Observed) -> None:
         begin = time.perf_counter()
@@ -114,6 +118,16 @@ def _ready_decider(settings: ServeSettings) -> tuple[Decider, int]:
         for i in range(len(observed.nodes)):  # kernels differ with all nodes and with some
             trial.decide(Pod("rehearsal", f"new-{i}", f"{i}", "", np.array([0.1, 2.0**27])), observed.nodes[i:])
     return Decider(scheduler, sight, *times, shadow=settings.shadow), slots
+
+
+def _prometheus(given: str) -> str:
+    """The server's address. Raises InputError for what is none, and for a header that is none."""
+    try:
+        found = address(given)
+    except InputError as error:
+        raise InputError(f"prometheus: {error}") from None
+    secret_headers()
+    return found
 
 
 def _token(file: Path | None) -> bytes | None:

@@ -12,8 +12,9 @@ import polars as pl
 from tvwrl.serve.observed import RESOURCES, Observed
 from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, REQUESTS, Prometheus
-from tvwrl.traces.loaders.prometheus_api import Server, address
+from tvwrl.traces.loaders.prometheus_api import Server
 from tvwrl.traces.loaders.prometheus_cluster import KINDS, node_sizes, pod_nodes
+from tvwrl.traces.prometheus_address import address
 from tvwrl.types import Float, InputError
 
 POD = ["namespace", "pod"]
@@ -105,7 +106,7 @@ class Watcher:
             raise InputError(
                 f"{server.url}: {running} pods run, but {MEMORY} has no recent sample: check cAdvisor's job"
             )
-        return max(now - found[0], 0.0) if found else 0.0
+        return abs(now - found[0]) if found else 0.0  # a clock that is ahead is as doubtful
 
     def _requests(self, server: Server, now: int) -> pl.DataFrame:
         query = f"sum by (namespace, pod, resource) ({Prometheus().series_of(REQUESTS)})"
@@ -146,7 +147,7 @@ class Watcher:
             sample_age=age,
             slot=int(slot),
             nodes=tuple(sizes["node"]),
-            capacity=sizes.select(RESOURCES).to_numpy().astype(np.float64),
+            capacity=np.ascontiguousarray(sizes.select(RESOURCES).to_numpy(), np.float64),
             pods=tuple("/".join(pod) for pod in place),
             running=len(running),
             node=np.array([node_of.get(self._where.get(pod, ""), -1) for pod in place], np.int64),

@@ -15,11 +15,12 @@ import polars as pl
 
 from tvwrl.checks import at_least, positive
 from tvwrl.traces.http_requests import RetryPolicy
-from tvwrl.traces.loaders.prometheus_api import Server, address
+from tvwrl.traces.loaders.prometheus_api import Server
 from tvwrl.traces.pod_owners import owner_of
 from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
 from tvwrl.traces.preparation.loader import Loader, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
+from tvwrl.traces.prometheus_address import address
 from tvwrl.types import InputError
 
 DAY, GIB, LOOKBACK = 86400, 2**30, 300  # seconds, bytes, seconds that a server holds an old sample to be current

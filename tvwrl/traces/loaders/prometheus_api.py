@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import threading
 import warnings
 import zlib
 from dataclasses import dataclass
 from http.client import HTTPException
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import polars as pl
 
-from tvwrl.traces.http_requests import MayPass, RetryPolicy, is_address, passing
+from tvwrl.traces.http_requests import MayPass, RetryPolicy, passing
 from tvwrl.traces.preparation.series import MICRO
+from tvwrl.traces.prometheus_address import HEADER, secret_headers
 from tvwrl.types import InputError
 
-HEADER = "TVWRL_PROMETHEUS_HEADER"  # environment variable
 AT_ONCE = threading.BoundedSemaphore(4)  # queries in parallel: the server has a cluster to watch
 TOO_MUCH = re.compile("too many samples|maximum resolution", re.IGNORECASE)
 
@@ -86,7 +84,7 @@ class Server:
 
     def _fetch(self, url: str) -> bytes:
         request = Request(url, headers={"Accept-Encoding": "gzip"})
-        for name, value in _secret_headers():
+        for name, value in secret_headers():
             request.add_unredirected_header(name, value)  # not for whoever it may be redirected to
         try:
             with urlopen(request, timeout=self.retries.timeout) as response:
@@ -140,22 +138,3 @@ def _refusal(url: str, error: HTTPError) -> Exception:
     if error.code in (401, 403):
         return InputError(f"{url}: {what}; put the header it wants into {HEADER}: 'Authorization: Bearer ...'")
     return InputError(f"{url}: {what}") if reason else _foreign(url, what)
-
-
-def _secret_headers() -> list[tuple[str, str]]:
-    lines = [line.partition(":") for line in os.environ.get(HEADER, "").splitlines() if line.strip()]
-    for i, (name, colon, value) in enumerate(lines, 1):
-        if not colon or not re.fullmatch(r"[\w-]+", name.strip(), re.ASCII) or not re.fullmatch(r"[ -~]+", value):
-            raise InputError(f"{HEADER}: line {i}: needed: 'Name: value', in ASCII (not shown: it may be secret)")
-    return [(name.strip(), value.strip()) for name, _, value in lines]
-
-
-def address(source: str | Path) -> str:
-    """The URL without a slash at its end, also from a path that has lost one of its two slashes."""
-    url = re.sub(r"^(https?):/+", r"\1://", str(source).strip()).rstrip("/")
-    shown = url.rpartition("@")[2]  # what is before it may be secret
-    if not is_address(url) or "?" in url or "#" in url:
-        raise InputError(f"{shown}: not the address of a Prometheus server; give one like http://host:9090")
-    if urlsplit(url).username is not None:
-        raise InputError(f"{shown}: no user and password in the address: put a header into {HEADER}")
-    return url

@@ -18,9 +18,10 @@ import pytest
 
 from tests.traces.conftest import prepared
 from tvwrl.traces.http_requests import RetryPolicy
-from tvwrl.traces.loaders import prometheus, prometheus_api
+from tvwrl.traces.loaders import prometheus
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, OWNER, REQUESTS, Prometheus
 from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.traces.prometheus_address import HEADER
 
 HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30
 T0 = 1767571200  # 2026-01-05T00:00:00Z, a Monday
@@ -31,7 +32,7 @@ POD = {"namespace": "prod", "pod": "web-5d4f8c7b9d-aaaaa"}
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.delenv(prometheus_api.HEADER, raising=False)
+    monkeypatch.delenv(HEADER, raising=False)
     monkeypatch.setattr(prometheus, "RetryPolicy", partial(RetryPolicy, sleep=lambda seconds: None))
 
 

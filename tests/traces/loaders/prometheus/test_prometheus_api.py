@@ -12,8 +12,8 @@ import pytest
 
 from tests.traces.conftest import series
 from tests.traces.loaders.prometheus.conftest import T0, hours, run
-from tvwrl.traces.loaders import prometheus_api
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, Prometheus
+from tvwrl.traces.prometheus_address import HEADER
 from tvwrl.types import InputError
 
 
@@ -111,18 +111,18 @@ def test_nobody_there() -> None:
 
 
 def test_header_is_sent_and_not_recorded(site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(prometheus_api.HEADER, "Authorization: Bearer s3cret\nX-Scope-OrgID: me")
+    monkeypatch.setenv(HEADER, "Authorization: Bearer s3cret\nX-Scope-OrgID: me")
     run(site.url, tmp_path / "out", hours(1))
     assert {(h["Authorization"], h["X-Scope-OrgID"]) for h in site.headers} == {("Bearer s3cret", "me")}
     assert not any(b"s3cret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    monkeypatch.setenv(prometheus_api.HEADER, "Bearer s3cret")
+    monkeypatch.setenv(HEADER, "Bearer s3cret")
     with pytest.raises(InputError, match="TVWRL_PROMETHEUS_HEADER: line 1: needed: 'Name: value'") as raised:
         hours(1).at(site.url)
     assert "s3cret" not in str(raised.value)
 
 
 def test_header_does_not_go_where_the_server_redirects_to(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(prometheus_api.HEADER, "Authorization: Bearer s3cret")
+    monkeypatch.setenv(HEADER, "Authorization: Bearer s3cret")
     elsewhere = site.url.replace("127.0.0.1", "localhost")
     site.fault = lambda path, query: (
         (302, b"", {"Location": f"{elsewhere}/api/v1/query?query=time()&x=1"})
