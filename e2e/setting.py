@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any, Literal, Self
 
 from e2e.api import ApiError
-from e2e.control_plane import ControlPlane, Extender
+from e2e.control_plane import TOKEN, ControlPlane, Extender
 from e2e.extender import REFERENCE, Running, tvwrl
 from e2e.kubelets import PODS, Kubelets, Life
 from e2e.monitoring import Door, Monitoring
@@ -81,6 +81,16 @@ class Setting:
     def serve(self, *options: str, name: str = "extender") -> Running:
         """`tvwrl serve`, not started yet, with more options."""
         return Running(tvwrl(self.policy, self.door.url, *options), self.folder, name)
+
+    def serve_binding(self) -> Running:
+        """`tvwrl serve` that offers /bind, started; it stops at the end of the part."""
+        token = self.folder / "token"
+        token.write_text(TOKEN)
+        api = ("--kubernetes", self.plane.url, "--kubernetes-token-file", str(token))
+        binder = self.serve("--bind", *api, "--kubernetes-ca", str(self.plane.certificate), name="extender-binds")
+        self.closing(binder)
+        binder.start()
+        return binder
 
     def schedule(self, extender: Running | Literal["tvwrl"] | None = "tvwrl", **section: Any) -> None:
         """Start the scheduler with this extender (default: the one under test), or with none."""
