@@ -23,7 +23,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """A client; every thread keeps a connection of its own."""
+    """A client; every thread keeps a connection of its own, and so does every one of the pool for `at_once`."""
 
     def __init__(self, port: int, token: str):
         self.port = port
@@ -31,6 +31,7 @@ class Api:
         # The server signs its own certificate at every start, and nothing leaves this machine.
         self._tls = ssl._create_unverified_context()
         self._mine = threading.local()
+        self._pool = ThreadPoolExecutor(THREADS, "api")
 
     def call(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Json:
         """Answer to one request; ApiError where the server refuses it."""
@@ -70,6 +71,10 @@ class Api:
             if error.status != 404:
                 raise
 
+    def at_once(self, call: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        """``call(item)`` of every item, several at a time; the first error is raised."""
+        return list(self._pool.map(call, items))
+
     def watch(self, path: str, version: str, seconds: int = 3600) -> Iterator[Json]:
         """Changes of the collection at ``path`` since resource ``version``, as they happen."""
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._tls)
@@ -90,9 +95,3 @@ class Api:
             connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._tls, timeout=60)
             self._mine.connection = connection
         return connection
-
-
-def at_once(call: Callable[[Any], Any], items: Iterable[Any], threads: int = THREADS) -> list[Any]:
-    """``call(item)`` of every item, several at a time; the first error is raised."""
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(call, items))

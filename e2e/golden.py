@@ -18,6 +18,7 @@ from typing import Any
 from e2e import load
 from e2e.control_plane import Extender
 from e2e.kubelets import PODS
+from e2e.processes import wait_for
 from e2e.record import Exchange, Recorder
 from e2e.setting import EXTENDERS, Setting
 
@@ -62,8 +63,7 @@ def record(setting: Setting) -> dict[str, Exchange]:
     """Exchanges by file name, of one pod after the other."""
     found = {}
     setting.plane.schedule(None)
-    setting.bound(setting.create([load.pod("resident", load.Usage(4.0, 8 * load.GIB), None)]), 30)
-    time.sleep(SETTLING)  # until its usage is in the metrics
+    _fill(setting, {"node-a": 4.0})
     for form, capable in (("names", True), ("nodes", False)):
         recorder = Recorder(setting.extender.port)
         setting.plane.schedule(Extender(url=recorder.url, node_cache_capable=capable, timeout=10))
@@ -73,6 +73,45 @@ def record(setting: Setting) -> dict[str, Exchange]:
             for exchange in recorder.exchanges:
                 found[f"{kind}.{exchange.path.strip('/')}.{form}.json"] = exchange
             setting.plane.api.delete(f"{PODS}/{pod['metadata']['name']}")
+        recorder.stop()
+    if setting.kind == "tvwrl":
+        found["bind.json"] = _binding(setting)
+        found |= _hold(setting)
+    return found
+
+
+def _fill(setting: Setting, cores: dict[str, float]) -> None:
+    """Pods that use so many cores of these nodes, and time for the metrics to show it."""
+    where = {node: {"kubernetes.io/hostname": node} for node in cores}
+    pods = [
+        load.pod(f"resident-{node}-{used:g}", load.Usage(used, load.GIB), None, nodeSelector=where[node])
+        for node, used in cores.items()
+    ]
+    setting.bound(setting.create(pods), 30)
+    time.sleep(SETTLING)
+
+
+def _binding(setting: Setting) -> Exchange:
+    """A request to bind."""
+    recorder = Recorder(setting.serve_binding().port)
+    setting.plane.schedule(Extender(url=recorder.url, bind=True, timeout=10))
+    setting.bound(setting.create([kinds()["owner"]]), 30)
+    recorder.stop()
+    return next(exchange for exchange in recorder.exchanges if exchange.path == "/bind")
+
+
+def _hold(setting: Setting) -> dict[str, Exchange]:
+    """A pod for which no node has room, in both forms."""
+    found = {}
+    setting.plane.schedule(None)
+    _fill(setting, {"node-a": 3.7, "node-b": 15.7, "node-c": 7.7})
+    for form, capable in (("names", True), ("nodes", False)):
+        recorder = Recorder(setting.extender.port)
+        setting.plane.schedule(Extender(url=recorder.url, node_cache_capable=capable, timeout=10))
+        setting.create([kinds()["requests"]])
+        wait_for("the scheduler asks", lambda recorder=recorder: recorder.exchanges, 30)  # type: ignore[misc]
+        found[f"held.filter.{form}.json"] = recorder.exchanges[0]
+        setting.plane.api.delete(f"{PODS}/requests")
         recorder.stop()
     return found
 

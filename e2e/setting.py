@@ -11,8 +11,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Literal, Self
 
-from e2e.api import ApiError, at_once
-from e2e.control_plane import ControlPlane, Extender
+from e2e.api import ApiError
+from e2e.control_plane import TOKEN, ControlPlane, Extender
 from e2e.extender import REFERENCE, Running, tvwrl
 from e2e.kubelets import PODS, Kubelets, Life
 from e2e.monitoring import Door, Monitoring
@@ -60,7 +60,7 @@ class Setting:
         self.plane = ControlPlane(programs(), self.folder)
         self._open.append(self.plane)
         self.plane.start()
-        at_once(lambda node: self.plane.api.create(NODES, node), list(self.node_objects.values()))
+        self.plane.api.at_once(lambda node: self.plane.api.create(NODES, node), list(self.node_objects.values()))
         self.kubelets = Kubelets(self.plane.api)
         self._open.append(self.kubelets)
         self.exporter = Exporter(self.kubelets, lambda: list(self.node_objects.values()))
@@ -81,6 +81,16 @@ class Setting:
     def serve(self, *options: str, name: str = "extender") -> Running:
         """`tvwrl serve`, not started yet, with more options."""
         return Running(tvwrl(self.policy, self.door.url, *options), self.folder, name)
+
+    def serve_binding(self) -> Running:
+        """`tvwrl serve` that offers /bind, started; it stops at the end of the part."""
+        token = self.folder / "token"
+        token.write_text(TOKEN)
+        api = ("--kubernetes", self.plane.url, "--kubernetes-token-file", str(token))
+        binder = self.serve("--bind", *api, "--kubernetes-ca", str(self.plane.certificate), name="extender-binds")
+        self.closing(binder)
+        binder.start()
+        return binder
 
     def schedule(self, extender: Running | Literal["tvwrl"] | None = "tvwrl", **section: Any) -> None:
         """Start the scheduler with this extender (default: the one under test), or with none."""
@@ -111,7 +121,10 @@ class Setting:
 
     def create(self, pods: list[Json]) -> list[str]:
         """Create the pods, as fast as the API takes them; their uids."""
-        return [made["metadata"]["uid"] for made in at_once(lambda pod: self.plane.api.create(PODS, pod), pods)]
+        return [
+            made["metadata"]["uid"]
+            for made in self.plane.api.at_once(lambda pod: self.plane.api.create(PODS, pod), pods)
+        ]
 
     def bound(self, uids: list[str], seconds: float) -> list[Life]:
         """The pods, once all are bound. Failure after ``seconds``."""
@@ -130,7 +143,9 @@ class Setting:
 
     def cordon(self, names: list[str], shut: bool = True) -> None:
         """Offer these nodes to no new pod, or offer them again."""
-        at_once(lambda name: self.plane.api.merge(f"{NODES}/{name}", {"spec": {"unschedulable": shut}}), names)
+        self.plane.api.at_once(
+            lambda name: self.plane.api.merge(f"{NODES}/{name}", {"spec": {"unschedulable": shut}}), names
+        )
 
     def empty(self) -> None:
         """Delete all pods, and wait until they have left the metrics too."""

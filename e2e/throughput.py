@@ -48,8 +48,10 @@ def _spent(setting: Setting) -> tuple[float, float, float, float]:
     """Seconds so far of /filter, /prioritize, decisions and the processor, in the extender."""
     extender = setting.extender
     assert extender.process
-    paths = (extender.counters("tvwrl_request_seconds_sum", f'path="{path}"') for path in ("/filter", "/prioritize"))
-    return *paths, extender.counters("tvwrl_decision_seconds_sum"), extender.process.cpu_seconds()
+    asked, scored = (
+        extender.counters("tvwrl_request_seconds_sum", f'path="{path}"') for path in ("/filter", "/prioritize")
+    )
+    return asked, scored, extender.counters("tvwrl_decision_seconds_sum"), extender.process.cpu_seconds()
 
 
 def _backlog(setting: Setting, kind: str, turn: int) -> float:

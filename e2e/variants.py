@@ -9,7 +9,6 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from e2e import load
-from e2e.control_plane import TOKEN
 from e2e.extender import Running
 from e2e.judging import check_decided, check_once
 from e2e.processes import wait_for
@@ -122,12 +121,7 @@ def shadow(setting: Setting, report: Report) -> None:
 def binding(setting: Setting, report: Report) -> None:
     """The extender binds the pods itself, and is killed while it does."""
     report.say("bindVerb: the extender binds")
-    token = setting.folder / "token"
-    token.write_text(TOKEN)
-    api = ("--kubernetes", setting.plane.url, "--kubernetes-token-file", str(token))
-    binder = setting.serve("--bind", *api, "--kubernetes-ca", str(setting.plane.certificate), name="extender-binds")
-    setting.closing(binder)
-    binder.start()
+    binder = setting.serve_binding()
     setting.schedule(binder, bind=True)
     uids = setting.create(load.population(BATCH, seed=3, prefix="bind"))
     lives = setting.bound(uids, 60)
