@@ -40,7 +40,7 @@ an item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`
 # Help of each command's own: other files, names or units of the same kind, or a further value with a meaning
 OWN_WORDS = {
     "--also", "--checkpoint", "--data", "--instance", "--interval", "--learning-rate", "--milp-seconds", "--per",
-    "--planners", "--policy",
+    "--planners", "--policy", "--prometheus", "--record",
     "--preset", "--reference-memory", "--resume", "--schedulers", "--seed", "--seeds", "--sequences",
 }  # fmt: skip
 
@@ -111,7 +111,11 @@ def differ(kinds: set[str]) -> bool:
 def test_an_option_has_one_type():
     types = {option: {kind for kind, _ in commands.values()} for option, commands in uses().items()}
     different = {option: kinds for option, kinds in types.items() if differ(kinds)}
-    assert different.keys() == {"--per", "--format", "--policy"}  # words of their own: what a workload is, what is written, what decides
+    assert different.keys() == {
+        "--per",
+        "--format",
+        "--policy",
+    }  # words of their own: what a workload is, what is written, what decides
 
 
 def test_an_option_stands_for_one_thing():

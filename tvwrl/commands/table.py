@@ -158,6 +158,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 "price_per_machine_hour", "currency", "out",
             ),
         ),
+        Command(
+            "serve",
+            "schedule the pods of a Kubernetes cluster with a rule or a policy",
+            "tvwrl.serve.options:ServeSettings",
+            "tvwrl.serve.command:serve",
+            ("policy", "prometheus", "listen", "shadow", "record", "poll_seconds", "deadline_ms"),
+        ),
     ),
     "Plans": (
         Command(
@@ -195,15 +202,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.interference.fitting:InterferenceFitOptions",
             "tvwrl.interference.fitting:fit_or_explain",
             ("file", "trace", "data", "explain", "law", "load", "episodes", "machines", "seed"),
-        ),
-    ),
-    "Clusters": (
-        Command(
-            "serve",
-            "schedule the pods of a Kubernetes cluster with a rule or a policy",
-            "tvwrl.serve.options:ServeSettings",
-            "tvwrl.serve.command:serve",
-            ("policy", "prometheus", "listen", "shadow", "record", "poll_seconds", "deadline_ms"),
         ),
     ),
     "This installation": (

@@ -29,7 +29,7 @@ class ServeSettings:
     """Answer "every node, equal scores", and only record what it would have done."""
     record: Path | None = None
     """File to which every decision is appended, and where the pod then ran; default with --shadow: decisions.jsonl.
-    tvwrl what-if --shadow FILE says what the difference was worth."""
+    tvwrl what-if --record FILE says what the difference was worth."""
     report_hours: float = 24.0
     """With --shadow: hours between reports, which tvwrl what-if writes beside the record; 0: none."""
     slot_length: int | None = None

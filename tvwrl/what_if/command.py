@@ -65,8 +65,8 @@ class WhatIfSettings:
     """Rules to replay, as in tvwrl evaluate; tvwrl evaluate --list-schedulers lists them."""
     policies: Names = ()
     """Training runs (folders or .pt files) whose policies to replay."""
-    shadow: Path | None = None
-    """Decisions of a server in shadow mode, to score like a rule: JSON lines with time (seconds since 1970), pod
+    record: Path | None = None
+    """Decisions of a server (tvwrl serve --record) to score like a rule: JSON lines with time (seconds since 1970), pod
     (namespace/name) and node (null: hold)."""
     decision_seconds: int = 1800
     """Time between decisions, seconds; a multiple of --interval. Forecasts and policies need the slots that they were
@@ -139,7 +139,7 @@ def replayed(
 ) -> tuple[Path, str]:
     """The folder written, and its page."""
     replay = Replay(recorded, settings.decision_seconds, not settings.ignore_requests, settings.keep_running)
-    shadow = None if settings.shadow is None else shadow_placements(settings.shadow, replay)
+    shadow = None if settings.record is None else shadow_placements(settings.record, replay)
     seen = [] if shadow is None else [shadow.placed]
     placements = _placements(replay, schedulers, policies)
     money = settings.price_per_machine_hour, settings.currency
