@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.serve.clusters import GIB, decider, observed, pod
+from tvwrl.forecasting.scaled import scaled_table
 from tvwrl.schedulers import list_schedulers, make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.serve.expected import ExpectedDemand
@@ -107,7 +108,7 @@ def test_decides_as_in_the_simulation(name, problem, monkeypatch):
         metadata = np.concatenate([declared, np.full_like(declared, np.nan)], axis=2)
         unseen = np.full(drawn.arrival.shape, UNSEEN)
         windows = Windows(drawn.demand, drawn.length, metadata, clock, unseen, unseen)
-        sequences = replace(sequences, forecast=asked.sight.forecaster.table(windows))
+        sequences = replace(sequences, forecast=scaled_table(asked.sight.forecaster, windows[0]))
     runner, compared = Runner(sequences, fitting.machines, scenario), 0
     expected = {"now": np.zeros(2)}
     monkeypatch.setattr(ExpectedDemand, "of", lambda self, owner, request: expected["now"])

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tvwrl.agents.exportable_features import SEGMENT_COUNT, Columns, looked_up
 from tvwrl.agents.features import DOUBT, GREAT, SMALL, SURELY, TIGHTER, Terms
+from tvwrl.forecasting.segments import ROUNDING
 from tvwrl.packing.fit import overbooked
 from tvwrl.schedulers.expected_cost import (
     ABOVE,
@@ -23,7 +24,6 @@ from tvwrl.schedulers.expected_cost import (
     LENGTHS,
     PER_DEVIATION,
     RISK,
-    ROUNDING,
 )
 from tvwrl.schedulers.planning.replay_rules import RESERVING
 

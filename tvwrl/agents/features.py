@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.compiled import njit
-from tvwrl.forecasting.segments import SEGMENTS
+from tvwrl.forecasting.segments import ROUNDING, SEGMENTS
 from tvwrl.packing.fit import overbooked
 from tvwrl.schedulers.expected_cost import (
     ACCEPTED_OVERSHOOT,
     LEAST_SPREAD,
     OVERSHOOT,
-    ROUNDING,
     UNUSED,
     border,
     expected_costs,

@@ -143,26 +143,19 @@ class Forecaster(Parameters, ABC):
         """Plain numbers, lists and strings. Raises InputError for a forecaster that is for comparison only."""
         raise InputError(f"{type(self).__name__} cannot be saved: train with a NetworkForecaster")
 
-    def table_rows(self, beginnings: Beginnings) -> npt.NDArray[np.uint8]:
-        """(m, K + D) rows of a `ForecastTable` after m beginnings; 0 in place of the lifetime peaks."""
-        units, wide = steps(self.resources_), columns(self.resources_)
-        rows = np.zeros((len(beginnings), len(units)), np.uint8)
-        rows[:, :wide] = np.round(self.predict(beginnings).forecast().values / units[:wide])
-        return rows
-
     def table(self, windows: Windows) -> ForecastTable:
         """For windows (S, N): the forecast after 0, 1, ..., L slots and the lifetime peaks, 0 after the end.
 
         Before its first slot a workload has the forecast of one slot seen. What a workload uses does not depend on its
         machine, so the table is made ahead of the episode.
         """
-        units, wide = steps(self.resources_), columns(self.resources_)
-        out = np.zeros((*windows.length.shape, windows.demand.shape[2] + 1, len(units)), np.uint8)
+        slots, wide, units = windows.demand.shape[2], columns(self.resources_), steps(self.resources_)
+        out = np.zeros((*windows.length.shape, slots + 1, len(units)), np.uint8)
         for own, sequence in zip(out, windows, strict=True):
             every = Beginnings.every(sequence)
             for start in range(0, len(every), BLOCK):
                 part = every[slice(start, start + BLOCK)]
-                own[part.row, part.seen] = self.table_rows(part)
+                own[part.row, part.seen, :wide] = np.round(self.predict(part).forecast().values / units[:wide])
         peaks = np.round(windows.demand.max(axis=2) / self.peak_units / units[wide:]).astype(np.uint8)
         out[..., wide:] = peaks[:, :, None] * out.any(axis=3, keepdims=True)
         out[:, :, 0] = out[:, :, 1]

@@ -14,6 +14,7 @@ from tvwrl.types import Float, ForecastTable
 
 SEGMENTS = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 63))  # slots ahead, first and last
 HORIZON = SEGMENTS[-1][1]
+ROUNDING = 1 / 400  # by how much a table may overstate a workload's peak, share of peak_units
 
 
 @dataclass(frozen=True)

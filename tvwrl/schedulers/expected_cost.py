@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.forecasting.segments import SEGMENTS
+from tvwrl.forecasting.segments import ROUNDING, SEGMENTS
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.base import Opinion
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
@@ -23,7 +23,6 @@ ACCEPTED_OVERSHOOT = 500.0  # a workload waits if expected overshoot costs more,
 RISK = 1.6  # factor on that cost: what arrives later adds load that no forecast covers
 LEAST_SPREAD = 0.0005  # lowest variance of a forecast load, share of peak_units squared
 LEAST_PEAK_SPREAD = 1e-6  # lowest variance of a forecast peak, which may be known exactly
-ROUNDING = 1 / 400  # by how much the table may overstate a workload's peak, share of peak_units
 LEAST_CHANCE = 0.05  # lowest probability of running by which an expected demand is divided
 LENGTHS = np.array([last - first + 1.0 for first, last in SEGMENTS])  # slots
 EXACT = 1e-6  # units by which a capacity may be below a whole number for rounding

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tvwrl.forecasting import Forecaster
 from tvwrl.forecasting.beginnings import Beginnings
-from tvwrl.forecasting.segments import forecast_table
+from tvwrl.forecasting.scaled import empty_table, in_steps, scaled_forecasts
 from tvwrl.serve.expected import ExpectedDemand
 from tvwrl.serve.kubernetes import Pod
 from tvwrl.serve.observed import RESOURCES, Observed
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tvwrl.ec import Classes
 
 SPARE = 4096  # pods that can be placed between two looks at the metrics
+MOST_MACHINES = 4.0  # of the largest kind that a pod is taken to need at most
 YOUNG = 1  # slots: usage of a pod that was not seen before the current slot is still rising in the metrics
 
 
@@ -110,8 +111,8 @@ class Snapshot:
             demand=state.demand[:, row : row + 1],
         )
         if sequences.forecast is not None and self._sight.forecaster is not None:
-            values = self._sight.forecaster.table_rows(Beginnings(windows, np.zeros(1, np.int64), np.ones(1, np.int64)))
-            sequences.forecast.values[0, row, :2] = values
+            self._foresee(sequences.forecast, windows, np.ones(1, np.int64), np.array([row]))
+            sequences.forecast.values[0, row, 0] = sequences.forecast.values[0, row, 1]
             one = replace(one, forecast=replace(sequences.forecast, values=sequences.forecast.values[:, row : row + 1]))
         state.feature[0, row] = queue_features(one, self._sight.scenario)[0, 0]
         return demand, request
@@ -234,18 +235,14 @@ class Snapshot:
         forecaster = self._sight.forecaster
         if forecaster is None:
             return None
-        width = forecaster.table_rows(_one_beginning(len(RESOURCES))).shape[1]
-        values = np.zeros((1, rows, windows.demand.shape[1] + 1, width), np.uint8)
+        most = MOST_MACHINES * self._sight.capacity
+        table = empty_table(rows, windows.demand.shape[1], most, forecaster.peak_units)
         if len(windows):
-            every = np.arange(len(windows))
-            now = forecaster.table_rows(Beginnings(windows, every, length))
-            values[0, every, length] = now
-        return forecast_table(values, len(RESOURCES))
+            self._foresee(table, windows, length, np.arange(len(windows)))
+        return table
 
-
-def _one_beginning(resources: int) -> Beginnings:
-    """A workload of which nothing is known."""
-    one = np.ones(1, np.int64)
-    unknown = np.full((1, resources + 2), np.nan)
-    windows = Windows(np.ones((1, 1, resources)), one, unknown, np.zeros(1), np.full(1, UNSEEN), np.zeros(1, np.int64))
-    return Beginnings(windows, np.zeros(1, np.int64), one)
+    def _foresee(self, table: ForecastTable, windows: Windows, seen: Int, rows: Int) -> None:
+        """Write into `rows` (n,) of the table what is forecast of n windows after `seen` (n,) slots."""
+        assert self._sight.forecaster is not None
+        found = scaled_forecasts(self._sight.forecaster, Beginnings(windows, np.arange(len(windows)), seen))
+        table.values[0, rows, seen, : found.shape[1]] = in_steps(table, found)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.forecasting.scaled import scaled_table
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import Knowledge
 from tvwrl.schedulers.runner import Runner
@@ -23,7 +24,6 @@ from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
 from tvwrl.types import Float, InputError, Int, Machines, SequenceSet
 from tvwrl.what_if.as_kubernetes import AsKubernetes, Limits
-from tvwrl.what_if.forecasts import pod_forecasts
 from tvwrl.what_if.recorded import DAY, RESOURCES, Recorded
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Replay:
                     f"decision_seconds is {self.decision_seconds}: {scheduler.name} needs {forecaster.step_seconds}, "
                     "the slots that its forecasts are for; leave --decision-seconds out, or this scheduler"
                 )
-            sequences = replace(sequences, forecast=pod_forecasts(forecaster, windows))
+            sequences = replace(sequences, forecast=scaled_table(forecaster, windows))
         return self._played(scheduler, sequences, scenario, units)
 
     def play_policy(self, policy: PolicyScheduler) -> Placed:
@@ -161,7 +161,7 @@ class Replay:
         sequences = self._sequences(windows, labels[None], checkpoint.classes.k)
         if scenario.looks_ahead:
             assert checkpoint.forecaster is not None
-            sequences = replace(sequences, forecast=pod_forecasts(checkpoint.forecaster, windows))
+            sequences = replace(sequences, forecast=scaled_table(checkpoint.forecaster, windows))
         return self._played(policy, sequences, scenario, units)
 
     def _played(self, scheduler: Scheduler, sequences: SequenceSet, scenario: Scenario, units: Float) -> Placed:

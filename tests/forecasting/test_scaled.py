@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.forecasting.pretrained import shipped_forecaster
+from tvwrl.forecasting.scaled import scaled_table
 from tvwrl.forecasting.segments import Forecast, columns
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
-from tvwrl.what_if.forecasts import pod_forecasts
 
 WIDE = columns(2)
 
@@ -22,7 +22,7 @@ def windows(demand):
 
 
 def forecasts(demand):
-    table = pod_forecasts(shipped_forecaster(), windows(demand))
+    table = scaled_table(shipped_forecaster(), windows(demand))
     return Forecast((table.values[0] * table.steps)[..., :WIDE], 2)
 
 
