@@ -10,8 +10,10 @@ import polars as pl
 import pytest
 
 from tests.what_if.conftest import ORIGIN, generated, record
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import PRESETS
-from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents.export import export_policy
+from tvwrl.agents.opened import open_policy
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
@@ -81,13 +83,22 @@ def test_a_policy_is_replayed(week, policy):
     assert found["unplaced"] == 0
 
 
+def test_an_exported_policy_is_replayed_like_the_run_that_it_is_of(week, policy, tmp_path):
+    exported = tmp_path / "run.onnx"
+    exported.write_bytes(export_policy(Checkpoint.load(find_checkpoint(policy)), "run").content)
+    found = []
+    for one in (policy, exported):
+        what_if(WhatIfSettings(**week, schedulers=(), policies=(str(one),)))
+        found.append(json.loads((week["out"] / "what-if.json").read_text())["outcomes"]["run"])
+    assert found[0]["needed"] == found[1]["needed"]
+
+
 def test_a_policy_for_another_cluster(policy):
-    made, replay = load_policy(policy), Replay(generated())
-    made.checkpoint = replace(made.checkpoint, resources=["cpu", "gpu"])
+    (made, facts), replay = open_policy(policy), Replay(generated())
     with pytest.raises(InputError, match="'run' was trained on the resources cpu, gpu: a cluster has cpu and mem"):
-        replay.play_policy(made)
+        replay.play_policy(made, replace(facts, resources=("cpu", "gpu")))
     with pytest.raises(InputError, match=r"was trained with slots of 1800 s; give --decision-seconds 1800"):
-        Replay(generated(), 600).play_policy(load_policy(policy))
+        Replay(generated(), 600).play_policy(made, facts)
 
 
 @pytest.mark.parametrize(

@@ -42,20 +42,11 @@ def open_policy(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
 
 
 def _opened(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
-    path = Path(name)
-    if path.suffix == ".onnx":
-        from tvwrl.agents.exported import load_exported
+    if name.endswith(".onnx") or Path(name).exists():
+        from tvwrl.agents import opened
 
-        exported = load_exported(path)
-        return exported, _of_policy(exported, exported.facts, slot_length)
-    if path.exists():
-        from tvwrl.agents.exported_facts import Facts
-        from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
-
-        policy = load_policy(path)
-        if not isinstance(policy, PolicyScheduler):
-            raise InputError("DeepRM chooses workloads, not machines; give another run")
-        return policy, _of_policy(policy, Facts.of(policy.checkpoint, policy.name), slot_length)
+        policy, facts = opened.open_policy(name)
+        return policy, _of_policy(policy, facts, slot_length)
     try:
         scheduler = make_scheduler(name)
     except UnknownScheduler:

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tvwrl.agents.exported_facts import Facts
+from tvwrl.agents.observing import ObservingScheduler
+from tvwrl.agents.opened import open_policy
 from tvwrl.checks import at_least, different, positive
 from tvwrl.command_line import Names
 from tvwrl.experiments.scheduler_names import parts_of, scheduler_of
@@ -22,6 +25,7 @@ from tvwrl.what_if.replay import Placed, Replay
 from tvwrl.what_if.report import write
 from tvwrl.what_if.shadow import shadow_placements
 
+Learnt = tuple[ObservingScheduler, Facts]  # a policy and what is known of it
 ALWAYS = "as-placed"
 DEFAULT = (
     "kube-default", "most-allocated", "best-fit", "load-aware", "target-load-packing", "forecast-fit",
@@ -64,7 +68,7 @@ class WhatIfSettings:
     schedulers: Names = DEFAULT
     """Rules to replay, as in tvwrl evaluate; tvwrl evaluate --list-schedulers lists them."""
     policies: Names = ()
-    """Training runs (folders or .pt files) whose policies to replay."""
+    """Trained policies to replay: training runs (folders or .pt files), or exported .onnx files."""
     record: Path | None = None
     """Decisions of a server (tvwrl serve --record) to score like a rule: JSON lines with time (seconds since 1970), pod
     (namespace/name) and node (null: hold)."""
@@ -114,8 +118,8 @@ def what_if(settings: WhatIfSettings) -> None:
     """Replay the record, write the folder and print the page. Raises InputError for bad options and input."""
     settings.check()
     schedulers = [_rule(name) for name in settings.schedulers if name != ALWAYS]
-    policies = [_policy(run) for run in settings.policies]
-    names = [one.name for one in (*schedulers, *policies)]
+    policies = [open_policy(run) for run in settings.policies]
+    names = [one.name for one in (*schedulers, *(policy for policy, _ in policies))]
     if names:
         different(schedulers=names)
     if settings.usage is not None and settings.nodes is not None:
@@ -135,7 +139,7 @@ def _asked(settings: WhatIfSettings) -> Asked:
 
 
 def replayed(
-    settings: WhatIfSettings, recorded: Recorded, schedulers: Sequence[Scheduler], policies: Sequence[Scheduler]
+    settings: WhatIfSettings, recorded: Recorded, schedulers: Sequence[Scheduler], policies: Sequence[Learnt]
 ) -> tuple[Path, str]:
     """The folder written, and its page."""
     replay = Replay(recorded, settings.decision_seconds, not settings.ignore_requests, settings.keep_running)
@@ -151,7 +155,7 @@ def replayed(
     return out, write(out, compared, replay, shadow)
 
 
-def _placements(replay: Replay, schedulers: Sequence[Scheduler], policies: Sequence[Scheduler]) -> list[Placed]:
+def _placements(replay: Replay, schedulers: Sequence[Scheduler], policies: Sequence[Learnt]) -> list[Placed]:
     """Where each would have placed the pods."""
     placements: list[Placed] = []
     forecaster = shipped_forecaster() if any(one.needs_forecasts for one in schedulers) else None
@@ -159,9 +163,9 @@ def _placements(replay: Replay, schedulers: Sequence[Scheduler], policies: Seque
     for scheduler in schedulers:
         with phase(f"replaying {scheduler.name}{ending}"):
             placements.append(replay.play(scheduler, forecaster if scheduler.needs_forecasts else None))
-    for policy in policies:
+    for policy, facts in policies:
         with phase(f"replaying {policy.name}{ending}"):
-            placements.append(replay.play_policy(policy))  # type: ignore[arg-type]  # `_policy` made it
+            placements.append(replay.play_policy(policy, facts))
     return placements
 
 
@@ -181,13 +185,3 @@ def _rule(entry: str) -> Scheduler:
             f"scheduler is '{entry}': it needs training workloads or a whole search; name its base instead"
         )
     return made
-
-
-def _policy(run: str) -> Scheduler:
-    """The policy of a training run."""
-    from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
-
-    policy = load_policy(run)
-    if not isinstance(policy, PolicyScheduler):
-        raise InputError(f"{run} holds a policy of DeepRM, which chooses workloads and not machines: give another run")
-    return policy

@@ -27,7 +27,8 @@ from tvwrl.what_if.as_kubernetes import AsKubernetes, Limits
 from tvwrl.what_if.recorded import DAY, RESOURCES, Recorded
 
 if TYPE_CHECKING:
-    from tvwrl.agents.policy_scheduler import PolicyScheduler
+    from tvwrl.agents.exported_facts import Facts
+    from tvwrl.agents.observing import ObservingScheduler
     from tvwrl.forecasting import Forecaster
 
 UNITS = 8.0  # of each resource that the largest machine has
@@ -129,15 +130,14 @@ class Replay:
             sequences = replace(sequences, forecast=scaled_table(forecaster, windows))
         return self._played(scheduler, sequences, scenario, units)
 
-    def play_policy(self, policy: PolicyScheduler) -> Placed:
+    def play_policy(self, policy: ObservingScheduler, facts: Facts) -> Placed:
         """Where a trained policy would have placed the pods. Raises InputError if it is for another kind of cluster."""
-        checkpoint = policy.checkpoint
-        if tuple(checkpoint.resources) != RESOURCES:
+        if tuple(facts.resources) != RESOURCES:
             raise InputError(
-                f"policy '{policy.name}' was trained on the resources {', '.join(checkpoint.resources)}: a cluster has "
+                f"policy '{policy.name}' was trained on the resources {', '.join(facts.resources)}: a cluster has "
                 f"{' and '.join(RESOURCES)}"
             )
-        trained = checkpoint.config.scenario
+        trained = facts.scenario
         if trained.step_seconds != self.decision_seconds:
             raise InputError(
                 f"decision_seconds is {self.decision_seconds}: policy '{policy.name}' was trained with slots of "
@@ -147,21 +147,21 @@ class Replay:
             trained,
             machines=len(self._room),
             machine_types=(),
-            capacity=(float(checkpoint.shapes["grid"][3]),),
+            capacity=(float(facts.shapes["grid"][3]),),
             quantise=False,
             perturb=0,
             background=0,
             placements_per_slot=None,
             max_slots=0,
         )
-        units = float(checkpoint.shapes["grid"][3]) / self._room.max(axis=0)
+        units = float(facts.shapes["grid"][3]) / self._room.max(axis=0)
         windows = self._windows(units, scenario.sample)
         shown = replace(windows, demand=np.minimum(windows.demand, scenario.peak_units))  # as in training
-        labels = checkpoint.classes.label_table(shown, scenario.relabel_every)
-        sequences = self._sequences(windows, labels[None], checkpoint.classes.k)
+        labels = facts.classes.label_table(shown, scenario.relabel_every)
+        sequences = self._sequences(windows, labels[None], facts.classes.k)
         if scenario.looks_ahead:
-            assert checkpoint.forecaster is not None
-            sequences = replace(sequences, forecast=scaled_table(checkpoint.forecaster, windows))
+            assert facts.forecaster is not None
+            sequences = replace(sequences, forecast=scaled_table(facts.forecaster, windows))
         return self._played(policy, sequences, scenario, units)
 
     def _played(self, scheduler: Scheduler, sequences: SequenceSet, scenario: Scenario, units: Float) -> Placed:
