@@ -28,7 +28,7 @@ Every option of every subcommand of `tvwrl`; `tests/test_options.py` writes this
 type and stands for one thing in all commands, and the same thing has the same option everywhere. Its help is the same
 too, except for the default, which follows the words "default:", and for the option that it needs, as in "With
 --trace:". Some help is each command's own, because what the option stands for differs in detail there: {own}. Of these,
-`--per` has types of its own too, and so has `--format`.
+`--per` has types of its own too, and so have `--format` and `--policy`.
 
 Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of
 an item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--seeds`), except `--also`
@@ -40,7 +40,7 @@ an item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`
 # Help of each command's own: other files, names or units of the same kind, or a further value with a meaning
 OWN_WORDS = {
     "--also", "--checkpoint", "--data", "--instance", "--interval", "--learning-rate", "--milp-seconds", "--per",
-    "--planners",
+    "--planners", "--policy", "--prometheus", "--record",
     "--preset", "--reference-memory", "--resume", "--schedulers", "--seed", "--seeds", "--sequences",
 }  # fmt: skip
 
@@ -111,7 +111,11 @@ def differ(kinds: set[str]) -> bool:
 def test_an_option_has_one_type():
     types = {option: {kind for kind, _ in commands.values()} for option, commands in uses().items()}
     different = {option: kinds for option, kinds in types.items() if differ(kinds)}
-    assert different.keys() == {"--per", "--format"}  # what a workload is, and what is written: words of their own
+    assert different.keys() == {
+        "--per",
+        "--format",
+        "--policy",
+    }  # words of their own: what a workload is, what is written, what decides
 
 
 def test_an_option_stands_for_one_thing():

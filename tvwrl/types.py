@@ -199,7 +199,8 @@ class ForecastTable:
     """Forecasts of demand ahead of an episode, in K columns as of `tvwrl.forecasting.segments.Forecast`, and in D more
     columns the lifetime peaks, for those who may know them."""
 
-    values: npt.NDArray[np.uint8]  # (S, N, L + 1, K + D) whole steps, after that many slots seen (0 = waiting)
+    values: npt.NDArray[np.uint8] | npt.NDArray[np.uint16]  # (S, N, L + 1, K + D) whole steps, after that many slots
+    # seen (0 = waiting)
     steps: npt.NDArray[np.float32]  # (K + D,) what 1 stands for: shares of peak_units (variances: squared), or of 1
     peaks: Int  # (3, D) columns of the forecast peak of the rest of a life, its variance, and the lifetime peak
 

@@ -65,7 +65,7 @@ def test_good_options_begin():
         ({"deadline_ms": 0.0}, "deadline_ms"),
         ({"max_body_mib": 0}, "max_body_mib is 0: must be 1 to 1024"),
         ({"window": 0}, "window"),
-        ({"slot_seconds": 0}, "slot_seconds"),
+        ({"slot_length": 0}, "slot_length"),
         ({"report_hours": -1.0}, "report_hours"),
         ({"token_file": MISSING}, f"token_file {MISSING}: No such file"),
         ({"token_file": "empty"}, "it is empty"),

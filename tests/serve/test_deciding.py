@@ -132,6 +132,6 @@ def test_what_no_cluster_knows_cannot_be_served(name):
 
 
 def test_slots_of_another_length_are_refused_where_forecasts_need_theirs():
-    with pytest.raises(InputError, match="slot_seconds is 300"):
+    with pytest.raises(InputError, match="slot_length is 300"):
         open_policy("forecast-fit", 300)
     assert open_policy("best-fit", 300)[1].scenario.step_seconds == 300

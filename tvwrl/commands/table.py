@@ -147,6 +147,25 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             family="tvwrl.commands.reproduce:figures",
         ),
     ),
+    "Clusters": (
+        Command(
+            "what-if",
+            "replay what a Kubernetes cluster has done under other schedulers, and say what they would have saved",
+            "tvwrl.what_if.command:WhatIfSettings",
+            "tvwrl.what_if.command:what_if",
+            (
+                "prometheus", "days", "usage", "nodes", "schedulers", "policies", "keep_running", "ignore_requests",
+                "price_per_machine_hour", "currency", "out",
+            ),
+        ),
+        Command(
+            "serve",
+            "schedule the pods of a Kubernetes cluster with a rule or a policy",
+            "tvwrl.serve.options:ServeSettings",
+            "tvwrl.serve.command:serve",
+            ("policy", "prometheus", "listen", "shadow", "record", "poll_seconds", "deadline_ms"),
+        ),
+    ),
     "Plans": (
         Command(
             "provision",
@@ -183,15 +202,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.interference.fitting:InterferenceFitOptions",
             "tvwrl.interference.fitting:fit_or_explain",
             ("file", "trace", "data", "explain", "law", "load", "episodes", "machines", "seed"),
-        ),
-    ),
-    "Clusters": (
-        Command(
-            "serve",
-            "schedule the pods of a Kubernetes cluster with a rule or a policy",
-            "tvwrl.serve.options:ServeSettings",
-            "tvwrl.serve.command:serve",
-            ("policy", "prometheus", "listen", "shadow", "record", "poll_seconds", "deadline_ms"),
         ),
     ),
     "This installation": (

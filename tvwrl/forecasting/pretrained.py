@@ -32,20 +32,21 @@ ABOUT = (
 )
 
 
+def shipped_forecaster() -> NetworkForecaster:
+    """The one that ships with the package, with weights alone: it predicts, and cannot sample."""
+    return NetworkForecaster.from_dict(_content()["forecaster"])
+
+
 def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster | None:
     """What `forecaster` may start from on a trace; None if the shipped one does not match it or knows the trace.
 
     It knows a trace if it learnt from a recorded workload with the name of one of its workloads, or from the whole
     trace. It has weights alone, and cannot sample.
     """
-    content, start = _content(), shipped()
+    content = _content()
+    start = shipped_forecaster()
     matches = list(trace.resources) == content["resources"] and not forecaster.differences(start, len(trace.resources))
     return start if matches and not _knows(content, trace) else None
-
-
-def shipped() -> NetworkForecaster:
-    """The forecaster that ships with the package, fitted on other clusters: weights alone, so it cannot sample."""
-    return NetworkForecaster.from_dict(_content()["forecaster"])
 
 
 def fit_or_adapt(

@@ -29,10 +29,10 @@ class ServeSettings:
     """Answer "every node, equal scores", and only record what it would have done."""
     record: Path | None = None
     """File to which every decision is appended, and where the pod then ran; default with --shadow: decisions.jsonl.
-    tvwrl what-if --shadow FILE says what the difference was worth."""
+    tvwrl what-if --record FILE says what the difference was worth."""
     report_hours: float = 24.0
     """With --shadow: hours between reports, which tvwrl what-if writes beside the record; 0: none."""
-    slot_seconds: int | None = None
+    slot_length: int | None = None
     """Length of a slot, seconds; default: the policy's own, for rules 1800."""
     poll_seconds: float = 15.0
     """Seconds between looks at the metrics."""
@@ -68,7 +68,7 @@ class ServeSettings:
 
     def check(self) -> None:
         """Raise InputError for values out of range, or that do not go together."""
-        at_least(1, slot_seconds=self.slot_seconds, window=self.window)
+        at_least(1, slot_length=self.slot_length, window=self.window)
         within(1, 1024, max_body_mib=self.max_body_mib)
         positive(
             poll_seconds=self.poll_seconds,

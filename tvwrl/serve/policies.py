@@ -27,27 +27,27 @@ RULE_UNITS = 8.0  # of the largest node, for rules: as in the paper
 MOST_SLOTS = 288  # remembered
 
 
-def open_policy(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
+def open_policy(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
     """The scheduler that `name` stands for, and what it has to be shown.
 
-    `slot_seconds`: length of a slot for rules (default: 1800); a policy has its own
+    `slot_length`: length of a slot for rules (default: 1800); a policy has its own
 
     Raises InputError for an unknown name, a file that is missing or damaged, a scheduler that needs what no cluster
     knows, and a policy for other resources or with other classes than it was trained with.
     """
     try:
-        return _opened(name, slot_seconds)
+        return _opened(name, slot_length)
     except InputError as error:
         raise InputError(f"policy is {name}: {error}") from None
 
 
-def _opened(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
+def _opened(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
     path = Path(name)
     if path.suffix == ".onnx":
         from tvwrl.agents.exported import load_exported
 
         exported = load_exported(path)
-        return exported, _of_policy(exported, exported.facts, slot_seconds)
+        return exported, _of_policy(exported, exported.facts, slot_length)
     if path.exists():
         from tvwrl.agents.exported_facts import Facts
         from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
@@ -55,14 +55,14 @@ def _opened(name: str, slot_seconds: int | None) -> tuple[Scheduler, Sight]:
         policy = load_policy(path)
         if not isinstance(policy, PolicyScheduler):
             raise InputError("DeepRM chooses workloads, not machines; give another run")
-        return policy, _of_policy(policy, Facts.of(policy.checkpoint, policy.name), slot_seconds)
+        return policy, _of_policy(policy, Facts.of(policy.checkpoint, policy.name), slot_length)
     try:
         scheduler = make_scheduler(name)
     except UnknownScheduler:
         usable = [known for known, knows in list_schedulers().items() if _is_real(knows) and "(" not in known]
         raise InputError(f"no such file or folder, and no rule: {hint(name, usable)}") from None
     _check_knowledge(scheduler)
-    return scheduler, _of_rule(scheduler, slot_seconds)
+    return scheduler, _of_rule(scheduler, slot_length)
 
 
 def slots_to_remember(sight: Sight) -> int:
@@ -71,18 +71,18 @@ def slots_to_remember(sight: Sight) -> int:
     return max(min(day, MOST_SLOTS), sight.scenario.history) + 1
 
 
-def _of_rule(scheduler: Scheduler, slot_seconds: int | None) -> Sight:
+def _of_rule(scheduler: Scheduler, slot_length: int | None) -> Sight:
     forecaster = None
     if scheduler.needs_forecasts:
-        from tvwrl.forecasting.pretrained import shipped
+        from tvwrl.forecasting.pretrained import shipped_forecaster
 
-        forecaster = shipped()
-        if slot_seconds not in (None, forecaster.step_seconds):
+        forecaster = shipped_forecaster()
+        if slot_length not in (None, forecaster.step_seconds):
             raise InputError(
-                f"slot_seconds is {slot_seconds}: {scheduler.name} forecasts slots of {forecaster.step_seconds} s; "
+                f"slot_length is {slot_length}: {scheduler.name} forecasts slots of {forecaster.step_seconds} s; "
                 "leave the option out"
             )
-    step = slot_seconds or Scenario().step_seconds
+    step = slot_length or Scenario().step_seconds
     scenario = Scenario(quantise=False, placements_per_slot=None, history=1, step_seconds=step)
     if forecaster is not None:
         scenario = replace(scenario, peak_units=forecaster.peak_units)
@@ -90,16 +90,16 @@ def _of_rule(scheduler: Scheduler, slot_seconds: int | None) -> Sight:
     return Sight(scenario, units, scheduler.looks_at_grid, scheduler.needs_forecasts, None, forecaster)
 
 
-def _of_policy(policy: Scheduler, facts: Facts, slot_seconds: int | None) -> Sight:
+def _of_policy(policy: Scheduler, facts: Facts, slot_length: int | None) -> Sight:
     """What a learnt policy has to be shown."""
     scenario, resources, classes, known = facts.scenario, facts.resources, facts.classes, facts.shapes["classes"]
     if tuple(resources) != RESOURCES:
         raise InputError(f"it was trained on {', '.join(resources)}, but a cluster has {', '.join(RESOURCES)}")
     if classes.k != known:
         raise InputError(f"policy is {policy.name}: its network knows {known} classes, but it came with {classes.k}")
-    if slot_seconds not in (None, scenario.step_seconds):
+    if slot_length not in (None, scenario.step_seconds):
         raise InputError(
-            f"slot_seconds is {slot_seconds}: {policy.name} was trained with slots of {scenario.step_seconds} s; "
+            f"slot_length is {slot_length}: {policy.name} was trained with slots of {scenario.step_seconds} s; "
             "leave the option out"
         )
     if scenario.observe_peak:

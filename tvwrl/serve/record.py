@@ -1,4 +1,4 @@
-"""The record of what was decided and where pods really went: lines of JSON, for `tvwrl what-if --shadow`."""
+"""The record of what was decided and where pods really went: lines of JSON, for `tvwrl what-if --record`."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Service:
 
 def _ready_decider(settings: ServeSettings) -> tuple[Decider, int]:
     """A decider that can decide at once, as it has done so in a made-up cluster; and the slots that it remembers."""
-    scheduler, sight = open_policy(settings.policy, settings.slot_seconds)
+    scheduler, sight = open_policy(settings.policy, settings.slot_length)
     slots = slots_to_remember(sight)
     times = (settings.stale_seconds, settings.assume_seconds, settings.longest_hold)
     with phase(f"preparing {scheduler.name}", say):

@@ -42,7 +42,7 @@ class ShadowReports:
             "--prometheus": self._prometheus,
             "--days": f"{self._hours / 24:g}",
             "--end": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "--shadow": str(self._record),
+            "--record": str(self._record),
             "--out": str(folder),
         }
         return [sys.executable, "-m", "tvwrl", "what-if", *(part for pair in options.items() for part in pair)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,7 @@ class Futures:
         self._demand = np.ascontiguousarray(training.demand.reshape(-1, longest, resources))  # (W, L, D)
         self._length, self._peak = training.length.ravel(), self._demand.max(axis=1)
         table = training.forecast if likeness.by_forecasts else None
-        self._forecast = np.zeros((1, 1, 0), np.uint8)
+        self._forecast: npt.NDArray[np.unsignedinteger[Any]] = np.zeros((1, 1, 0), np.uint8)
         if table is not None:
             self._forecast = table.values.reshape(-1, *table.values.shape[2:])
         scenario = replace(

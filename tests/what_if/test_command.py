@@ -1,0 +1,164 @@
+"""The whole command from tables, what its page says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.what_if.conftest import ORIGIN, generated, record
+from tvwrl.agents.config import PRESETS
+from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents.training import Trainer
+from tvwrl.envs.problem import Problem
+from tvwrl.schedulers import make_scheduler
+from tvwrl.types import InputError
+from tvwrl.what_if.command import WhatIfSettings, what_if
+from tvwrl.what_if.compared import compare
+from tvwrl.what_if.replay import Placed, Replay
+from tvwrl.what_if.report import page
+from tvwrl.what_if.words import verdict
+
+
+@pytest.fixture
+def week(tmp_path):
+    """Two days of 12 pods on six nodes as tables."""
+    rng, rows = np.random.default_rng(0), []
+    for i in range(12):
+        slots = np.arange(40 * i, 576)
+        cpu = np.round(0.3 + 0.2 * rng.random(len(slots)), 4)
+        samples = zip(300 * (ORIGIN + slots), cpu, strict=True)
+        rows += [(f"x/p{i}", time, used, 1.0, f"n{i % 6}", 0.5, 1.5) for time, used in samples]
+    names = ["pod", "time", "cpu", "memory", "node", "request_cpu", "request_memory"]
+    pl.DataFrame(rows, schema=names, orient="row").write_csv(tmp_path / "usage.csv")
+    sizes = {"node": [f"n{m}" for m in range(6)], "cpu": [4.0] * 6, "memory": [16.0] * 6}
+    pl.DataFrame(sizes).write_csv(tmp_path / "nodes.csv")
+    return {"usage": tmp_path / "usage.csv", "nodes": tmp_path / "nodes.csv", "out": tmp_path / "out"}
+
+
+@pytest.fixture(scope="module")
+def policy(google, tmp_path_factory):
+    """A small policy, hardly trained."""
+    config = replace(PRESETS["smoke"], train_sequences=2, imitate=0, eval_every=100)
+    config = replace(config, scenario=replace(config.scenario, machines=3, workloads=6))
+    folder = tmp_path_factory.mktemp("policy") / "run"
+    Trainer(Problem.build(google, config.scenario, "none"), config, folder, {}, print).save()
+    return folder
+
+
+def test_files_and_page(week, capsys):
+    what_if(WhatIfSettings(**week, price_per_machine_hour=0.5, currency="EUR"))
+    out = capsys.readouterr().out
+    found = json.loads((week["out"] / "what-if.json").read_text())
+    assert found["outcomes"]["as-placed"]["needed"]["mean"] == 6
+    best = found["outcomes"]["most-allocated"]
+    assert best["needed"]["mean"] < 6
+    assert best["needed_change"]["mean"] == best["needed"]["mean"] - 6
+    hours = best["machine_hours_change"]["mean"]
+    assert best["saved_a_month"]["mean"] == pytest.approx(-hours * 0.5 * 30)
+    assert best["if_running_pods_stay"]["needed_change"]["mean"] >= best["needed_change"]["mean"]
+    assert "EUR per 30 days" in out
+    assert "2 whole days: intervals over so few mean little" in out
+    assert "kube-default" in (week["out"] / "report.md").read_text()
+    assert len(pl.read_csv(week["out"] / "days.csv")) == 2 * 8
+    assert (week["out"] / "what-if.png").stat().st_size > 10_000
+
+
+def test_the_same_twice(week):
+    what_if(WhatIfSettings(**week, schedulers=("best-fit", "random")))
+    first = (week["out"] / "days.csv").read_bytes()
+    what_if(WhatIfSettings(**week, schedulers=("best-fit", "random")))
+    assert (week["out"] / "days.csv").read_bytes() == first
+
+
+def test_a_policy_is_replayed(week, policy):
+    what_if(WhatIfSettings(**week, schedulers=(), policies=(str(policy),)))
+    found = json.loads((week["out"] / "what-if.json").read_text())["outcomes"]["run"]
+    assert found["knowledge"]["note"].endswith("(learnt)")
+    assert found["unplaced"] == 0
+
+
+def test_a_policy_for_another_cluster(policy):
+    made, replay = load_policy(policy), Replay(generated())
+    made.checkpoint = replace(made.checkpoint, resources=["cpu", "gpu"])
+    with pytest.raises(InputError, match="'run' was trained on the resources cpu, gpu: a cluster has cpu and mem"):
+        replay.play_policy(made)
+    with pytest.raises(InputError, match=r"was trained with slots of 1800 s; give --decision-seconds 1800"):
+        Replay(generated(), 600).play_policy(load_policy(policy))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give either --prometheus URL, or --usage FILE"),
+        ({"prometheus": "http://x", "usage": "u"}, "give either --prometheus URL, or --usage FILE"),
+        ({"usage": "u"}, "--usage and --nodes belong together"),
+        ({"prometheus": "http://x", "decision_seconds": 1000}, "decision_seconds is 1000: must be a multiple of"),
+        ({"prometheus": "http://x", "currency": "EUR"}, "currency is EUR, but there is no price"),
+        ({"prometheus": "http://x", "limit": 0.0}, "limit is 0.0: must be a number > 0"),
+        ({"prometheus": "http://x", "schedulers": ("best-fti",)}, "did you mean best-fit"),
+        ({"prometheus": "http://x", "schedulers": ("best-fit", "best-fit")}, "must be different"),
+        ({"prometheus": "http://x", "schedulers": ("rollout(spread)",)}, "needs training workloads"),
+        ({"prometheus": "http://x", "schedulers": ("deeprm=run",)}, "give training runs as --policies RUN"),
+        ({"prometheus": "http://x", "policies": ("none",)}, "none: no such run folder or checkpoint"),
+        ({"prometheus": "ftp://x"}, "not the address of a Prometheus server"),
+    ],
+)
+def test_options_that_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        what_if(WhatIfSettings(**options))
+
+
+def test_one_node_one_day_and_no_requests():
+    """Nothing can be saved, and the page says so."""
+    replay = Replay(record([{"name": "x/1", "node": "a", "slots": range(288)}], [("a", 4, 16)]))
+    compared = compare(replay, [replay.play(make_scheduler("best-fit"))])
+    text = page(compared, replay)
+    assert "`best-fit` would have needed as many machines as placed, 1.0" in text
+    assert "One day, so no intervals" in text
+    assert "1 pod (100.0%) request no CPU" in text
+
+
+def test_a_saving_never_stands_without_the_overshoot_that_it_costs():
+    """Two pods of 3 of 4 cores on one node instead of two."""
+    pods = [{"name": f"x/{i}", "node": "ab"[i], "slots": range(288), "cpu": 3} for i in range(2)]
+    replay = Replay(record(pods))
+    crowded = Placed("crowded", np.array([0, 0]), np.array([0, 0]), make_scheduler("best-fit").knowledge)
+    compared = compare(replay, [crowded])
+    line, nothing, few = verdict(compared)
+    assert "1.0 machines fewer than the 2.0 as placed, and overshot CPU 24.0 machine-hours a day more" in line
+    assert "Whatever needs fewer machines overshoots more" in nothing
+    assert "1 whole day" in few
+    (row,) = [text for text in page(compared, replay).splitlines() if text.startswith("| crowded")]
+    assert "1.0 !" in row
+
+
+def test_what_was_left_out_is_said():
+    pods = [
+        {"name": "x/1", "node": "a", "slots": range(288)},
+        {"name": "x/2", "node": None, "slots": range(288), "cpu": 3},
+        {"name": "x/d", "node": "a", "slots": range(288), "owner": "x/daemonset/d"},
+    ]
+    replay = Replay(record(pods))
+    text = " ".join(page(compare(replay, []), replay).split())
+    assert "Left out: 1 pod whose node is unknown" in text
+    assert "with 60.0% of all CPU used" in text
+    assert "1 pod of DaemonSets, or static, stay" in text
+    assert "1 node had no pods at all" in text
+
+
+def test_a_record_in_which_nearly_everything_is_missing_is_pointed_out_first():
+    replay = Replay(record([{"name": "x/1", "node": "a", "slots": range(288), "cpu": 0.01, "mem": 0.01}]))
+    first, *_ = verdict(compare(replay, []))
+    assert "The pods of this record use 0.12% of the nodes: most of the cluster is probably missing" in first
+
+
+def test_less_than_a_day_and_nodes_that_come_and_go():
+    pods = [{"name": f"x/{i}", "node": f"n{i}", "slots": range(12 * i, 12 * i + 12)} for i in range(4)]
+    replay = Replay(record(pods, [(f"n{m}", 4, 16) for m in range(4)]))
+    text = " ".join(page(compare(replay, []), replay).split())
+    assert "The record has 4.0 hours" in text
+    assert "At most 1 of the 4 nodes had pods at the same time" in text

@@ -1,0 +1,5 @@
+"""What a recorded cluster would have needed under other schedulers (docs/how-to/what-if.md)."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,193 @@
+"""What `tvwrl what-if` does: reads a cluster's past, replays it under other schedulers, and writes the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tvwrl.checks import at_least, different, positive
+from tvwrl.command_line import Names
+from tvwrl.experiments.scheduler_names import parts_of, scheduler_of
+from tvwrl.forecasting.pretrained import shipped_forecaster
+from tvwrl.progress import phase, say
+from tvwrl.runs import default_folder
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.types import InputError
+from tvwrl.what_if.compared import compare, with_kept
+from tvwrl.what_if.from_csv import read_csv_record
+from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
+from tvwrl.what_if.recorded import Recorded
+from tvwrl.what_if.replay import Placed, Replay
+from tvwrl.what_if.report import write
+from tvwrl.what_if.shadow import shadow_placements
+
+ALWAYS = "as-placed"
+DEFAULT = (
+    "kube-default", "most-allocated", "best-fit", "load-aware", "target-load-packing", "forecast-fit",
+    "expected-cost-backfill",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WhatIfSettings:
+    """Replay what a Kubernetes cluster has done, as other schedulers would have placed its pods, and say what that
+    would have saved and cost.
+
+    Reads a Prometheus server (cAdvisor and kube-state-metrics) or two CSV files; changes nothing. Prints a verdict and
+    a table, and writes report.md, what-if.png, what-if.json and days.csv to --out. What is read of a server is kept in
+    TVWRL_DATA (~/.cache/tvwrl), so that after Ctrl-C the same command continues.
+    """
+
+    prometheus: str | None = None
+    """Address of the Prometheus server, e.g. http://host:9090. A header that it asks for goes into the environment
+    variable TVWRL_PROMETHEUS_HEADER."""
+    days: float = 7.0
+    """Days to read of the server; a CSV is read whole."""
+    end: str | None = None
+    """End of the trace; default: the last midnight UTC on the server's clock."""
+    selector: str = ""
+    """Label matchers for all metrics of pods, e.g. 'namespace="prod"'."""
+    chunk: float = 6.0
+    """Hours per query; halved if the server refuses a query for too many samples."""
+    timeout: float = 60.0
+    """Timeout of a request, seconds."""
+    retries: int = 4
+    """Number of retries after a failed request, with growing waits between them."""
+    usage: Path | None = None
+    """CSV or Parquet instead of a server, with columns pod, time, cpu (cores), memory (GiB), and if known node,
+    request_cpu, request_memory and owner; one row for each pod and sample."""
+    nodes: Path | None = None
+    """With --usage: columns node, cpu (cores) and memory (GiB)."""
+    interval: int = 300
+    """Interval of the samples, seconds; of a server, at least twice the scrape interval."""
+    schedulers: Names = DEFAULT
+    """Rules to replay, as in tvwrl evaluate; tvwrl evaluate --list-schedulers lists them."""
+    policies: Names = ()
+    """Training runs (folders or .pt files) whose policies to replay."""
+    record: Path | None = None
+    """Decisions of a server (tvwrl serve --record) to score like a rule: JSON lines with time (seconds since 1970), pod
+    (namespace/name) and node (null: hold)."""
+    decision_seconds: int = 1800
+    """Time between decisions, seconds; a multiple of --interval. Forecasts and policies need the slots that they were
+    fitted for."""
+    keep_running: bool = False
+    """Leave pods that run when the record begins where they ran; otherwise they are placed anew with all others."""
+    ignore_requests: bool = False
+    """Let requests exceed a node, which kube-scheduler never does: shows what lower requests could save."""
+    limit: float = 1.0
+    """Share of a node above which usage counts as overshoot."""
+    price_per_machine_hour: float | None = None
+    """Price of a machine-hour, to give savings in money too."""
+    currency: str = ""
+    """Currency of that price, e.g. EUR."""
+    out: Path | None = None
+    """Output folder; default: runs/what-if-<timestamp>."""
+
+    def check(self) -> None:
+        """Raise InputError for options that are wrong by themselves or together."""
+        if (self.prometheus is None) == (self.usage is None):
+            raise InputError("what to replay: give either --prometheus URL, or --usage FILE and --nodes FILE")
+        if (self.usage is None) != (self.nodes is None):
+            raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
+        at_least(1, interval=self.interval, decision_seconds=self.decision_seconds)
+        at_least(0, retries=self.retries)
+        positive(
+            days=self.days,
+            chunk=self.chunk,
+            timeout=self.timeout,
+            limit=self.limit,
+            price_per_machine_hour=self.price_per_machine_hour,
+        )
+        if self.decision_seconds % self.interval:
+            raise InputError(
+                f"decision_seconds is {self.decision_seconds}: must be a multiple of interval, {self.interval}"
+            )
+        if self.currency and self.price_per_machine_hour is None:
+            raise InputError(f"currency is {self.currency}, but there is no price: give --price-per-machine-hour")
+        for given in (self.schedulers, self.policies):
+            if given:
+                different(schedulers=given)
+
+
+def what_if(settings: WhatIfSettings) -> None:
+    """Replay the record, write the folder and print the page. Raises InputError for bad options and input."""
+    settings.check()
+    schedulers = [_rule(name) for name in settings.schedulers if name != ALWAYS]
+    policies = [_policy(run) for run in settings.policies]
+    names = [one.name for one in (*schedulers, *policies)]
+    if names:
+        different(schedulers=names)
+    if settings.usage is not None and settings.nodes is not None:
+        with phase(f"reading {settings.usage}"):
+            recorded = read_csv_record(settings.usage, settings.nodes, settings.interval)
+    else:
+        recorded = read_prometheus_record(_asked(settings), say)
+    out, text = replayed(settings, recorded, schedulers, policies)
+    print(text)
+    print(f"written to {out}")
+
+
+def _asked(settings: WhatIfSettings) -> Asked:
+    """What to read of the server."""
+    names = ("days", "end", "interval", "selector", "chunk", "timeout", "retries")
+    return Asked(settings.prometheus or "", **{name: getattr(settings, name) for name in names})
+
+
+def replayed(
+    settings: WhatIfSettings, recorded: Recorded, schedulers: Sequence[Scheduler], policies: Sequence[Scheduler]
+) -> tuple[Path, str]:
+    """The folder written, and its page."""
+    replay = Replay(recorded, settings.decision_seconds, not settings.ignore_requests, settings.keep_running)
+    shadow = None if settings.record is None else shadow_placements(settings.record, replay)
+    seen = [] if shadow is None else [shadow.placed]
+    placements = _placements(replay, schedulers, policies)
+    money = settings.price_per_machine_hour, settings.currency
+    compared = compare(replay, [*seen, *placements], settings.limit, *money)
+    if not settings.keep_running and placements:
+        kept = replace(replay, keep_running=True)
+        compared = with_kept(compared, kept, _placements(kept, schedulers, policies))
+    out = settings.out or default_folder("what-if")
+    return out, write(out, compared, replay, shadow)
+
+
+def _placements(replay: Replay, schedulers: Sequence[Scheduler], policies: Sequence[Scheduler]) -> list[Placed]:
+    """Where each would have placed the pods."""
+    placements: list[Placed] = []
+    forecaster = shipped_forecaster() if any(one.needs_forecasts for one in schedulers) else None
+    ending = ", with what ran at first where it was" if replay.keep_running else ""
+    for scheduler in schedulers:
+        with phase(f"replaying {scheduler.name}{ending}"):
+            placements.append(replay.play(scheduler, forecaster if scheduler.needs_forecasts else None))
+    for policy in policies:
+        with phase(f"replaying {policy.name}{ending}"):
+            placements.append(replay.play_policy(policy))  # type: ignore[arg-type]  # `_policy` made it
+    return placements
+
+
+def _rule(entry: str) -> Scheduler:
+    """The rule of that name. Raises InputError for one that cannot be replayed here."""
+    from tvwrl.schedulers.planning.hindsight import Hindsight
+    from tvwrl.schedulers.planning.rollout import Rollout
+
+    name = parts_of(entry)[0]
+    if "policy" in name or name.startswith("deeprm"):
+        raise InputError(
+            f"scheduler is '{entry}': give training runs as --policies RUN; policies of DeepRM have no place"
+        )
+    made = scheduler_of(entry, "cpu")
+    if isinstance(made, Rollout | Hindsight):
+        raise InputError(
+            f"scheduler is '{entry}': it needs training workloads or a whole search; name its base instead"
+        )
+    return made
+
+
+def _policy(run: str) -> Scheduler:
+    """The policy of a training run."""
+    from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
+
+    policy = load_policy(run)
+    if not isinstance(policy, PolicyScheduler):
+        raise InputError(f"{run} holds a policy of DeepRM, which chooses workloads and not machines: give another run")
+    return policy

@@ -1,0 +1,173 @@
+"""A cluster's past from the Prometheus server that watched it; what was read is kept, so that nothing is read twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from tvwrl.checks import positive
+from tvwrl.progress import Report, nothing
+from tvwrl.runs import locked, whole_file
+from tvwrl.traces import read_trace
+from tvwrl.traces.catalogue import data_folder
+from tvwrl.traces.prometheus_address import address
+from tvwrl.types import InputError
+from tvwrl.what_if.recorded import DAY, Recorded, record_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tvwrl.traces.loaders.prometheus import Prometheus
+    from tvwrl.traces.loaders.prometheus_api import Server
+
+GIB, MICRO = 2**30, 1_000_000
+BAD_SHARE = 0.2  # of all samples that may be unusable: they are counted and left out
+POD_INFO = "kube_pod_info"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to read of a server."""
+
+    url: str
+    days: float = 7.0
+    end: str | None = None  # 2026-01-31T12:00:00Z or seconds since 1970; None: the last midnight UTC
+    interval: int = 300  # seconds
+    selector: str = ""  # label matchers for all metrics of pods
+    chunk: float = 6.0  # hours per query
+    timeout: float = 60.0  # of a request, seconds
+    retries: int = 4
+    folder: Path | None = None  # where to keep what was read; None: in the data folder
+
+
+def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
+    """The record of a Prometheus server, read in chunks that a stopped call leaves for the next one.
+
+    `report` gets a line as each step begins. Raises InputError, with the URL, for a server that cannot be reached, that
+    has no usage, no `kube_pod_info` or no size of any node, or whose samples are mostly unusable.
+    """
+    from tvwrl.traces.http_requests import RetryPolicy
+    from tvwrl.traces.loaders.prometheus_api import Server
+    from tvwrl.traces.loaders.prometheus_cluster import node_sizes
+
+    positive(days=asked.days)
+    url = address(asked.url)
+    server = Server(url, RetryPolicy(asked.retries + 1, asked.timeout))
+    loader = _settled(asked)
+    span = int(loader.start or 0), int(loader.end or 0)
+    coarse = max((span[1] - span[0]) // 24 // asked.interval, 1) * asked.interval
+    sizes = node_sizes(server, (span[1] - (span[1] - span[0]) // coarse * coarse, span[1]), coarse)
+    loader = replace(
+        loader,
+        reference_cores=float(np.max(sizes["cpu"].to_numpy())),
+        reference_memory=float(np.max(sizes["mem"].to_numpy())) / GIB,
+    )
+    folder = asked.folder or data_folder() / "what-if" / _name(url, loader)
+    with locked(folder):
+        report(f"reading usage from {url}; what was read is kept in {folder}")
+        trace = _usage(loader, url, folder / "usage")
+        report("reading where each pod ran")
+        nodes = _nodes(server, span, asked, folder / "nodes")
+    return _record(url, asked, trace, nodes, sizes, folder / "usage")
+
+
+def _settled(asked: Asked) -> Prometheus:
+    """The loader with start and end as numbers."""
+    from tvwrl.traces.loaders.prometheus import Prometheus
+
+    loader = Prometheus(
+        end=asked.end,
+        interval=asked.interval,
+        selector=asked.selector,
+        chunk=asked.chunk,
+        timeout=asked.timeout,
+        retries=asked.retries,
+        reference_cores=1.0,
+        reference_memory=1.0,
+    ).at(asked.url)
+    return replace(loader, start=str(int(loader.end or 0) - round(asked.days * DAY))).at(asked.url)
+
+
+def _name(url: str, loader: Prometheus) -> str:
+    """A folder's name for what is read: the same for the same request."""
+    digest = hashlib.sha256(f"{url} {replace(loader, timeout=60.0, retries=4)!r}".encode()).hexdigest()[:12]
+    return f"{urlsplit(url).hostname}-{loader.start}-{loader.end}-{digest}"
+
+
+def _usage(loader: Prometheus, url: str, folder: Path) -> pl.DataFrame:
+    """Rows pod, slot (since 1970), cpu (cores), mem (GiB) and facts pod, owner, request_cpu, request_mem of them."""
+    from tvwrl.traces.preparation.prepare import prepare
+    from tvwrl.traces.preparation.series import SeriesRules
+
+    if not folder.exists():
+        rules = SeriesRules(loader.interval, gaps="drop", min_records=1)
+        prepare(loader, url, folder, rules, BAD_SHARE, readers=2, plots=False, name="usage")
+    import polars as pl
+
+    trace, units = read_trace(folder), np.array([loader.reference_cores, loader.reference_memory], np.float64)
+    origin = json.loads((folder / "report.json").read_text())["time"]["first"] // (loader.interval * MICRO)
+    usage, request = trace.usage * units, trace.request * units
+    facts = {
+        "pod": trace.workload_id,
+        "owner": trace.application,
+        "request_cpu": request[:, 0],
+        "request_mem": request[:, 1],
+    }
+    text = {"pod": pl.String, "owner": pl.String}
+    pods = pl.DataFrame(facts, schema_overrides=text).fill_nan(None)
+    rows = np.repeat(trace.workload_id, np.diff(trace.offsets))
+    found = {"pod": rows, "slot": trace.slot + origin, "cpu": usage[:, 0], "mem": usage[:, 1]}
+    return pl.DataFrame(found, schema_overrides={"pod": pl.String}).join(pods, on="pod", how="left")
+
+
+def _nodes(server: Server, span: tuple[int, int], asked: Asked, folder: Path) -> pl.DataFrame:
+    """Rows pod, slot (since 1970) and node, chunk by chunk; finished chunks stay in `folder`."""
+    import polars as pl
+
+    from tvwrl.traces.loaders.prometheus_cluster import pod_nodes
+
+    parts = []
+    for number, chunk in enumerate(_chunks(span, asked)):
+        file = folder / f"{number:05d}.parquet"
+        if not file.exists():
+            found = pod_nodes(server, chunk, asked.interval, asked.selector)
+            with whole_file(file) as partial:
+                found.write_parquet(partial)
+        parts.append(pl.read_parquet(file))
+    found = pl.concat(parts)
+    if found.is_empty():
+        raise InputError(
+            f"{server.url}: {POD_INFO} is not recorded, so it is unknown where pods ran: let Prometheus scrape "
+            "kube-state-metrics"
+        )
+    return found.select(
+        pl.concat_str("namespace", "pod", separator="/").alias("pod"),
+        (pl.col("time") // (asked.interval * MICRO) - 1).alias("slot"),  # a sample ends its interval
+        "node",
+    ).unique(["pod", "slot"], keep="first", maintain_order=True)
+
+
+def _chunks(span: tuple[int, int], asked: Asked) -> Iterator[tuple[int, int]]:
+    """First and last moment of stretches that are asked for at once."""
+    length = max(int(asked.chunk * 3600) // asked.interval, 1) * asked.interval
+    for begin in range(span[0], span[1], length):
+        yield begin + asked.interval, min(begin + length, span[1])
+
+
+def _record(
+    url: str, asked: Asked, usage: pl.DataFrame, nodes: pl.DataFrame, sizes: pl.DataFrame, folder: Path
+) -> Recorded:
+    import polars as pl
+
+    rows = usage.join(nodes, on=["pod", "slot"], how="left")
+    pods = usage.select("pod", "owner", "request_cpu", "request_mem").unique("pod")
+    bad = sum(json.loads((folder / "report.json").read_text())["rows"]["bad"].values())
+    sizes = sizes.select("node", "cpu", pl.col("mem") / GIB)
+    return record_of(url, rows.select("pod", "slot", "cpu", "mem", "node"), pods, sizes, asked.interval, bad)

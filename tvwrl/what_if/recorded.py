@@ -1,0 +1,232 @@
+"""What is known of a cluster's past: its nodes, its pods, what they used, and how far that can be trusted.
+
+Letters: N pods, M nodes, T slots of the record, D = 2 resources (cpu, mem). A share is one of the reference machine,
+which has the CPU and the memory of the largest node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.types import Float, InputError, Int, Strings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RESOURCES = ("cpu", "mem")
+DAY, HOUR = 86400, 3600  # seconds
+LONGEST_GAP = 3600  # seconds without a sample after which a pod counts as a new one
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far the record can be trusted: counts of pods, unless a comment says otherwise."""
+
+    pods: int  # that are replayed
+    bound: int  # of a DaemonSet, or static: they stay on their nodes
+    without_owner: int
+    without_cpu_request: int
+    without_memory_request: int
+    restarts: int  # that had run before, on another node or more than an hour earlier
+    at_start: int  # that ran when the record began
+    at_end: int  # that ran when it ended
+    unknown_node: int  # left out
+    unsized_node: int  # left out
+    left_out_share: float  # of all CPU used, by pods that are left out
+    filled: float  # share of the slots of pods without a sample, which have the value before
+    bad_rows: int  # samples that could not be used
+    idle_nodes: int  # nodes on which no pod ever ran
+    unsized_nodes: int  # nodes whose size is not known
+
+
+_NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A cluster's past; `record_of` makes one."""
+
+    source: str
+    origin: int  # seconds since 1970 at which slot 0 begins
+    interval: int  # length of a slot, seconds
+    slots: int  # T
+    reference: Float  # (D,) cores and GiB of the reference machine
+    pod: Strings  # (N,) unique
+    owner: Strings  # (N,) "" = unknown
+    node: Int  # (N,) 0..M-1, where it ran
+    start: Int  # (N,) slot, 0..T-1
+    usage: tuple[Float, ...]  # N of (length, D) shares, >= 0
+    request: Float  # (N, D) shares, NaN = not declared
+    bound: npt.NDArray[np.bool_]  # (N,) whether it belongs to its node, as the pods of a DaemonSet do
+    node_name: Strings  # (M,)
+    size: Float  # (M, D) shares, > 0
+    trust: Trust
+
+    def __len__(self) -> int:
+        return len(self.pod)
+
+    @property
+    def length(self) -> Int:
+        """(N,) slots that each pod ran."""
+        return np.array([len(used) for used in self.usage], np.int64)
+
+    @property
+    def utilisation(self) -> Float:
+        """(D,) mean share of all nodes that the pods used."""
+        used: Float = np.sum([one.sum(axis=0) for one in self.usage], axis=0) / self.slots / self.size.sum(axis=0)
+        return used
+
+    @cached_property
+    def background(self) -> Float:
+        """(T, M, D) shares: load of the pods that stay on their nodes."""
+        load = np.zeros((self.slots, *self.size.shape))
+        for i in np.flatnonzero(self.bound):
+            load[self.start[i] : self.start[i] + len(self.usage[i]), self.node[i]] += self.usage[i]
+        return load
+
+    def at(self, slot: int) -> int:
+        """Seconds since 1970 at which a slot begins."""
+        return self.origin + slot * self.interval
+
+
+def record_of(
+    source: str, rows: pl.DataFrame, pods: pl.DataFrame, nodes: pl.DataFrame, interval: int, bad_rows: int = 0
+) -> Recorded:
+    """The record in three tables.
+
+    `rows`: pod, slot (since 1970), cpu (cores), mem (GiB), node (null: unknown), one or more per pod and slot
+    `pods`: pod, owner ("": unknown), request_cpu (cores) and request_mem (GiB), null where not declared
+    `nodes`: node, cpu (cores), mem (GiB)
+    `interval`: length of a slot, seconds
+
+    Raises InputError if nothing is left to replay.
+    """
+    import polars as pl
+
+    if rows.is_empty():
+        raise InputError(f"{source}: no usage: nothing to replay")
+    runs = _runs(rows, max(LONGEST_GAP // interval, 1))
+    ends = runs.group_by("run", maintain_order=True).agg(
+        pl.col("pod", "node", "slot", "turn").first(), pl.col("cpu").sum().alias("used"), pl.len().alias("samples")
+    )
+    known = ends["node"].is_not_null().to_numpy()
+    sized = known & ends["node"].is_in(nodes["node"].implode()).fill_null(False).to_numpy()
+    if not sized.any():
+        raise InputError(
+            f"{source}: no pod is on a node whose size is known: the nodes of the pods and those with a size must have "
+            f"the same names; of pods: {_some(rows['node'])}; with a size: {_some(nodes['node'])}"
+        )
+    kept = np.flatnonzero(sized)
+    usage, filled = _filled(runs, ends, kept)
+    mine = ends.join(pods, on="pod", how="left", maintain_order="left")[kept]
+    recorded = _assembled(source, mine, usage, nodes.unique("node").sort("node"), (runs["slot"], interval))
+    total = float(ends["used"].sum())
+    facts = {
+        "restarts": int(((mine["turn"] > 1).to_numpy() & ~recorded.bound).sum()),
+        "unknown_node": int((~known).sum()),
+        "unsized_node": int((known & ~sized).sum()),
+        "left_out_share": float(ends["used"].filter(~sized).sum()) / total if total > 0 else 0.0,
+        "unsized_nodes": len(set(ends["node"].drop_nulls()) - set(nodes["node"])),
+    }
+    return replace(recorded, trust=_trusted(recorded, facts | {"filled": filled, "bad_rows": bad_rows}))
+
+
+def _assembled(
+    source: str, mine: pl.DataFrame, usage: list[Float], nodes: pl.DataFrame, clock: tuple[pl.Series, int]
+) -> Recorded:
+    """The record of runs of pods, a row of `mine` each, on `nodes` in the order of their names.
+
+    `clock`: slots since 1970 of all samples, and the length of a slot in seconds
+    """
+    import polars as pl
+
+    slots, interval = clock
+    first, last = int(slots.min()), int(slots.max())  # type: ignore[arg-type]
+    names, size = nodes["node"].to_numpy().astype(str), nodes.select("cpu", "mem").to_numpy()
+    node, reference = np.searchsorted(names, mine["node"].to_numpy().astype(str)), size.max(axis=0)
+    owners = mine["owner"].fill_null("")
+    bound = [_is_bound(*one) for one in zip(mine["pod"], owners, names[node].tolist(), strict=True)]
+    if all(bound):
+        raise InputError(f"{source}: every pod belongs to its node (a DaemonSet, or static): nothing to replay")
+    return Recorded(
+        source,
+        first * interval,
+        interval,
+        last - first + 1,
+        reference,
+        np.array([name if turn == 1 else f"{name}#{turn}" for name, turn in mine.select("pod", "turn").rows()], object),
+        owners.to_numpy().astype(object),
+        node.astype(np.int64),
+        mine["slot"].to_numpy().astype(np.int64) - first,
+        tuple(used / reference for used in usage),
+        mine.select("request_cpu", "request_mem").cast(pl.Float64).to_numpy() / reference,
+        np.array(bound, np.bool_),
+        names.astype(object),
+        size / reference,
+        _NO_TRUST,
+    )
+
+
+def _trusted(recorded: Recorded, facts: Mapping[str, Any]) -> Trust:
+    """How far a record can be trusted: what it shows itself, and `facts` of what is no longer in it."""
+    free = ~recorded.bound
+    start, missing = recorded.start[free], np.isnan(recorded.request[free]).sum(axis=0)
+    return replace(
+        _NO_TRUST,
+        pods=int(free.sum()),
+        bound=int(recorded.bound.sum()),
+        without_owner=int((recorded.owner == "").sum()),
+        without_cpu_request=int(missing[0]),
+        without_memory_request=int(missing[1]),
+        at_start=int((start == 0).sum()),
+        at_end=int((start + recorded.length[free] == recorded.slots).sum()),
+        idle_nodes=len(recorded.size) - len(np.unique(recorded.node)),
+        **facts,
+    )
+
+
+def trust_of(recorded: Recorded) -> Mapping[str, Any]:
+    """`Trust` as plain numbers."""
+    return asdict(recorded.trust)
+
+
+def _runs(rows: pl.DataFrame, longest_gap: int) -> pl.DataFrame:
+    """Rows by pod and slot with `run`, which counts on where a pod is on another node or was away, and its `turn`."""
+    import polars as pl
+
+    one = rows.group_by("pod", "slot").agg(pl.col("cpu", "mem").mean(), pl.col("node").drop_nulls().first())
+    one = one.sort("pod", "slot").with_columns(pl.col("node").forward_fill().backward_fill().over("pod"))
+    new = pl.col("pod") != pl.col("pod").shift()
+    moved = pl.col("node").ne_missing(pl.col("node").shift())
+    away = pl.col("slot") - pl.col("slot").shift() > 1 + longest_gap
+    begins = (new | moved | away).fill_null(True)
+    return one.with_columns(begins.cum_sum().alias("run"), begins.cum_sum().over("pod").alias("turn"))
+
+
+def _filled(runs: pl.DataFrame, ends: pl.DataFrame, kept: Int) -> tuple[list[Float], float]:
+    """Usage (cores, GiB) of the runs at places `kept`; slots without a sample have the value before; their share."""
+    run, slot = (runs[name].to_numpy().astype(np.int64) for name in ("run", "slot"))
+    following = np.append(np.where(run[1:] == run[:-1], slot[1:] - slot[:-1], 1), 1)
+    offsets = np.append(0, np.cumsum(ends["samples"].to_numpy().astype(np.int64)))
+    used = runs.select("cpu", "mem").to_numpy()
+    usage = [np.repeat(used[offsets[i] : offsets[i + 1]], following[offsets[i] : offsets[i + 1]], axis=0) for i in kept]
+    slots = sum(len(one) for one in usage)
+    samples = int((offsets[kept + 1] - offsets[kept]).sum())
+    return usage, 1 - samples / slots
+
+
+def _is_bound(pod: str, owner: str, node: str) -> bool:
+    """Whether a pod belongs to its node: of a DaemonSet, or static, whose name ends with that of its node."""
+    kinds = owner.casefold().split("/")
+    return "daemonset" in kinds or ("pod" in kinds and pod.endswith(f"-{node}"))
+
+
+def _some(names: pl.Series) -> str:
+    listed = names.drop_nulls().unique().sort().to_list()
+    return ", ".join(map(str, listed[:3])) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "") or "none"

@@ -1,0 +1,234 @@
+"""Replays a recorded cluster: where each pod would have gone under another scheduler, and when.
+
+Decisions are taken in slots of `decision_seconds`, in which usage is averaged; what they were worth is computed from
+usage as it was recorded.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.knowledge import Knowledge
+from tvwrl.schedulers.runner import Runner
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.windows import Windows
+from tvwrl.types import Float, InputError, Int, Machines, SequenceSet
+from tvwrl.what_if.as_kubernetes import AsKubernetes, Limits
+from tvwrl.what_if.forecasts import pod_forecasts
+from tvwrl.what_if.recorded import DAY, RESOURCES, Recorded
+
+if TYPE_CHECKING:
+    from tvwrl.agents.policy_scheduler import PolicyScheduler
+    from tvwrl.forecasting import Forecaster
+
+UNITS = 8.0  # of each resource that the largest machine has
+MOST_PODS = 110  # on a node, as the kubelet allows unless it is told otherwise
+QUEUE = 1000  # waiting pods that a rule is shown
+NOT_DECLARED = np.array([0.1, 200 / 1024])  # cores and GiB that Kubernetes scores a pod by that requests nothing
+LEAST_DEMAND = 1e-6  # units; a pod that used nothing still takes a place
+LEAST_ROOM = 0.02  # of a machine's size that is left, whatever stays on it
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Where pods run: `machine` (n,) and `start` (n,) slot of the record, both -1 for pods never placed."""
+
+    name: str
+    machine: Int
+    start: Int
+    knowledge: Knowledge | None = None  # None: what happened
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """The pods of a record that may be placed anew, n in order of their start, in slots of a scheduler.
+
+    `within_requests`: whether the requests of the pods on a node may not exceed its size
+    `keep_running`: whether pods that run when the record begins stay where they are
+    """
+
+    recorded: Recorded
+    decision_seconds: int = 1800
+    within_requests: bool = True
+    keep_running: bool = False
+
+    def __post_init__(self) -> None:
+        if self.decision_seconds % self.recorded.interval:
+            raise InputError(
+                f"decision_seconds is {self.decision_seconds}: must be a multiple of the record's interval, "
+                f"{self.recorded.interval} s"
+            )
+
+    @property
+    def ratio(self) -> int:
+        """Slots of the record in one of a scheduler."""
+        return self.decision_seconds // self.recorded.interval
+
+    @cached_property
+    def pods(self) -> Int:
+        """(n,) the pods in order of arrival; those that stay come first."""
+        free = np.flatnonzero(~self.recorded.bound)
+        start = self.recorded.start[free]
+        return free[np.lexsort((start, ~self._stays[free], start // self.ratio))]
+
+    @property
+    def _stays(self) -> npt.NDArray[np.bool_]:
+        """(N,) whether a pod stays where it is though a scheduler could move it."""
+        stays: npt.NDArray[np.bool_] = self.keep_running & (self.recorded.start == 0)
+        return stays
+
+    @cached_property
+    def _room(self) -> Float:
+        """(M, D) shares: the size of each machine without the mean load of the pods that stay on it."""
+        size = self.recorded.size
+        room: Float = np.maximum(size - self.recorded.background.mean(axis=0), LEAST_ROOM * size)
+        return room
+
+    @cached_property
+    def arrival(self) -> Int:
+        """(n,) slot of a scheduler."""
+        return self.recorded.start[self.pods] // self.ratio
+
+    def as_placed(self) -> Placed:
+        """Where the pods really ran."""
+        return Placed("as-placed", self.recorded.node[self.pods], self.recorded.start[self.pods])
+
+    def play(self, scheduler: Scheduler, forecaster: Forecaster | None = None) -> Placed:
+        """Where a rule would have placed the pods. `forecaster`: for rules that use forecasts"""
+        scenario = Scenario(
+            machines=len(self._room),
+            quantise=False,
+            placements_per_slot=None,
+            queue=min(len(self.pods), QUEUE),
+            step_seconds=self.decision_seconds,
+            peak_units=6 if forecaster is None else forecaster.peak_units,
+            max_slots=0,
+        )
+        units = UNITS / self._room.max(axis=0)
+        windows = self._windows(units, "mean")
+        sequences = self._sequences(windows, np.ones((1, len(windows), windows.demand.shape[1] + 1), np.uint8), 1)
+        declared = windows.metadata[:, : len(RESOURCES)]
+        stands_in = NOT_DECLARED / self.recorded.reference * units
+        sequences = replace(sequences, request=np.where(np.isnan(declared), stands_in, declared)[None])
+        if scheduler.needs_forecasts:
+            assert forecaster is not None, "this scheduler needs a forecaster"
+            if forecaster.step_seconds != self.decision_seconds:
+                raise InputError(
+                    f"decision_seconds is {self.decision_seconds}: {scheduler.name} needs {forecaster.step_seconds}, "
+                    "the slots that its forecasts are for; leave --decision-seconds out, or this scheduler"
+                )
+            sequences = replace(sequences, forecast=pod_forecasts(forecaster, windows))
+        return self._played(scheduler, sequences, scenario, units)
+
+    def play_policy(self, policy: PolicyScheduler) -> Placed:
+        """Where a trained policy would have placed the pods. Raises InputError if it is for another kind of cluster."""
+        checkpoint = policy.checkpoint
+        if tuple(checkpoint.resources) != RESOURCES:
+            raise InputError(
+                f"policy '{policy.name}' was trained on the resources {', '.join(checkpoint.resources)}: a cluster has "
+                f"{' and '.join(RESOURCES)}"
+            )
+        trained = checkpoint.config.scenario
+        if trained.step_seconds != self.decision_seconds:
+            raise InputError(
+                f"decision_seconds is {self.decision_seconds}: policy '{policy.name}' was trained with slots of "
+                f"{trained.step_seconds} s; give --decision-seconds {trained.step_seconds}"
+            )
+        scenario = replace(
+            trained,
+            machines=len(self._room),
+            machine_types=(),
+            capacity=(float(checkpoint.shapes["grid"][3]),),
+            quantise=False,
+            perturb=0,
+            background=0,
+            placements_per_slot=None,
+            max_slots=0,
+        )
+        units = float(checkpoint.shapes["grid"][3]) / self._room.max(axis=0)
+        windows = self._windows(units, scenario.sample)
+        shown = replace(windows, demand=np.minimum(windows.demand, scenario.peak_units))  # as in training
+        labels = checkpoint.classes.label_table(shown, scenario.relabel_every)
+        sequences = self._sequences(windows, labels[None], checkpoint.classes.k)
+        if scenario.looks_ahead:
+            assert checkpoint.forecaster is not None
+            sequences = replace(sequences, forecast=pod_forecasts(checkpoint.forecaster, windows))
+        return self._played(policy, sequences, scenario, units)
+
+    def _played(self, scheduler: Scheduler, sequences: SequenceSet, scenario: Scenario, units: Float) -> Placed:
+        capacity = np.round(self._room * units, 9)
+        machines = Machines(np.maximum(capacity, 1e-6), RESOURCES)
+        played = AsKubernetes(scheduler, self._limits(units))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            episode = Runner(sequences, machines, scenario).play(played, 0)
+        recorded = self.recorded.start[self.pods]
+        start = np.where(episode.start >= 0, np.maximum(episode.start * self.ratio, recorded), -1)
+        return Placed(scheduler.name, episode.machine, start, scheduler.knowledge)
+
+    def _limits(self, units: Float) -> Limits:
+        recorded, pods = self.recorded, self.pods
+        request = np.nan_to_num(recorded.request) * units
+        room = recorded.size * units
+        bound, one = np.flatnonzero(recorded.bound), np.ones((len(recorded), 1))
+        reserved, counted = (_most_at_a_time(recorded, bound, amount) for amount in (request, one))
+        crowd = max(MOST_PODS, int(_most_at_a_time(recorded, np.arange(len(recorded)), one).max()))
+        return Limits(
+            request[pods],
+            np.maximum(room - reserved, 0.0) if self.within_requests else np.full_like(room, np.inf),
+            crowd - counted[:, 0].astype(np.int64),
+            np.where(self._stays[pods], recorded.node[pods], -1),
+        )
+
+    def _windows(self, units: Float, sample: str) -> Windows:
+        """(n,) the pods in slots of a scheduler: the mean or the largest usage in each, in units."""
+        recorded, pods, ratio = self.recorded, self.pods, self.ratio
+        first = recorded.start[pods]
+        last = (first + recorded.length[pods] - 1) // ratio
+        length = last - first // ratio + 1
+        demand = np.zeros((len(pods), int(length.max()), len(RESOURCES)))
+        for row, i, begin in zip(demand, pods, first, strict=True):
+            used = recorded.usage[i]
+            cuts = np.append(0, np.arange(ratio - begin % ratio, len(used), ratio))
+            if sample == "max":
+                row[: len(cuts)] = np.maximum.reduceat(used, cuts, axis=0)
+            else:
+                row[: len(cuts)] = np.add.reduceat(used, cuts, axis=0) / np.diff(np.append(cuts, len(used)))[:, None]
+            row[: len(cuts)] = np.maximum(row[: len(cuts)] * units, LEAST_DEMAND)
+        clock = (recorded.origin + self.arrival * self.decision_seconds) % DAY / DAY
+        metadata = np.concatenate([recorded.request[pods] * units, np.full((len(pods), 2), np.nan)], axis=1)
+        return Windows(demand, length, metadata, clock, np.full(len(pods), UNSEEN), np.arange(len(pods)))
+
+    def _sequences(self, windows: Windows, label: npt.NDArray[np.uint8], classes: int) -> SequenceSet:
+        names = self.recorded.pod[self.pods]
+        return SequenceSet(
+            resources=RESOURCES,
+            workload_id=names[None],
+            source_workload=names[None],
+            source_slot=self.arrival[None],
+            arrival=self.arrival[None],
+            length=windows.length[None],
+            demand=windows.demand[None],
+            request=windows.metadata[None, :, : len(RESOURCES)],
+            label=label,
+            classes=classes,
+            load=math.nan,
+        )
+
+
+def _most_at_a_time(recorded: Recorded, pods: Int, amount: Float) -> Float:
+    """(M, k) the largest sum at a time of `amount` (N, k) of the pods that ran on each machine."""
+    change = np.zeros((recorded.slots + 1, len(recorded.size), amount.shape[1]))
+    np.add.at(change, (recorded.start[pods], recorded.node[pods]), amount[pods])
+    np.add.at(change, (recorded.start[pods] + recorded.length[pods], recorded.node[pods]), -amount[pods])
+    most: Float = change.cumsum(axis=0).max(axis=0)
+    return most

@@ -1,0 +1,249 @@
+"""What the page of a comparison says in sentences: what was found, what it means, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from tvwrl.plotting import Point
+from tvwrl.schedulers.knowledge import FORECASTS_AND_PEAKS, FUTURE, PEAKS, REQUESTS
+from tvwrl.what_if.compared import MONTH, Compared, Outcome
+from tvwrl.what_if.recorded import Recorded
+
+FEW_DAYS = 3
+HARDLY_USED = 0.03  # share of the CPU or memory of all nodes below which pods are probably missing
+ABOUT = 1.1  # times the fewest machines count as about as few
+NEARLY_A_DAY = 0.9
+MANY = 1.2  # times the nodes that had pods at the same time; with more in all, nodes came and went
+NOTICEABLE = 0.05  # machines, or machine-hours a day
+FREE = "most-allocated"  # a profile of kube-scheduler that packs
+REFERENCES = (PEAKS.group, FUTURE.group, FORECASTS_AND_PEAKS.group)
+KNOWN = {  # what stands in for undeclared requests is Kubernetes' own here
+    REQUESTS.note: "requests of running and waiting pods, and for those without 0.1 cores and 200 MiB, as Kubernetes "
+    "scores them"
+}
+NOT_KNOWN = (
+    "Not in the record, so no rule kept to it: node selectors, taints, affinity, topology spread, volumes, GPUs, "
+    "PodDisruptionBudgets. Each can make a placement impossible, so **savings are upper limits**."
+)
+THROTTLED = (
+    "Recorded CPU cannot exceed a node: the kernel throttles there, and memory is evicted. So as-placed overshoot "
+    "understates contention, and pods that were throttled would have used more elsewhere."
+)
+
+
+def is_reference(outcome: Outcome) -> bool:
+    """Whether it knows what no scheduler of a real cluster can know."""
+    knowledge = outcome.placed.knowledge
+    return knowledge is not None and knowledge.group in REFERENCES
+
+
+def verdict(compared: Compared) -> list[str]:
+    """The answer in a few sentences: the rule that needs about fewest machines, and what it has to be measured by."""
+    candidates = [one for one in compared.others if not is_reference(one) and one.name != "shadow"]
+    lines = []
+    if (used := compared.recorded.utilisation.max()) < HARDLY_USED:
+        lines.append(
+            f"**The pods of this record use {used:.2%} of the nodes: most of the cluster is probably missing, and what "
+            "follows says little.**"
+        )
+    lines += [sentence(compared, one) for one in compared.others if one.name == "shadow"]
+    if candidates:
+        least = _best(candidates)
+        lines.append(sentence(compared, least))
+        safe = [one for one in candidates if not overshoots_more(compared, one) and not one.unplaced]
+        if least not in safe:
+            lines.append(_safest(compared, safe))
+        free = next((one for one in candidates if one.name == FREE), None)
+        if free is not None and free is not least:
+            lines.append(f"Without new software, by kube-scheduler's own profile: {sentence(compared, free)}")
+    hours = compared.recorded.slots * compared.recorded.interval / 3600
+    if hours < 24 * NEARLY_A_DAY:
+        lines.append(f"The record has {hours:.1f} hours: figures for a day are for these hours alone, and mean little.")
+    elif compared.days < FEW_DAYS:
+        lines.append(f"The record has {count_of(compared.days, 'whole day')}: intervals over so few mean little.")
+    return lines
+
+
+def sentence(compared: Compared, outcome: Outcome) -> str:
+    """What an outcome would have changed, good and bad in one sentence."""
+    saved = compared.saved(outcome)
+    placed = f"{compared.actual.mean('needed').value:.1f}"
+    text = f"`{outcome.name}` would have needed {_fewer(saved, ' machines')} than the {placed} as placed"
+    if abs(saved.value) < NOTICEABLE:
+        text = f"`{outcome.name}` would have needed as many machines as placed, {placed}"
+    kept = compared.kept.get(outcome.name)
+    if kept is not None and max(abs(saved.value), abs(compared.saved(kept).value)) >= NOTICEABLE:
+        text += f", or {_fewer(compared.saved(kept))} if what ran at first had stayed"
+    kinds = {"cpu": "CPU", "memory": "memory"}
+    changes = [part for key in kinds if (part := _overshoot(compared.change(outcome, f"{key}_over"), kinds[key]))]
+    text += f", and overshot {' and '.join(changes)}" if changes else ", without more overshoot"
+    if overshoots_more(compared, outcome):
+        over = max(outcome.mean("cpu_over").value, outcome.mean("memory_over").value)
+        text += f" ({over / outcome.mean('machine_hours').value:.1%} of the time of its machines)"
+    wait = outcome.mean("wait_mean").value
+    if wait > 0:
+        text += f"; pods would have waited {wait:.1f} min on average"
+    if outcome.unplaced:
+        text += f"; **{count_of(outcome.unplaced, 'pod')} would never have been placed**"
+    over = outcome.mean("requests_over").value
+    if over > NOTICEABLE:
+        text += (
+            f"; in {over:,.0f} machine-hours a day requests exceed the node, which kube-scheduler refuses unless "
+            "requests are lowered"
+        )
+    if compared.price is not None:
+        money = compared.money(outcome)
+        text += f"; worth {_interval(money, 0)} {compared.currency} per {MONTH} days".replace("  ", " ")
+    return text + "."
+
+
+def _best(candidates: list[Outcome]) -> Outcome:
+    """Of those that need about the fewest machines and leave fewest pods unplaced, the one that overshoots least."""
+    fewest = min(one.unplaced for one in candidates)
+    placing = [one for one in candidates if one.unplaced == fewest]
+    limit = ABOUT * min(one.mean("needed").value for one in placing)
+    about = [one for one in placing if one.mean("needed").value <= limit]
+    return min(about, key=lambda one: one.mean("memory_over").value + one.mean("cpu_over").value)
+
+
+def _safest(compared: Compared, safe: list[Outcome]) -> str:
+    """What can be had without more overshoot, and with every pod placed."""
+    found = min(safe, key=lambda one: one.mean("needed").value, default=None)
+    if found is None or compared.saved(found).value < NOTICEABLE:
+        return "**Whatever needs fewer machines overshoots more than as placed, or leaves pods unplaced.**"
+    return f"Of those that overshoot no more than as placed: {sentence(compared, found)}"
+
+
+def trust(recorded: Recorded) -> list[str]:
+    """How far the record can be trusted, one point a line; only what is not as it should be."""
+    known, lines = recorded.trust, []
+    begins, ends = (_moment(recorded.at(slot)) for slot in (0, recorded.slots))
+    lines.append(
+        f"{known.pods:,} pods on {len(recorded.size):,} nodes, {begins} to {ends}, every {recorded.interval} s. "
+        f"{known.at_start:,} ran before it began and {known.at_end:,} when it ended: only what lies within counts."
+    )
+    cpu, memory = recorded.utilisation
+    lines.append(
+        f"The pods used {cpu:.1%} of the CPU and {memory:.1%} of the memory of these nodes. If your dashboards show "
+        "more, pods are missing here, and savings are overstated."
+    )
+    shares = {
+        "request no CPU": known.without_cpu_request,
+        "request no memory": known.without_memory_request,
+        "had run before on another node or over an hour earlier, and count as new pods": known.restarts,
+    }
+    lines += [f"{_share(count, known.pods)} {what}." for what, count in shares.items() if count]
+    if known.bound:
+        lines.append(
+            f"{count_of(known.bound, 'pod')} of DaemonSets, or static, stay on their nodes: they are load there, and a "
+            "node with no others counts as empty."
+        )
+    elif known.without_owner:
+        lines.append("Owners are unknown: pods of DaemonSets, if there are any, are moved like others.")
+    if known.unknown_node or known.unsized_node:
+        lines.append(
+            f"**Left out: {count_of(known.unknown_node, 'pod')} whose node is unknown and {known.unsized_node:,} on "
+            f"{count_of(known.unsized_nodes, 'node')} without a size, with {known.left_out_share:.1%} of all CPU "
+            "used.** The cluster looks emptier than it was."
+        )
+    if known.filled:
+        lines.append(f"{known.filled:.2%} of the slots of pods have no sample: the value before stands in.")
+    if known.bad_rows:
+        lines.append(f"{known.bad_rows:,} samples were not usable (negative, not finite or absurd) and left out.")
+    if known.idle_nodes:
+        lines.append(f"{count_of(known.idle_nodes, 'node')} had no pods at all, and could take some here.")
+    return lines
+
+
+def caveats(compared: Compared, keep_running: bool, within_requests: bool, minutes: float) -> Iterator[str]:
+    """What the figures mean, and what they do not."""
+    yield NOT_KNOWN
+    if keep_running:
+        yield "Pods that ran when the record began stay where they ran; only later ones are placed by the rule."
+    else:
+        yield (
+            "All pods are placed anew, those that run at the beginning together: as if everything was restarted once. "
+            '`kube-default` shows what that alone changes. "if kept" is the other end: pods that ran at the beginning '
+            "stay where they were. A cluster moves from there to the first figure as pods are replaced."
+        )
+    if within_requests:
+        yield "Requests of the pods on a node never exceed its size, and no pod holds up others, as in kube-scheduler."
+    else:
+        yield (
+            "**Requests may exceed a node here** (`--ignore-requests`), which kube-scheduler refuses unless you lower "
+            "them."
+        )
+    yield THROTTLED
+    yield (
+        f"Decisions are taken every {minutes:g} min and see usage averaged over that slot, the pod's own first slot "
+        "included: a live scheduler knows a little less. As placed, waits are 0: how long pods were pending is not "
+        "recorded."
+    )
+    if any(one.placed.knowledge is not None and "forecast" in one.placed.knowledge.group for one in compared.others):
+        yield "Rules with forecasts use the network that ships with tvwrl, which was not fitted on this cluster."
+    most, nodes = max(day.needed for day in compared.actual.days), len(compared.recorded.size)
+    if nodes > MANY * most:
+        yield (
+            f"At most {most:,} of the {nodes:,} nodes had pods at the same time: others were idle, or came and went. "
+            "Here all are there all the time, so a rule that spreads pods uses more of them than it could have."
+        )
+    if compared.left_hours:
+        yield f"The last {compared.left_hours:.1f} h make no whole day, and count in no figure."
+    if compared.price is not None:
+        yield "Money counts every machine-hour alike, and needs something that switches empty machines off."
+
+
+def knowledge(compared: Compared) -> list[str]:
+    """What each rule may look at, rules that know the same together."""
+    groups: dict[str, list[str]] = {}
+    for one in compared.others:
+        if one.placed.knowledge is not None:
+            note = KNOWN.get(one.placed.knowledge.note, one.placed.knowledge.note).replace("workload", "pod")
+            mark = ": no scheduler of a real cluster knows this" if is_reference(one) else ""
+            groups.setdefault(note.removesuffix(" (a reference)") + mark, []).append(f"`{one.name}`")
+    return [f"{', '.join(names)}: {note}." for note, names in groups.items()]
+
+
+def overshoots_more(compared: Compared, outcome: Outcome) -> bool:
+    """Whether it has more machine-hours of overshoot than as placed, of CPU or memory."""
+    return any(compared.change(outcome, f"{kind}_over").value > NOTICEABLE for kind in ("cpu", "memory"))
+
+
+def _overshoot(change: Point, name: str) -> str:
+    """By how much overshoot rises or falls; empty if it does not."""
+    if abs(change.value) < NOTICEABLE:
+        return ""
+    word = "more" if change.value > 0 else "less"
+    return f"{name} {_size(change)} machine-hours a day {word}"
+
+
+def _fewer(saved: Point, what: str = "") -> str:
+    """So many fewer, or more."""
+    if abs(saved.value) < NOTICEABLE:
+        return "no fewer"
+    return f"{_size(saved)}{what} {'fewer' if saved.value > 0 else 'more'}"
+
+
+def _size(point: Point) -> str:
+    """A change without its sign, with the interval in its direction."""
+    return _interval(Point(-point.value, -point.high, -point.low) if point.value < 0 else point)
+
+
+def _interval(point: Point, decimals: int = 1) -> str:
+    text = f"{point.value:,.{decimals}f}"
+    return text if math.isnan(point.low) else f"{text} [{point.low:,.{decimals}f}, {point.high:,.{decimals}f}]"
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count_of(count, 'pod')} ({count / of:.1%})"
+
+
+def count_of(number: int, thing: str) -> str:
+    """As in 1 pod, 2 pods."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
