@@ -29,7 +29,9 @@ def run(setting: Setting, report: Report) -> None:
         cores = float(setting.node_objects[name]["status"]["allocatable"]["cpu"])
         where = {"kubernetes.io/hostname": name}
         hot.append(load.pod(f"hot-{name}", load.Usage(0.97 * cores, load.GIB), {"cpu": "100m"}, nodeSelector=where))
+    setting.schedule(None)  # whether the policy would fill them is not the question
     setting.bound(setting.create(hot), 30)
+    setting.schedule()
     setting.settle()
     time.sleep(12)  # until usage over the whole window is that of the hot pods
     since = setting.extender.position()
