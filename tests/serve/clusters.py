@@ -27,6 +27,7 @@ def observed(nodes, pods, slots=4, slot=1000):
         nodes=tuple(names),
         capacity=np.array([[cores, gib * GIB] for cores, gib in nodes.values()]),
         pods=tuple(f"default/{one[0]}" for one in pods),
+        uid=("",) * len(pods),
         running=len(pods),
         node=np.array([names.index(one[1]) if one[1] else -1 for one in pods], np.int64),
         owner=tuple(one[2] for one in pods),

@@ -48,6 +48,9 @@ def test_requests_are_summed_as_kubernetes_does():
         "overhead": {"cpu": "10m"},
     }
     np.testing.assert_allclose(read_arguments(body({"spec": spec})).pod.request, [0.31, 128 * MIB])
+    sidecar = {"restartPolicy": "Always", **containers({"cpu": "50m"})[0]}  # beside 250m, and beside 300m
+    spec["initContainers"] = [sidecar, *spec["initContainers"]]
+    np.testing.assert_allclose(read_arguments(body({"spec": spec})).pod.request, [0.36, 128 * MIB])
     nothing = read_arguments(body({"spec": {"containers": containers(None, {})}})).pod.request
     assert np.isnan(nothing).all()
 

@@ -75,6 +75,18 @@ def test_what_was_placed_goes_on_counting_until_metrics_show_it():
     assert asked.decide(pod("s", request=(1, GIB)), list(nodes)).node == "b"
 
 
+def test_a_namesake_that_still_runs_is_another_pod():
+    """Kubernetes makes db-0 anew while metrics still show the old one."""
+    nodes, old = {"a": (8, 32), "b": (8, 32)}, [("db-0", "b", "", [1, 1], [1, 1])]
+    asked = decider("spread")
+    asked.renew(observed(nodes, old))
+    assert asked.decide(pod("db-0", request=(4, GIB)), list(nodes)).node == "a"
+    asked.renew(replace(observed(nodes, old), uid=("uid-of-the-old",)))
+    assert asked.decide(pod("q", request=(1, GIB)), list(nodes)).node == "b"  # a has the new db-0
+    asked.renew(replace(observed(nodes, old), uid=("uid-db-0",)))
+    assert asked.decide(pod("r", request=(1, GIB)), list(nodes)).node == "a"
+
+
 def test_a_pod_that_asks_again_is_not_counted_twice():
     nodes = {"a": (8, 32), "b": (8, 32)}
     asked = decider("spread")
@@ -153,6 +165,7 @@ def as_observed(cluster, sequences, slots):
         nodes=tuple("abcd"),
         capacity=cluster.capacity,
         pods=tuple(f"default/w{w}" for w in order),
+        uid=("",) * len(order),
         running=running,
         node=facts[order, MACHINE].astype(np.int64),
         owner=("",) * len(order),

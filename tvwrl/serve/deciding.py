@@ -102,13 +102,13 @@ class Decider:
         """Go on with newer metrics. Raises InputError if the scheduler cannot work in this cluster."""
         # All that takes long is done before anybody has to wait for it.
         made = Snapshot(observed, self.sight)
-        running = set(observed.pods[: observed.running])
         with self._lock:
             now, before = self.clock(), dict(self._assumed)
+        running = observed.runs({uid: one.pod.key for uid, one in before.items()})
         kept = {
             uid: one
             for uid, one in before.items()
-            if one.pod.key not in running and one.node in made.nodes and now - one.at < self.assume
+            if uid not in running and one.node in made.nodes and now - one.at < self.assume
         }
         rows = made.book([one.pod for one in kept.values()], [one.node for one in kept.values()])
         booked = {uid: replace(one, row=row) for (uid, one), row in zip(kept.items(), rows, strict=True)}

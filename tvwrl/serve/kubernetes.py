@@ -160,19 +160,26 @@ def _pod(content: object) -> Pod:
 
 
 def _requests(spec: Mapping[str, Any]) -> Float:
-    """(2,) what a pod requests, as Kubernetes counts it: the sum of its containers, or the largest of those that run
-    before them; plus its overhead."""
-    containers, before = (
-        [_request(one) for one in _list(spec.get(field) or [], f"Pod.spec.{field}", MOST_CONTAINERS)]
-        for field in ("containers", "initContainers")
-    )
-    total = np.array([np.nan, np.nan])
-    for one in containers:
-        total = np.where(np.isnan(total), one, np.where(np.isnan(one), total, total + one))
-    for one in before:
-        total = np.fmax(total, one)
+    """(2,) what a pod requests, as Kubernetes counts it: the sum of its containers and sidecars, or what it needs while
+    one of those runs that come before them, if that is more; plus its overhead."""
+    total, sidecars, most = (np.array([np.nan, np.nan]) for _ in range(3))
+    for one in _list(spec.get("initContainers") or [], "Pod.spec.initContainers", MOST_CONTAINERS):
+        asked = _request(one)
+        if one.get("restartPolicy") == "Always":  # a sidecar goes on beside what comes after it
+            sidecars = _plus(sidecars, asked)
+        else:
+            most = np.fmax(most, _plus(sidecars, asked))
+    for one in _list(spec.get("containers") or [], "Pod.spec.containers", MOST_CONTAINERS):
+        total = _plus(total, _request(one))
     overhead = _mapping(spec.get("overhead") or {}, "Pod.spec.overhead")
-    return total + [quantity(overhead.get(kind, 0), f"Pod.spec.overhead.{kind}") for kind in KINDS]
+    needed = np.fmax(_plus(total, sidecars), most)
+    total = needed + [quantity(overhead.get(kind, 0), f"Pod.spec.overhead.{kind}") for kind in KINDS]
+    return np.asarray(total)
+
+
+def _plus(one: Float, other: Float) -> Float:
+    """(2,) the sum, in which NaN is nothing; NaN only where both are."""
+    return np.where(np.isnan(one), other, np.where(np.isnan(other), one, one + other))
 
 
 def _request(container: object) -> Float:

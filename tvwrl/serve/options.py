@@ -40,8 +40,9 @@ class ServeSettings:
     """Seconds over which current usage is averaged: at least twice the scrape interval."""
     stale_seconds: float = 180.0
     """Age of metrics, seconds, from which on no decision is made."""
-    assume_seconds: float = 300.0
-    """Seconds for which a pod counts on the node that it was given, until it shows up in the metrics."""
+    assume_seconds: float = 120.0
+    """Seconds for which a pod counts on the node that it was given, until it shows up in the metrics: twice the scrape
+    interval."""
     longest_hold: float = 900.0
     """Seconds after which a pod that the policy lets wait goes wherever Kubernetes puts it."""
     deadline_ms: float = 1000.0

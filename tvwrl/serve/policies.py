@@ -126,6 +126,7 @@ def rehearsal(slots: int) -> Observed:
         nodes=("rehearsal-a", "rehearsal-b"),
         capacity=np.array([[8.0, 2.0**35], [4.0, 2.0**34]]),
         pods=("rehearsal/one", "rehearsal/two", "rehearsal/three"),
+        uid=("", "", ""),
         running=3,
         node=np.array([0, 0, 1]),
         owner=("rehearsal/deployment/one",) * 2 + ("",),

@@ -48,7 +48,9 @@ class Polling:
             try:
                 self._receive(ours)
             except Exception as error:  # it ended, perhaps in the middle of what it sent
-                self._failed(f"the process that reads metrics ended (exit code {process.exitcode}): {error!r}")
+                process.join(timeout=1.0)
+                if not self._stopped.is_set():
+                    self._failed(f"the process that reads metrics ended (exit code {process.exitcode}): {error!r}")
             finally:
                 process.kill()
                 process.join()

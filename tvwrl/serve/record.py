@@ -30,7 +30,7 @@ class Record:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._seen, self._failed, self._clock = seen, failed, clock
-        self._awaited: OrderedDict[str, str | None] = OrderedDict()  # pod -> node
+        self._awaited: OrderedDict[str, tuple[str, str | None]] = OrderedDict()  # uid -> pod, node
         self._lock = threading.Lock()
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -39,31 +39,35 @@ class Record:
     def decided(self, decision: Decision) -> None:
         """Keep a decision; of a pod that asks again, the last one counts."""
         with self._lock:
-            known = self._awaited.pop(decision.pod.key, "")
-            self._awaited[decision.pod.key] = decision.node
+            pod, decided = decision.pod, (decision.pod.key, decision.node)
+            known = self._awaited.pop(pod.uid, None)
+            self._awaited[pod.uid] = decided
             while len(self._awaited) > AWAITED:
                 self._awaited.popitem(last=False)
-            if known != decision.node:
-                self._write(decision.pod.key, decision.node, uid=decision.pod.uid)
+            if known != decided:
+                self._write(pod.uid, *decided)
 
     def observed(self, observed: Observed) -> None:
         """Say of every awaited pod that runs now whether it is where it was to go."""
-        running = {observed.pods[i]: int(observed.node[i]) for i in range(observed.running)}
         with self._lock:
-            for key in [key for key in self._awaited if running.get(key, -1) >= 0]:
-                node, placed = self._awaited.pop(key), observed.nodes[running[key]]
+            running = observed.runs({uid: key for uid, (key, _) in self._awaited.items()})
+            for uid, row in running.items():
+                if observed.node[row] < 0:
+                    continue
+                key, node = self._awaited.pop(uid)
+                placed = observed.nodes[observed.node[row]]
                 if node is not None:
                     self._seen("as_decided" if node == placed else "other")
-                self._write(key, node, placed=placed)
+                self._write(uid, key, node, placed=placed)
 
     def close(self) -> None:
         """Close the file."""
         if self._stream is not None:
             self._stream.close()
 
-    def _write(self, pod: str, node: str | None, **facts: str) -> None:
+    def _write(self, uid: str, pod: str, node: str | None, **facts: str) -> None:
         if self._stream is not None and not self._stream.closed:
-            line = {"time": round(self._clock(), 3), "pod": pod, "node": node, **facts}
+            line = {"time": round(self._clock(), 3), "pod": pod, "uid": uid, "node": node, **facts}
             try:
                 self._stream.write(json.dumps(line).encode() + b"\n")
             except OSError as error:

@@ -54,7 +54,7 @@ class Watcher:
         usage = self._usage(server, now, self.window)
         requests = self._requests(server, now)
         owners = Prometheus().owners(server, now - self.window, now)
-        pods = placed.select(*POD, "node").join(owners, on=POD, how="left").join(requests, on=POD, how="left")
+        pods = placed.select(*POD, "node", "uid").join(owners, on=POD, how="left").join(requests, on=POD, how="left")
         for *pod, node in placed.select(*POD, "node").iter_rows():
             self._where[pod[0], pod[1]] = node
         return self._observed(now, slot, sizes, pods.sort(POD), usage, self._sample_age(server, now, len(pods)))
@@ -149,6 +149,7 @@ class Watcher:
             nodes=tuple(sizes["node"]),
             capacity=np.ascontiguousarray(sizes.select(RESOURCES).to_numpy(), np.float64),
             pods=tuple("/".join(pod) for pod in place),
+            uid=(*pods["uid"], *[""] * (len(place) - len(running))),
             running=len(running),
             node=np.array([node_of.get(self._where.get(pod, ""), -1) for pod in place], np.int64),
             owner=(*owner, *[""] * (len(place) - len(running))),

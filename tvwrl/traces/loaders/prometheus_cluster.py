@@ -39,10 +39,10 @@ def node_sizes(server: Server, span: Span, step: int) -> pl.DataFrame:
 
 
 def pod_nodes(server: Server, span: Span, step: int, selector: str = "") -> pl.DataFrame:
-    """Columns namespace, pod, node and time (microseconds): where each pod was at every moment of a stretch of time.
+    """Columns namespace, pod, node, uid and time (microseconds): where pods were at every moment of a stretch of time.
 
     `selector`: label matchers, as of the Prometheus loader
     """
-    labels = ("namespace", "pod", "node")
+    labels = ("namespace", "pod", "node", "uid")
     matchers = POD_INFO.removesuffix("}") + "".join(f",{part}" for part in [selector.strip(" {},")] if part) + "}"
     return server.table(f"max by ({', '.join(labels)}) ({matchers})", span, step, labels, "value").drop("value")
