@@ -98,10 +98,35 @@ def test_a_node_that_vanishes_takes_what_was_assumed_on_it_along():
     assert asked.decide(pod("r", request=(1, GIB)), list(TWO)).node == "a"
 
 
-def test_a_shadow_assumes_nothing():
+def test_a_shadow_counts_its_own_decisions_until_pods_show_up_elsewhere():
     asked = decider("spread", shadow=True)
     asked.renew(observed(TWO, []))
-    assert [asked.decide(pod(f"p{i}", request=(4, GIB)), list(TWO)).node for i in range(3)] == ["a"] * 3
+    found = [asked.decide(pod(f"p{i}", request=(2, GIB)), list(TWO)).node for i in range(4)]
+    assert found == ["a", "b", "a", "b"]
+    asked.renew(observed(TWO, [(f"p{i}", "a", "", [2, 2], [1, 1]) for i in range(4)]))  # Kubernetes put all on a
+    assert asked.decide(pod("q", request=(1, GIB)), list(TWO)).node == "b"
+
+
+def test_late_decisions_are_withdrawn_but_not_those_after_them():
+    asked = decider("spread")
+    asked.renew(observed(TWO, []))
+    late = asked.decide(pod("p", request=(4, GIB)), ["a"])
+    again = asked.decide(pod("p", request=(4, GIB)), ["a"])
+    asked.withdraw(late)
+    assert asked.decide(pod("q", request=(1, GIB)), list(TWO)).node == "b"
+    asked.withdraw(again)
+    assert asked.decide(pod("r", request=(2, GIB)), list(TWO)).node == "a"
+
+
+def test_a_pod_that_others_sent_elsewhere_counts_there():
+    asked = decider("spread")
+    asked.renew(observed(TWO, []))
+    assert asked.decide(pod("p", request=(4, GIB)), list(TWO)).node == "a"
+    asked.move("uid-p", "b")
+    assert asked.decide(pod("q", request=(1, GIB)), list(TWO)).node == "a"
+    asked.move("uid-p", None)  # it was not bound
+    assert asked.decide(pod("r", request=(1, GIB)), list(TWO)).node == "b"
+    asked.move("nobody", "a")
 
 
 class Unsure(Scheduler):

@@ -92,9 +92,10 @@ def test_a_pod_that_asks_again_is_not_counted_twice():
     asked = decider("spread")
     asked.renew(observed(nodes, []))
     for _ in range(20):
-        assert asked.decide(pod("p", request=(4, GIB)), list(nodes)).node == "a"
+        decision = asked.decide(pod("p", request=(4, GIB)), list(nodes))
+        assert decision.node == "a"
     assert asked.decide(pod("q", request=(1, GIB)), list(nodes)).node == "b"
-    asked.withdraw("uid-p")
+    asked.withdraw(decision)
     assert asked.decide(pod("r", request=(1, GIB)), list(nodes)).node == "a"
 
 

@@ -74,7 +74,8 @@ def test_by_hand(recorded):
         "q": ("b", "", lambda t: 1 if t > 999 * 1800 else None, lambda t: 1 if t > 999 * 1800 else None),
     }
     seen = watcher().read()
-    assert (seen.time, seen.slot, seen.sample_age, seen.running) == (NOW, 1000, 5, 2)
+    assert (seen.time, seen.slot, seen.running) == (NOW, 1000, 2)
+    assert 5 <= seen.sample_age < 60  # and what reading took
     assert seen.nodes == ("a", "b")
     assert seen.capacity.tolist() == [[8, 32 * GIB], [4, 16 * GIB]]
     assert seen.pods == ("n/p", "n/q")
@@ -118,7 +119,7 @@ def test_lies_are_no_usage(recorded, lie):
 @pytest.mark.parametrize("age", [100, -100])
 def test_samples_of_the_future_are_as_doubtful_as_old_ones(recorded, age):
     recorded.pods, recorded.age = {"p": ("a", "", lambda t: 1, lambda t: 1)}, age
-    assert watcher().read().sample_age == 100
+    assert 100 <= watcher().read().sample_age < 160
 
 
 def test_pods_without_any_sample_are_no_metrics(recorded):
@@ -129,7 +130,7 @@ def test_pods_without_any_sample_are_no_metrics(recorded):
 
 def test_an_empty_cluster_is_no_error(recorded):
     seen = watcher().read()
-    assert (seen.pods, seen.running, seen.sample_age) == ((), 0, 0)
+    assert (seen.pods, seen.running) == ((), 0)
 
 
 def test_nodes_of_unknown_size_are_an_error(recorded):

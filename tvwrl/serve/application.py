@@ -17,7 +17,6 @@ from tvwrl.serve.deciding import NOTHING, Decider, Decision, NotReady, Scores
 from tvwrl.serve.kubernetes import (
     Arguments,
     Binding,
-    Pod,
     bound,
     filtered,
     prioritized,
@@ -176,10 +175,11 @@ class Application:
             node, scores = self._decisions.pop(arguments.pod.uid)
             if node is None or self._decider.shadow:
                 return prioritized(names, none)
-            if node in names:
-                return prioritized(names, scores.of(names))
-        # Other plugins ruled the node out, or /filter is not configured: decide among what is left.
-        decision = await self._decision(arguments)
+            points = scores.of(names)
+            if node not in names and names:  # other plugins ruled it out: the best of what is left
+                self._later(self._decider.move, arguments.pod.uid, names[points.index(max(points))])
+            return prioritized(names, points)
+        decision = await self._decision(arguments)  # /filter is not configured
         scored = none if decision is None or self._decider.shadow else decision.scores.of(names)
         return prioritized(names, scored)
 
@@ -197,7 +197,7 @@ class Application:
                 decision = await asyncio.wait_for(asyncio.shield(future), self._limits.deadline)
             except TimeoutError:
                 reason = "late"
-                future.add_done_callback(lambda _: self._withdraw(pod))
+                future.add_done_callback(self._withdraw)
             except NotReady as why:
                 reason = str(why)
             except Exception as error:
@@ -223,10 +223,15 @@ class Application:
         while len(self._decisions) > DECIDED:
             del self._decisions[next(iter(self._decisions))]
 
-    def _withdraw(self, pod: Pod) -> None:
+    def _withdraw(self, future: asyncio.Future[Decision]) -> None:
         """Forget what was decided too late: nobody was told."""
+        if not future.cancelled() and future.exception() is None:
+            self._later(self._decider.withdraw, future.result())
+
+    def _later(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Tell the decider something in its thread."""
         with suppress(RuntimeError):  # the server is ending
-            self._pool.submit(self._decider.withdraw, pod.uid)
+            self._pool.submit(call, *arguments)
 
     def _done(self, future: asyncio.Future[Decision]) -> None:
         self._waiting -= 1
@@ -241,7 +246,9 @@ class Application:
             await loop.run_in_executor(self._binders, self._bind, binding)
         except InputError as error:
             self._log("binding failed", pod=f"{binding.namespace}/{binding.pod}", node=binding.node, error=str(error))
+            self._later(self._decider.move, binding.uid, None)
             return bound(str(error))
+        self._later(self._decider.move, binding.uid, binding.node)
         return bound()
 
     async def _alive(self, body: bytes) -> bytes:

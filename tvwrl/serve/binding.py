@@ -58,10 +58,10 @@ def binder(address: str, token_file: Path | None, authority: Path | None) -> Cal
         }
         url = f"{address}/api/v1/namespaces/{binding.namespace}/pods/{binding.pod}/binding"
         headers = {"Content-Type": "application/json"}
-        if token_file.exists():
-            headers["Authorization"] = f"Bearer {token_file.read_text().strip()}"
-        request = Request(url, json.dumps(body).encode(), headers)
         try:
+            if token_file.exists():
+                headers["Authorization"] = f"Bearer {token_file.read_text().strip()}"
+            request = Request(url, json.dumps(body).encode(), headers)
             with urlopen(request, timeout=TIMEOUT, context=context if url.startswith("https") else None) as answer:
                 answer.read()
         except HTTPError as error:

@@ -46,6 +46,7 @@ class Decision:
     scores: Scores  # by node
     reason: str  # in words
     seconds: float = 0.0  # that it took
+    at: float = 0.0  # when it was made, seconds, monotonic
 
 
 NOTHING = Scores({}, np.zeros(1, np.int8))  # of a pod that waits
@@ -80,7 +81,7 @@ class Decider:
     `stale`: seconds after which metrics are too old
     `assume`: seconds after which a pod that does not show up in the metrics is no longer believed to be on its node
     `longest_hold`: seconds after which a pod that has to wait goes wherever Kubernetes puts it
-    `shadow`: whether decisions are carried out by nobody, so that nothing is assumed
+    `shadow`: whether decisions are carried out by nobody; a pod counts as if they were until it shows up elsewhere
     """
 
     scheduler: Scheduler
@@ -126,6 +127,8 @@ class Decider:
             if fleet != self._fleet:
                 self.scheduler.reset(made.cluster, np.random.default_rng(self.seed))
                 self._fleet = fleet
+            if self._snapshot is not None and self._snapshot.observed.nodes == observed.nodes:
+                made.nodes = self._snapshot.nodes  # one mapping for all decisions that are remembered
             self._assumed = booked
             self._snapshot, self._arrived = made, now - observed.sample_age
 
@@ -168,15 +171,28 @@ class Decider:
             passed = np.where(machine < 0, True, possible[known])
             scores = Scores(snapshot.nodes, points.astype(np.int8))
             node = names[int(np.flatnonzero(machine == chosen)[0])]
-            if not self.shadow:
-                self._assumed[pod.uid] = Assumed(pod, node, self.clock(), snapshot.place(chosen))
+            at = self.clock()
+            self._assumed[pod.uid] = Assumed(pod, node, at, snapshot.place(chosen))
             reason = f"chosen by {self.scheduler.name}"
-            return Decision(pod, node, passed, scores, reason, time.perf_counter() - begin)
+            return Decision(pod, node, passed, scores, reason, time.perf_counter() - begin, at)
 
-    def withdraw(self, uid: str) -> None:
-        """The pod goes anywhere, whatever was decided."""
+    def withdraw(self, decision: Decision) -> None:
+        """Nobody was told of a decision, so the pod may go anywhere."""
         with self._lock:
+            known = self._assumed.get(decision.pod.uid)
+            if known is not None and known.at == decision.at:
+                self._forget(decision.pod.uid)
+
+    def move(self, uid: str, node: str | None) -> None:
+        """A pod that was decided goes to `node`, whatever was decided; None: nowhere yet."""
+        with self._lock:
+            known = self._assumed.get(uid)
+            if known is None or known.node == node or self._snapshot is None:
+                return
             self._forget(uid)
+            if node in self._snapshot.nodes:
+                row = self._snapshot.book([known.pod], [node])[0]
+                self._assumed[uid] = Assumed(known.pod, node, self.clock(), row)
 
     def _forget(self, uid: str) -> None:
         """Take back where a pod was believed to be: it asks again, so it is not there."""
@@ -237,8 +253,8 @@ class Decider:
 
     def _hold(self, pod: Pod, machine: Int, room: bool, seconds: float) -> Decision:
         now = self.clock()
-        if len(self._held) >= REMEMBERED:
-            self._held.pop(next(iter(self._held)))
+        if pod.uid not in self._held and len(self._held) >= REMEMBERED:
+            raise NotReady("held_for_too_long")  # nobody could say when this one began to wait
         held = self._held.setdefault(pod.uid, _Held(now))
         if now - held.since >= self.longest_hold:
             raise NotReady("held_for_too_long")

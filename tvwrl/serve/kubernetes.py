@@ -20,7 +20,7 @@ from tvwrl.types import Float, InputError
 
 MOST_NODES = 100_000
 MOST_CONTAINERS = 1000
-MOST_VALUES = 1_000_000  # of a body: 1,000 whole nodes have about 300,000
+MOST_VALUES = 2_000_000  # of a body: 1,000 whole nodes have about 300,000
 MOST = 2.0**63  # of a quantity: Kubernetes cuts larger ones as well
 MOST_NAME = 253  # characters of a name in Kubernetes
 MOST_QUANTITY = 64  # characters

@@ -42,18 +42,22 @@ class Polling:
         context = multiprocessing.get_context("spawn")
         while not self._stopped.is_set():
             ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=poll, args=(self._options, self._seconds, theirs), daemon=True)
-            process.start()
-            theirs.close()
+            process, started = (
+                context.Process(target=poll, args=(self._options, self._seconds, theirs), daemon=True),
+                False,
+            )
             try:
+                process.start()
+                started = True
+                theirs.close()
                 self._receive(ours)
-            except Exception as error:  # it ended, perhaps in the middle of what it sent
-                process.join(timeout=1.0)
+            except Exception as error:  # it did not start, or ended, perhaps in the middle of what it sent
                 if not self._stopped.is_set():
-                    self._failed(f"the process that reads metrics ended (exit code {process.exitcode}): {error!r}")
+                    self._failed(f"the process that reads metrics ended: {error!r}")
             finally:
-                process.kill()
-                process.join()
+                if started:
+                    process.kill()
+                    process.join()
                 ours.close()
             self._stopped.wait(RESTART_SECONDS)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -57,8 +59,13 @@ class ShadowReports:
     def _make(self, folder: Path, end: datetime) -> None:
         command = ["nice", "-n", str(NICE), *self.command(folder, end)]
         try:
-            self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            _, said = self._process.communicate(timeout=LONGEST)
+            # What is read for a report is of no use to the next one, and nothing else may be writable here.
+            with tempfile.TemporaryDirectory(dir=self._record.parent, prefix=".report-") as work:
+                places = os.environ | {"TVWRL_DATA": work, "MPLCONFIGDIR": work, "TMPDIR": work}
+                self._process = subprocess.Popen(
+                    command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=places
+                )
+                _, said = self._process.communicate(timeout=LONGEST)
         except (OSError, subprocess.TimeoutExpired) as error:
             if self._process is not None:
                 self._process.kill()

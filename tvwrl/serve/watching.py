@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -42,6 +42,7 @@ class Watcher:
 
     def read(self) -> Observed:
         """The cluster now. Raises InputError if Prometheus cannot be read or does not know the nodes."""
+        begin = time.monotonic()
         server = Server(address(self.url), RetryPolicy(1, self.timeout))
         # Prometheus' own clock: that of this machine may be wrong, and a query of the future finds nothing.
         now = server.clock()
@@ -57,7 +58,9 @@ class Watcher:
         pods = placed.select(*POD, "node", "uid").join(owners, on=POD, how="left").join(requests, on=POD, how="left")
         for *pod, node in placed.select(*POD, "node").iter_rows():
             self._where[pod[0], pod[1]] = node
-        return self._observed(now, slot, sizes, pods.sort(POD), usage, self._sample_age(server, now, len(pods)))
+        age = self._sample_age(server, now, len(pods))
+        found = self._observed(now, slot, sizes, pods.sort(POD), usage, age)
+        return replace(found, sample_age=age + time.monotonic() - begin)  # reading took its time
 
     def _remember(self, server: Server, slot: int) -> None:
         """Read the slots that have passed and are not known yet; forget the old ones."""

@@ -23,6 +23,7 @@ from tvwrl.traces.prometheus_address import HEADER, secret_headers
 from tvwrl.types import InputError
 
 AT_ONCE = threading.BoundedSemaphore(4)  # queries in parallel: the server has a cluster to watch
+MOST_BYTES = 512 * 2**20  # of an answer, unpacked
 TOO_MUCH = re.compile("too many samples|maximum resolution", re.IGNORECASE)
 
 
@@ -113,8 +114,16 @@ class Server:
 
 
 def _body(response: Any) -> bytes:
-    body: bytes = response.read()
-    return gzip.decompress(body) if response.headers["Content-Encoding"] == "gzip" else body
+    known = response.length is not None and response.length <= MOST_BYTES  # then a truncated answer is noticed
+    body: bytes = response.read() if known else response.read(MOST_BYTES + 1)
+    if response.headers["Content-Encoding"] == "gzip":
+        unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        body = unpack.decompress(body, MOST_BYTES + 1)
+        if not unpack.eof and len(body) <= MOST_BYTES:
+            raise EOFError("the end is missing")
+    if len(body) > MOST_BYTES:
+        raise _TooMuch(f"{response.url}: the answer is larger than {MOST_BYTES // 2**20} MiB; narrow it down")
+    return body
 
 
 def _foreign(url: str, why: str) -> InputError:
