@@ -94,21 +94,22 @@ def _kept(compared: Compared, one: Outcome) -> list[str]:
 def _legend(compared: Compared) -> str:
     days = f"Means over {compared.days} days with 95 % intervals" if compared.days > 1 else "One day, so no intervals"
     text = (
-        f"{days}. needed: most machines with a pod at a time; in use: their mean; over: machine-hours a day with usage "
-        "above "
-        f"{compared.limit:.0%} of a node; wait: minutes, mean and 95th percentile."
+        f"{days}. as-placed: where the pods really ran; needed: the most machines with a pod at a time; saved: how "
+        "many fewer than as-placed; in use: the mean number of machines with a pod; over: machine-hours a day with usage "
+        f"above {compared.limit:.0%} of the node; wait: minutes, mean and 95th percentile."
     )
     rows = table(compared)
-    text += " if kept: saved if pods that ran at first stay where they were." * bool(compared.kept)
-    text += " !: overshoots more than as placed." * (" !" in rows)
-    text += " †: sees the future, a reference that no scheduler can be." * ("†" in rows)
-    return text + (f" Money: for {MONTH} days." if compared.price is not None else "")
+    text += " requests over: machine-hours a day with requests above the node." * ("requests over" in rows)
+    text += " if kept: saved if the pods that ran at first stay where they were." * bool(compared.kept)
+    text += " !: overshoots more than as-placed." * (" !" in rows)
+    text += " †: sees the future; a reference, not a real scheduler." * ("†" in rows)
+    return text + (f" Money: per {MONTH} days." if compared.price is not None else "")
 
 
 def _shadow_line(shadow: Shadow) -> str:
     text = (
         f"`shadow`: the server decided on {words.count_of(shadow.decided, 'pod')}. Those that it held "
-        f"({shadow.held:,}) and all others stay where they were."
+        f"({shadow.held:,}), and all that it did not decide on, stay where they were."
     )
     if shadow.unknown_pods:
         text += f" Left out: decisions for {words.count_of(shadow.unknown_pods, 'pod')} that the record does not have."

@@ -20,16 +20,16 @@ NOTICEABLE = 0.05  # machines, or machine-hours a day
 FREE = "most-allocated"  # a profile of kube-scheduler that packs
 REFERENCES = (PEAKS.group, FUTURE.group, FORECASTS_AND_PEAKS.group)
 KNOWN = {  # what stands in for undeclared requests is Kubernetes' own here
-    REQUESTS.note: "requests of running and waiting pods, and for those without 0.1 cores and 200 MiB, as Kubernetes "
-    "scores them"
+    REQUESTS.note: "requests of running and waiting pods; those without count as 0.1 cores and 200 MiB, as in the "
+    "scores of Kubernetes"
 }
 NOT_KNOWN = (
-    "Not in the record, so no rule kept to it: node selectors, taints, affinity, topology spread, volumes, GPUs, "
-    "PodDisruptionBudgets. Each can make a placement impossible, so **savings are upper limits**."
+    "The record lacks node selectors, taints, affinity, topology spread, volumes, GPUs and PodDisruptionBudgets, so no "
+    "rule obeyed them. Each can forbid a placement, so **savings are upper limits**."
 )
 THROTTLED = (
-    "Recorded CPU cannot exceed a node: the kernel throttles there, and memory is evicted. So as-placed overshoot "
-    "understates contention, and pods that were throttled would have used more elsewhere."
+    "Recorded CPU cannot exceed a node, as the kernel throttles it, and pods that exceed its memory are evicted. So "
+    "the overshoot of as-placed understates contention, and pods that were throttled would have used more elsewhere."
 )
 
 
@@ -46,7 +46,7 @@ def verdict(compared: Compared) -> list[str]:
     if (used := compared.recorded.utilisation.max()) < HARDLY_USED:
         lines.append(
             f"**The pods of this record use {used:.2%} of the nodes: most of the cluster is probably missing, and what "
-            "follows says little.**"
+            "follows means little.**"
         )
     lines += [sentence(compared, one) for one in compared.others if one.name == "shadow"]
     if candidates:
@@ -57,12 +57,12 @@ def verdict(compared: Compared) -> list[str]:
             lines.append(_safest(compared, safe))
         free = next((one for one in candidates if one.name == FREE), None)
         if free is not None and free is not least:
-            lines.append(f"Without new software, by kube-scheduler's own profile: {sentence(compared, free)}")
+            lines.append(f"Without new software, as kube-scheduler can do it alone: {sentence(compared, free)}")
     hours = compared.recorded.slots * compared.recorded.interval / 3600
     if hours < 24 * NEARLY_A_DAY:
-        lines.append(f"The record has {hours:.1f} hours: figures for a day are for these hours alone, and mean little.")
+        lines.append(f"The record has {hours:.1f} hours: figures per day are for these hours alone, and mean little.")
     elif compared.days < FEW_DAYS:
-        lines.append(f"The record has {count_of(compared.days, 'whole day')}: intervals over so few mean little.")
+        lines.append(f"The record has {count_of(compared.days, 'whole day')}: intervals from so few mean little.")
     return lines
 
 
@@ -70,18 +70,18 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
     """What an outcome would have changed, good and bad in one sentence."""
     saved = compared.saved(outcome)
     placed = f"{compared.actual.mean('needed').value:.1f}"
-    text = f"`{outcome.name}` would have needed {_fewer(saved, ' machines')} than the {placed} as placed"
+    text = f"`{outcome.name}` would have needed {_fewer(saved, ' machines')} than the {placed} recorded"
     if abs(saved.value) < NOTICEABLE:
-        text = f"`{outcome.name}` would have needed as many machines as placed, {placed}"
+        text = f"`{outcome.name}` would have needed as many machines as recorded, {placed}"
     kept = compared.kept.get(outcome.name)
     if kept is not None and max(abs(saved.value), abs(compared.saved(kept).value)) >= NOTICEABLE:
-        text += f", or {_fewer(compared.saved(kept))} if what ran at first had stayed"
+        text += f", or {_fewer(compared.saved(kept))} if the pods that ran at first had stayed"
     kinds = {"cpu": "CPU", "memory": "memory"}
     changes = [part for key in kinds if (part := _overshoot(compared.change(outcome, f"{key}_over"), kinds[key]))]
     text += f", and overshot {' and '.join(changes)}" if changes else ", without more overshoot"
     if overshoots_more(compared, outcome):
         over = max(outcome.mean("cpu_over").value, outcome.mean("memory_over").value)
-        text += f" ({over / outcome.mean('machine_hours').value:.1%} of the time of its machines)"
+        text += f" (overshoot in {over / outcome.mean('machine_hours').value:.1%} of its machine-hours)"
     wait = outcome.mean("wait_mean").value
     if wait > 0:
         text += f"; pods would have waited {wait:.1f} min on average"
@@ -90,8 +90,8 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
     over = outcome.mean("requests_over").value
     if over > NOTICEABLE:
         text += (
-            f"; in {over:,.0f} machine-hours a day requests exceed the node, which kube-scheduler refuses unless "
-            "requests are lowered"
+            f"; in {over:,.0f} machine-hours a day, requests would have exceeded the node, which kube-scheduler never "
+            "allows: lower the requests"
         )
     if compared.price is not None:
         money = compared.money(outcome)
@@ -112,8 +112,8 @@ def _safest(compared: Compared, safe: list[Outcome]) -> str:
     """What can be had without more overshoot, and with every pod placed."""
     found = min(safe, key=lambda one: one.mean("needed").value, default=None)
     if found is None or compared.saved(found).value < NOTICEABLE:
-        return "**Whatever needs fewer machines overshoots more than as placed, or leaves pods unplaced.**"
-    return f"Of those that overshoot no more than as placed: {sentence(compared, found)}"
+        return "**Every rule that needs fewer machines overshoots more than as-placed, or leaves pods unplaced.**"
+    return f"Of the rules that overshoot no more than as-placed: {sentence(compared, found)}"
 
 
 def trust(recorded: Recorded) -> list[str]:
@@ -122,26 +122,27 @@ def trust(recorded: Recorded) -> list[str]:
     begins, ends = (_moment(recorded.at(slot)) for slot in (0, recorded.slots))
     lines.append(
         f"{known.pods:,} pods on {len(recorded.size):,} nodes, {begins} to {ends}, every {recorded.interval} s. "
-        f"{known.at_start:,} ran before it began and {known.at_end:,} when it ended: only what lies within counts."
+        f"{known.at_start:,} already ran when it began and {known.at_end:,} still ran when it ended: only the time "
+        "between counts."
     )
     cpu, memory = recorded.utilisation
     lines.append(
         f"The pods used {cpu:.1%} of the CPU and {memory:.1%} of the memory of these nodes. If your dashboards show "
-        "more, pods are missing here, and savings are overstated."
+        "more, pods are missing from the record, and savings are overstated."
     )
     shares = {
         "request no CPU": known.without_cpu_request,
         "request no memory": known.without_memory_request,
-        "had run before on another node or over an hour earlier, and count as new pods": known.restarts,
+        "came back on another node or after more than an hour, and count as new pods": known.restarts,
     }
     lines += [f"{_share(count, known.pods)} {what}." for what, count in shares.items() if count]
     if known.bound:
         lines.append(
-            f"{count_of(known.bound, 'pod')} of DaemonSets, or static, stay on their nodes: they are load there, and a "
-            "node with no others counts as empty."
+            f"{count_of(known.bound, 'pod')} of DaemonSets, or static, stay on their nodes: they count as load there, "
+            "but a node without other pods counts as empty."
         )
     elif known.without_owner:
-        lines.append("Owners are unknown: pods of DaemonSets, if there are any, are moved like others.")
+        lines.append("The owners of pods are unknown: pods of DaemonSets, if there are any, are moved like others.")
     if known.unknown_node or known.unsized_node:
         lines.append(
             f"**Left out: {count_of(known.unknown_node, 'pod')} whose node is unknown and {known.unsized_node:,} on "
@@ -149,11 +150,15 @@ def trust(recorded: Recorded) -> list[str]:
             "used.** The cluster looks emptier than it was."
         )
     if known.filled:
-        lines.append(f"{known.filled:.2%} of the slots of pods have no sample: the value before stands in.")
+        lines.append(f"{known.filled:.2%} of the pods' samples are missing: the value before replaces each.")
     if known.bad_rows:
-        lines.append(f"{known.bad_rows:,} samples were not usable (negative, not finite or absurd) and left out.")
+        lines.append(
+            f"{known.bad_rows:,} samples were unusable (negative, not finite or absurdly large) and are left out."
+        )
     if known.idle_nodes:
-        lines.append(f"{count_of(known.idle_nodes, 'node')} had no pods at all, and could take some here.")
+        lines.append(
+            f"{count_of(known.idle_nodes, 'node')} had no pods at all in the record, but may get some in the replay."
+        )
     return lines
 
 
@@ -164,22 +169,22 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool, minut
         yield "Pods that ran when the record began stay where they ran; only later ones are placed by the rule."
     else:
         yield (
-            "All pods are placed anew, those that run at the beginning together: as if everything was restarted once. "
-            '`kube-default` shows what that alone changes. "if kept" is the other end: pods that ran at the beginning '
-            "stay where they were. A cluster moves from there to the first figure as pods are replaced."
+            "All pods are placed anew, and those that run at the beginning together: as if everything were restarted "
+            'once. `kube-default` shows what this alone changes. "if kept" is the other extreme: pods that ran at '
+            'the beginning stay where they were. A cluster moves from "if kept" to "saved" as pods are replaced.'
         )
     if within_requests:
-        yield "Requests of the pods on a node never exceed its size, and no pod holds up others, as in kube-scheduler."
+        yield "As in kube-scheduler, requests of the pods on a node never exceed its size, and no pod blocks others."
     else:
         yield (
-            "**Requests may exceed a node here** (`--ignore-requests`), which kube-scheduler refuses unless you lower "
-            "them."
+            "**Requests may exceed a node here** (`--ignore-requests`). kube-scheduler never allows this, so you would "
+            "have to lower the requests."
         )
     yield THROTTLED
     yield (
-        f"Decisions are taken every {minutes:g} min and see usage averaged over that slot, the pod's own first slot "
-        "included: a live scheduler knows a little less. As placed, waits are 0: how long pods were pending is not "
-        "recorded."
+        f"The rules decide every {minutes:g} min. They see usage averaged over that slot, including that of new pods: "
+        "a live scheduler knows a little less. The waits of as-placed are 0, as the record does not say how long pods "
+        "were pending."
     )
     if any(one.placed.knowledge is not None and "forecast" in one.placed.knowledge.group for one in compared.others):
         yield "Rules with forecasts use the network that ships with tvwrl, which was not fitted on this cluster."
@@ -187,12 +192,12 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool, minut
     if nodes > MANY * most:
         yield (
             f"At most {most:,} of the {nodes:,} nodes had pods at the same time: others were idle, or came and went. "
-            "Here all are there all the time, so a rule that spreads pods uses more of them than it could have."
+            "The replay has all nodes all the time, so a rule that spreads pods uses more than really existed."
         )
     if compared.left_hours:
-        yield f"The last {compared.left_hours:.1f} h make no whole day, and count in no figure."
+        yield f"The last {compared.left_hours:.1f} h of the record make no whole day, and are left out of all figures."
     if compared.price is not None:
-        yield "Money counts every machine-hour alike, and needs something that switches empty machines off."
+        yield "Money counts every machine-hour alike, and is only saved if something switches empty machines off."
 
 
 def knowledge(compared: Compared) -> list[str]:
@@ -215,15 +220,15 @@ def _overshoot(change: Point, name: str) -> str:
     """By how much overshoot rises or falls; empty if it does not."""
     if abs(change.value) < NOTICEABLE:
         return ""
-    word = "more" if change.value > 0 else "less"
-    return f"{name} {_size(change)} machine-hours a day {word}"
+    word = "more" if change.value > 0 else "fewer"
+    return f"{name} for {_size(change)} {word} machine-hours a day"
 
 
 def _fewer(saved: Point, what: str = "") -> str:
     """So many fewer, or more."""
     if abs(saved.value) < NOTICEABLE:
-        return "no fewer"
-    return f"{_size(saved)}{what} {'fewer' if saved.value > 0 else 'more'}"
+        return f"no fewer{what}"
+    return f"{_size(saved)} {'fewer' if saved.value > 0 else 'more'}{what}"
 
 
 def _size(point: Point) -> str:
