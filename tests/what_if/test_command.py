@@ -63,7 +63,7 @@ def test_files_and_page(week, capsys):
     assert best["saved_a_month"]["mean"] == pytest.approx(-hours * 0.5 * 30)
     assert best["if_running_pods_stay"]["needed_change"]["mean"] >= best["needed_change"]["mean"]
     assert "EUR per 30 days" in " ".join(out.split())
-    assert "2 whole days: intervals over so few mean little" in out
+    assert "2 whole days: intervals from so few mean little" in out
     assert "kube-default" in (week["out"] / "report.md").read_text()
     assert len(pl.read_csv(week["out"] / "days.csv")) == 2 * 8
     assert (week["out"] / "what-if.png").stat().st_size > 10_000

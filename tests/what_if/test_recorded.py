@@ -7,6 +7,7 @@ import pytest
 
 from tests.what_if.conftest import ORIGIN, record
 from tvwrl.types import InputError
+from tvwrl.what_if.words import trust
 
 
 def test_shares_and_starts_by_hand():
@@ -29,11 +30,21 @@ def test_shares_and_starts_by_hand():
 
 def test_a_short_gap_has_the_value_before_and_a_long_one_ends_a_pod():
     slots = [0, 1, 4, 5, 30]
-    found = record([{"name": "x/one", "node": "a", "slots": slots, "cpu": [1, 2, 3, 1, 1]}])
-    assert found.pod.tolist() == ["x/one", "x/one#2"]
+    other = {"name": "x/other", "node": "b", "slots": range(31)}
+    found = record([{"name": "x/one", "node": "a", "slots": slots, "cpu": [1, 2, 3, 1, 1]}, other])
+    assert found.pod.tolist() == ["x/one", "x/one#2", "x/other"]
     assert (4 * found.usage[0][:, 0]).tolist() == [1, 2, 2, 2, 3, 1]
-    assert (found.start.tolist(), found.trust.restarts) == ([0, 30], 1)
-    assert found.trust.filled == pytest.approx(2 / 7)
+    assert (found.start.tolist(), found.trust.restarts, found.trust.hole) == ([0, 30, 0], 1, 0)
+    assert found.trust.filled == pytest.approx(2 / 38)
+
+
+def test_a_hole_in_the_record_makes_no_new_pods():
+    """Nothing was recorded in slots 5 to 29, of anybody."""
+    slots = [*range(5), *range(30, 35)]
+    found = record([{"name": f"x/{i}", "node": "ab"[i], "slots": slots} for i in range(2)])
+    assert (found.pod.tolist(), found.trust.restarts, found.trust.hole) == (["x/0", "x/1"], 0, 25)
+    assert found.length.tolist() == [35, 35]
+    assert any("Nothing at all was recorded in 2.1 h" in line for line in trust(found))
 
 
 def test_on_another_node_a_pod_is_a_new_one_and_a_sample_without_a_node_is_on_the_last():

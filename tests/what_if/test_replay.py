@@ -128,3 +128,24 @@ def test_slots_that_do_not_fit():
         Replay(generated(), 1000)
     with pytest.raises(InputError, match=r"decision_seconds is 600: forecast-fit needs 1800"):
         play(Replay(generated(), 600), "forecast-fit")
+
+
+def test_short_pods_one_after_another_need_no_more_room_than_one():
+    """288 jobs of one slot each on one node: decided in their own slots, all start at once, where there is room."""
+    jobs = [{"name": f"x/job-{i}", "node": "a", "slots": [i], "cpu": 3, "request": (3, 1)} for i in range(288)]
+    recorded = record(jobs, [("a", 4, 16)])
+    placed = Replay(recorded, 300).play(make_scheduler("kube-default"))
+    assert (placed.start - recorded.start[Replay(recorded, 300).pods] == 0).all()
+    coarse = Replay(recorded, 1800)
+    later = coarse.play(make_scheduler("kube-default"))
+    outcome = compare(coarse, [later]).outcomes[1]
+    assert outcome.unplaced == (later.start >= recorded.slots).sum() > 0  # what comes after the record is not done
+
+
+def test_placements_of_other_slots_are_brought_into_the_same_order():
+    recorded = generated()
+    fine, coarse = Replay(recorded, 300), Replay(recorded, 1800)
+    placed = coarse.as_placed()
+    brought = fine.in_my_order(placed, coarse)
+    np.testing.assert_array_equal(brought.machine, fine.as_placed().machine)
+    np.testing.assert_array_equal(brought.start, fine.as_placed().start)

@@ -109,7 +109,7 @@ class ExportedPolicy(ObservingScheduler):
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:
-    """The policy in a file of `tvwrl export --format onnx`, named after its training run. It runs no code of the file.
+    """The policy in the file `path` of `tvwrl export --format onnx`, named after its training run. No code of it runs.
 
     Raises InputError if onnxruntime is missing, and for a file that is missing, larger than any policy, truncated,
     damaged, not written by `tvwrl export`, of another format, or that needs other files or operators.

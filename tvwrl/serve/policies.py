@@ -83,21 +83,15 @@ def _of_rule(scheduler: Scheduler, slot_length: int | None) -> Sight:
 
 def _of_policy(policy: Scheduler, facts: Facts, slot_length: int | None) -> Sight:
     """What a learnt policy has to be shown."""
-    scenario, resources, classes, known = facts.scenario, facts.resources, facts.classes, facts.shapes["classes"]
-    if tuple(resources) != RESOURCES:
-        raise InputError(f"it was trained on {', '.join(resources)}, but a cluster has {', '.join(RESOURCES)}")
-    if classes.k != known:
-        raise InputError(f"policy is {policy.name}: its network knows {known} classes, but it came with {classes.k}")
+    from tvwrl.agents.opened import in_a_cluster
+
+    scenario, capacity = in_a_cluster(facts, RESOURCES)
     if slot_length not in (None, scenario.step_seconds):
         raise InputError(
             f"slot_length is {slot_length}: {policy.name} was trained with slots of {scenario.step_seconds} s; "
             "leave the option out"
         )
-    if scenario.observe_peak:
-        raise InputError("it sees lifetime peaks, which no real cluster knows")
-    capacity = scenario.cluster(tuple(resources)).capacity.max(axis=0)
-    live = replace(scenario, placements_per_slot=None, usage_delay=0, background=0, perturb=0, max_slots=0)
-    return Sight(live, capacity, True, policy.needs_forecasts, classes, facts.forecaster)
+    return Sight(scenario, capacity, True, policy.needs_forecasts, facts.classes, facts.forecaster)
 
 
 def _is_real(knowledge: Knowledge) -> bool:

@@ -72,9 +72,9 @@ class WhatIfSettings:
     record: Path | None = None
     """Decisions of a server (tvwrl serve --record) to score like a rule: JSON lines with time (seconds since 1970), pod
     (namespace/name) and node (null: hold)."""
-    decision_seconds: int = 1800
-    """Time between decisions, seconds; a multiple of --interval. Forecasts and policies need the slots that they were
-    fitted for."""
+    decision_seconds: int | None = None
+    """Time between decisions, seconds; a multiple of --interval. Default: --interval for rules, and for forecasts and
+    policies the slots that they were fitted for."""
     keep_running: bool = False
     """Leave pods that run when the record begins where they ran; otherwise they are placed anew with all others."""
     ignore_requests: bool = False
@@ -103,7 +103,7 @@ class WhatIfSettings:
             limit=self.limit,
             price_per_machine_hour=self.price_per_machine_hour,
         )
-        if self.decision_seconds % self.interval:
+        if self.decision_seconds is not None and self.decision_seconds % self.interval:
             raise InputError(
                 f"decision_seconds is {self.decision_seconds}: must be a multiple of interval, {self.interval}"
             )
@@ -142,30 +142,36 @@ def replayed(
     settings: WhatIfSettings, recorded: Recorded, schedulers: Sequence[Scheduler], policies: Sequence[Learnt]
 ) -> tuple[Path, str]:
     """The folder written, and its page."""
-    replay = Replay(recorded, settings.decision_seconds, not settings.ignore_requests, settings.keep_running)
+    slot = settings.decision_seconds
+    replay = Replay(recorded, slot or recorded.interval, not settings.ignore_requests, settings.keep_running)
     shadow = None if settings.record is None else shadow_placements(settings.record, replay)
     seen = [] if shadow is None else [shadow.placed]
-    placements = _placements(replay, schedulers, policies)
+    placements = _placements(replay, schedulers, policies, slot)
     money = settings.price_per_machine_hour, settings.currency
     compared = compare(replay, [*seen, *placements], settings.limit, *money)
     if not settings.keep_running and placements:
         kept = replace(replay, keep_running=True)
-        compared = with_kept(compared, kept, _placements(kept, schedulers, policies))
+        compared = with_kept(compared, kept, _placements(kept, schedulers, policies, slot))
     out = settings.out or default_folder("what-if")
     return out, write(out, compared, replay, shadow)
 
 
-def _placements(replay: Replay, schedulers: Sequence[Scheduler], policies: Sequence[Learnt]) -> list[Placed]:
-    """Where each would have placed the pods."""
+def _placements(
+    replay: Replay, schedulers: Sequence[Scheduler], policies: Sequence[Learnt], slot: int | None
+) -> list[Placed]:
+    """Where each would have placed the pods; `slot`: seconds between decisions, None: as each was fitted."""
     placements: list[Placed] = []
     forecaster = shipped_forecaster() if any(one.needs_forecasts for one in schedulers) else None
     ending = ", with what ran at first where it was" if replay.keep_running else ""
     for scheduler in schedulers:
+        known = forecaster if scheduler.needs_forecasts else None
+        own = replay if known is None else replay.every(slot or known.step_seconds)
         with phase(f"replaying {scheduler.name}{ending}"):
-            placements.append(replay.play(scheduler, forecaster if scheduler.needs_forecasts else None))
+            placements.append(replay.in_my_order(own.play(scheduler, known), own))
     for policy, facts in policies:
+        own = replay.every(slot or facts.scenario.step_seconds)
         with phase(f"replaying {policy.name}{ending}"):
-            placements.append(replay.play_policy(policy, facts))
+            placements.append(replay.in_my_order(own.play_policy(policy, facts), own))
     return placements
 
 

@@ -29,6 +29,7 @@ class Outcome:
     placed: Placed
     days: Sequence[Day]
     moved: int  # pods that went to another node than they were on
+    slots: int  # T
 
     @property
     def name(self) -> str:
@@ -45,8 +46,8 @@ class Outcome:
 
     @cached_property
     def unplaced(self) -> int:
-        """Pods that were never placed, of all days."""
-        return int((self.placed.start < 0).sum())
+        """Pods that were not placed before the record ended, of all days."""
+        return int(((self.placed.start < 0) | (self.placed.start >= self.slots)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +134,12 @@ def compare(
     """Score placements of the pods of a replay; how the pods were placed comes first.
 
     `limit`: share of a machine's size above which load is overshoot
+    `price`, `currency`: of a machine-hour
     """
     judged = judged_of(replay, limit)
     actual = replay.as_placed()
     outcomes = [
-        Outcome(placed, judge(judged, placed.machine, placed.start), _moved(placed, actual))
+        Outcome(placed, judge(judged, placed.machine, placed.start), _moved(placed, actual), replay.recorded.slots)
         for placed in (actual, *placements)
     ]
     rest = max(replay.recorded.slots - judged.days * judged.day_slots, 0)

@@ -24,6 +24,8 @@ YEAR_10000 = 253_402_300_800.0  # seconds since 1970
 def read_csv_record(usage: Path, nodes: Path, interval: int) -> Recorded:
     """The record in two tables, with slots of `interval` seconds; samples of one pod and slot are averaged.
 
+    `usage`, `nodes`: CSV or Parquet files, with the columns of docs/how-to/what-if.md
+
     Raises InputError, with file, row and column, for what cannot be used.
     """
     import polars as pl

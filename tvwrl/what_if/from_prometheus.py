@@ -50,8 +50,11 @@ class Asked:
 def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
     """The record of a Prometheus server, read in chunks that a stopped call leaves for the next one.
 
-    `report` gets a line as each step begins. Raises InputError, with the URL, for a server that cannot be reached, that
-    has no usage, no `kube_pod_info` or no size of any node, or whose samples are mostly unusable.
+    `asked`: the server, and what to read of it
+    `report`: gets a line as each step begins
+
+    Raises InputError, with the URL, for a server that cannot be reached, that has no usage, no `kube_pod_info` or no
+    size of any node, or whose samples are mostly unusable.
     """
     from tvwrl.traces.http_requests import RetryPolicy
     from tvwrl.traces.loaders.prometheus_api import Server
@@ -75,7 +78,17 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
         trace = _usage(loader, url, folder / "usage")
         report("reading where each pod ran")
         nodes = _nodes(server, span, asked, folder / "nodes")
-    return _record(url, asked, trace, nodes, sizes, folder / "usage")
+    recorded = _record(url, asked, trace, nodes, sizes, folder / "usage")
+    crashes = _container_restarts(server, span, asked.selector)
+    return replace(recorded, trust=replace(recorded.trust, container_restarts=crashes))
+
+
+def _container_restarts(server: Server, span: tuple[int, int], selector: str) -> int | None:
+    """How often containers were started anew; None if kube-state-metrics does not say."""
+    matchers = "{" + selector.strip(" {},") + "}"
+    query = f"sum(increase(kube_pod_container_status_restarts_total{matchers}[{span[1] - span[0]}s]))"
+    found = server.table(query, (span[1], span[1]), 1, (), "restarts")["restarts"].to_list()
+    return round(found[0]) if found and 0 <= found[0] < 1e12 else None
 
 
 def _settled(asked: Asked) -> Prometheus:

@@ -39,13 +39,15 @@ class Trust:
     unknown_node: int  # left out
     unsized_node: int  # left out
     left_out_share: float  # of all CPU used, by pods that are left out
+    hole: int  # slots in which nothing was recorded of any pod
     filled: float  # share of the slots of pods without a sample, which have the value before
     bad_rows: int  # samples that could not be used
     idle_nodes: int  # nodes on which no pod ever ran
     unsized_nodes: int  # nodes whose size is not known
+    container_restarts: int | None = None  # of all pods: crashes, and kills for lack of memory; None: not known
 
 
-_NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0)
+_NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +134,7 @@ def record_of(
         "unknown_node": int((~known).sum()),
         "unsized_node": int((known & ~sized).sum()),
         "left_out_share": float(ends["used"].filter(~sized).sum()) / total if total > 0 else 0.0,
+        "hole": recorded.slots - rows["slot"].n_unique(),
         "unsized_nodes": len(set(ends["node"].drop_nulls()) - set(nodes["node"])),
     }
     return replace(recorded, trust=_trusted(recorded, facts | {"filled": filled, "bad_rows": bad_rows}))
@@ -201,10 +204,12 @@ def _runs(rows: pl.DataFrame, longest_gap: int) -> pl.DataFrame:
     import polars as pl
 
     one = rows.group_by("pod", "slot").agg(pl.col("cpu", "mem").mean(), pl.col("node").drop_nulls().first())
+    # Slots in which nothing was recorded of any pod are a hole in the record, and no pod was away in them.
+    one = one.with_columns(pl.col("slot").rank("dense").cast(pl.Int64).alias("seen"))
     one = one.sort("pod", "slot").with_columns(pl.col("node").forward_fill().backward_fill().over("pod"))
     new = pl.col("pod") != pl.col("pod").shift()
     moved = pl.col("node").ne_missing(pl.col("node").shift())
-    away = pl.col("slot") - pl.col("slot").shift() > 1 + longest_gap
+    away = pl.col("seen") - pl.col("seen").shift() > 1 + longest_gap
     begins = (new | moved | away).fill_null(True)
     return one.with_columns(begins.cum_sum().alias("run"), begins.cum_sum().over("pod").alias("turn"))
 

@@ -32,7 +32,7 @@ class Day:
     wait_mean: float  # minutes from arrival to start, of pods that arrived on this day; NaN: none did
     wait_p95: float
     arrived: int
-    unplaced: int  # of these, never placed
+    unplaced: int  # of these, not placed before the record ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,7 @@ def judge(judged: Judged, machine: Int, start: Int) -> list[Day]:
     over = load > judged.size * (judged.limit + TOLERANCE)
     crowded = (requests > judged.size * (1 + TOLERANCE)).any(axis=2) & busy
     wait = np.where(start >= 0, (start - judged.arrival) * judged.interval / MINUTE_SECONDS, np.nan)
+    wait[start >= slots] = np.nan  # placed only after the record: what it would have done counts nowhere
     return [_day(judged, day, busy, over, crowded, wait) for day in range(judged.days)]
 
 

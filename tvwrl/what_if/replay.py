@@ -47,6 +47,7 @@ class Placed:
     machine: Int
     start: Int
     knowledge: Knowledge | None = None  # None: what happened
+    decision_seconds: int = 0  # length of the slots in which it was decided; 0: nothing was
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +100,17 @@ class Replay:
         """(n,) slot of a scheduler."""
         return self.recorded.start[self.pods] // self.ratio
 
+    def every(self, seconds: int) -> Replay:
+        """The same replay with decisions in slots of another length."""
+        return replace(self, decision_seconds=seconds)
+
+    def in_my_order(self, placed: Placed, other: Replay) -> Placed:
+        """What the same replay with `other` slots has placed, with the pods in the order of this one."""
+        row = np.empty(len(self.recorded), np.int64)
+        row[other.pods] = np.arange(len(other.pods))
+        rows = row[self.pods]
+        return replace(placed, machine=placed.machine[rows], start=placed.start[rows])
+
     def as_placed(self) -> Placed:
         """Where the pods really ran."""
         return Placed("as-placed", self.recorded.node[self.pods], self.recorded.start[self.pods])
@@ -132,29 +144,17 @@ class Replay:
 
     def play_policy(self, policy: ObservingScheduler, facts: Facts) -> Placed:
         """Where a trained policy would have placed the pods. Raises InputError if it is for another kind of cluster."""
-        if tuple(facts.resources) != RESOURCES:
-            raise InputError(
-                f"policy '{policy.name}' was trained on the resources {', '.join(facts.resources)}: a cluster has "
-                f"{' and '.join(RESOURCES)}"
-            )
-        trained = facts.scenario
-        if trained.step_seconds != self.decision_seconds:
+        from tvwrl.agents.opened import in_a_cluster
+
+        live, capacity = in_a_cluster(facts, RESOURCES)
+        if live.step_seconds != self.decision_seconds:
             raise InputError(
                 f"decision_seconds is {self.decision_seconds}: policy '{policy.name}' was trained with slots of "
-                f"{trained.step_seconds} s; give --decision-seconds {trained.step_seconds}"
+                f"{live.step_seconds} s; give --decision-seconds {live.step_seconds}"
             )
-        scenario = replace(
-            trained,
-            machines=len(self._room),
-            machine_types=(),
-            capacity=(float(facts.shapes["grid"][3]),),
-            quantise=False,
-            perturb=0,
-            background=0,
-            placements_per_slot=None,
-            max_slots=0,
-        )
-        units = float(facts.shapes["grid"][3]) / self._room.max(axis=0)
+        count = len(self._room)
+        scenario = replace(live, machines=count, machine_types=(), capacity=tuple(map(float, capacity)))
+        units = capacity / self._room.max(axis=0)
         windows = self._windows(units, scenario.sample)
         shown = replace(windows, demand=np.minimum(windows.demand, scenario.peak_units))  # as in training
         labels = facts.classes.label_table(shown, scenario.relabel_every)
@@ -173,7 +173,7 @@ class Replay:
             episode = Runner(sequences, machines, scenario).play(played, 0)
         recorded = self.recorded.start[self.pods]
         start = np.where(episode.start >= 0, np.maximum(episode.start * self.ratio, recorded), -1)
-        return Placed(scheduler.name, episode.machine, start, scheduler.knowledge)
+        return Placed(scheduler.name, episode.machine, start, scheduler.knowledge, self.decision_seconds)
 
     def _limits(self, units: Float) -> Limits:
         recorded, pods = self.recorded, self.pods

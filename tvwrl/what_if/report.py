@@ -31,8 +31,7 @@ HAPPENED, RULES, SEES_FUTURE = "what happened", "rules and policies", "reference
 def page(compared: Compared, replay: Replay, shadow: Shadow | None = None) -> str:
     """The report in Markdown, which also reads well in a terminal; without the picture."""
     recorded, known = compared.recorded, words.trust(compared.recorded)
-    minutes = replay.decision_seconds / 60
-    meaning = list(words.caveats(compared, replay.keep_running, replay.within_requests, minutes))
+    meaning = list(words.caveats(compared, replay.keep_running, replay.within_requests))
     parts = [
         f"# What if other schedulers had placed these {recorded.trust.pods:,} pods?",
         *map(_wrapped, words.verdict(compared)),
@@ -95,8 +94,8 @@ def _legend(compared: Compared) -> str:
     days = f"Means over {compared.days} days with 95 % intervals" if compared.days > 1 else "One day, so no intervals"
     text = (
         f"{days}. as-placed: where the pods really ran; needed: the most machines with a pod at a time; saved: how "
-        "many fewer than as-placed; in use: the mean number of machines with a pod; over: machine-hours a day with usage "
-        f"above {compared.limit:.0%} of the node; wait: minutes, mean and 95th percentile."
+        "many fewer than as-placed; in use: the mean number of machines with a pod; over: machine-hours a day with "
+        f"usage above {compared.limit:.0%} of the node; wait: minutes, mean and 95th percentile."
     )
     rows = table(compared)
     text += " requests over: machine-hours a day with requests above the node." * ("requests over" in rows)

@@ -25,7 +25,7 @@ class Shadow:
 
 
 def shadow_placements(file: Path, replay: Replay) -> Shadow:
-    """Where pods would run if the decisions in `file` had counted; all others stay where they were.
+    """Where pods of a `replay` would run if the decisions in `file` had counted; all others stay where they were.
 
     Each line is JSON with "time" (seconds since 1970), "pod" ("namespace/name") and "node" (null: hold). A decision is
     for the next run of its pod, which may have begun an interval before; the last one for a run counts. Decisions from
@@ -63,7 +63,8 @@ def _lines(file: Path) -> list[tuple[float, str, str | None]]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {error}") from None
     lines = [*whole.split("\n"), *([rest] if _is_json(rest) else [])]
-    found = [_decision(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    read = [_decision(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    found = [one for one in read if one is not None]
     if not found:
         raise InputError(f"{file}: empty: no decisions")
     return sorted(found, key=lambda one: one[0])
@@ -77,13 +78,16 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _decision(file: Path, number: int, line: str) -> tuple[float, str, str | None]:
+def _decision(file: Path, number: int, line: str) -> tuple[float, str, str | None] | None:
+    """None for a line that says where a pod was seen, which is no decision."""
     try:
         content: Any = json.loads(line)
     except (ValueError, RecursionError):
         raise InputError(f"{file}: line {number}: not JSON") from None
     if not isinstance(content, dict):
         raise InputError(f'{file}: line {number}: needed: {{"time": ..., "pod": ..., "node": ...}}')
+    if "placed" in content:
+        return None
     if missing := [name for name in ("time", "pod", "node") if name not in content]:
         raise InputError(f"{file}: line {number}: '{missing[0]}' is missing")
     time, pod, node = (content[name] for name in ("time", "pod", "node"))

@@ -149,6 +149,14 @@ def trust(recorded: Recorded) -> list[str]:
             f"{count_of(known.unsized_nodes, 'node')} without a size, with {known.left_out_share:.1%} of all CPU "
             "used.** The cluster looks emptier than it was."
         )
+    if known.container_restarts:
+        lines.append(
+            f"Containers were restarted {known.container_restarts:,} times (crashes, or killed for lack of memory). "
+            "What they would have used is not recorded."
+        )
+    if known.hole:
+        hours = known.hole * recorded.interval / 3600
+        lines.append(f"**Nothing at all was recorded in {hours:.1f} h of this time.** There, pods count as before.")
     if known.filled:
         lines.append(f"{known.filled:.2%} of the pods' samples are missing: the value before replaces each.")
     if known.bad_rows:
@@ -162,7 +170,7 @@ def trust(recorded: Recorded) -> list[str]:
     return lines
 
 
-def caveats(compared: Compared, keep_running: bool, within_requests: bool, minutes: float) -> Iterator[str]:
+def caveats(compared: Compared, keep_running: bool, within_requests: bool) -> Iterator[str]:
     """What the figures mean, and what they do not."""
     yield NOT_KNOWN
     if keep_running:
@@ -181,10 +189,10 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool, minut
             "have to lower the requests."
         )
     yield THROTTLED
+    yield from _slots(compared)
     yield (
-        f"The rules decide every {minutes:g} min. They see usage averaged over that slot, including that of new pods: "
-        "a live scheduler knows a little less. The waits of as-placed are 0, as the record does not say how long pods "
-        "were pending."
+        "The rules see the usage of a slot, that of new pods included: a scheduler in a cluster knows a little less. "
+        "As placed, waits are 0: the record does not show how long pods were pending."
     )
     if any(one.placed.knowledge is not None and "forecast" in one.placed.knowledge.group for one in compared.others):
         yield "Rules with forecasts use the network that ships with tvwrl, which was not fitted on this cluster."
@@ -198,6 +206,24 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool, minut
         yield f"The last {compared.left_hours:.1f} h of the record make no whole day, and are left out of all figures."
     if compared.price is not None:
         yield "Money counts every machine-hour alike, and is only saved if something switches empty machines off."
+
+
+def _slots(compared: Compared) -> Iterator[str]:
+    """How often decisions are taken, and what longer slots do to short pods."""
+    recorded = compared.recorded
+    every: dict[int, list[str]] = {}
+    for one in compared.others:
+        if one.placed.decision_seconds:
+            every.setdefault(one.placed.decision_seconds, []).append(f"`{one.name}`")
+    for seconds, names in sorted(every.items()):
+        text = f"Every {seconds / 60:g} min decides: {', '.join(names)}."
+        short = int((recorded.length[~recorded.bound] * recorded.interval < seconds).sum())
+        if short:
+            text += (
+                f" **{count_of(short, 'pod')} ran for less than that. They look as if they ran at the same time, so "
+                "machines and waits are overstated here.**"
+            )
+        yield text
 
 
 def knowledge(compared: Compared) -> list[str]:
