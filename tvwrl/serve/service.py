@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ssl
 import sys
 import time
@@ -67,6 +68,8 @@ class Service:
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C. Raises InputError if the address cannot be used."""
         sys.setswitchinterval(SWITCH)
+        gc.collect()
+        gc.freeze()  # what is here now stays: the collector need not look at it again while somebody waits
         self._polling.start()
         if self._reports is not None:
             self._reports.start()

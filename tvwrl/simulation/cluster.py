@@ -77,10 +77,9 @@ class Cluster:
         """(M, D): sum of `amount` (S, N, D) of the workloads on each machine."""
         state = self.simulation.state
         running = state.workloads[self.b, : state.counters[self.b, RUNNING], RUNS]
-        reserved = np.zeros_like(self.capacity)
-        sequence = state.counters[self.b, SEQUENCE]
-        np.add.at(reserved, state.workloads[self.b, running, MACHINE], amount[sequence, running])
-        return reserved
+        machine, own = state.workloads[self.b, running, MACHINE], amount[state.counters[self.b, SEQUENCE], running]
+        count = len(self.machines)
+        return np.stack([np.bincount(machine, one, count) for one in own.T], axis=1)
 
     def request_of(self, workload: Workload) -> Float:
         """(D,) units: what a waiting workload declared; see `Simulation.request`."""

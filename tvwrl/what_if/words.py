@@ -216,7 +216,7 @@ def _slots(compared: Compared) -> Iterator[str]:
         if one.placed.decision_seconds:
             every.setdefault(one.placed.decision_seconds, []).append(f"`{one.name}`")
     for seconds, names in sorted(every.items()):
-        text = f"Every {seconds / 60:g} min decides: {', '.join(names)}."
+        text = f"{', '.join(names)} {'decides' if len(names) == 1 else 'decide'} every {seconds / 60:g} min."
         short = int((recorded.length[~recorded.bound] * recorded.interval < seconds).sum())
         if short:
             text += (
