@@ -166,7 +166,8 @@ class Application:
         decision = await self._decision(arguments)
         if decision is None or self._decider.shadow:
             return filtered(arguments, [True] * len(arguments.names), "", final=False)
-        return filtered(arguments, decision.passed.tolist(), decision.reason, final=decision.node is None)
+        reason = decision.reason if decision.node is None else "no room for it there now"
+        return filtered(arguments, decision.passed.tolist(), reason, final=decision.node is None)
 
     async def _prioritize(self, body: bytes) -> bytes:
         arguments = read_arguments(body)
