@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 from e2e.kubelets import Life
 from e2e.report import Report, share
 
+AUDIT_SECONDS = 10.0  # within which the audit log shows what happened
 Decisions = dict[str, list[dict[str, Any]]]
 
 
@@ -69,8 +71,16 @@ def compare(lives: Sequence[Life], decisions: Decisions) -> Agreement:
 
 
 def check_once(report: Report, what: str, created: Sequence[str], lives: dict[str, Life], audit: Path) -> None:
-    """Every pod that was created was bound, and none twice."""
-    granted = Counter(binding.uid for binding in bindings(audit))
+    """Every pod that was created was bound, and none twice.
+
+    A watcher may hear of a binding before the API server has written it into its audit log.
+    """
+    until = time.monotonic() + AUDIT_SECONDS
+    while True:
+        granted = Counter(binding.uid for binding in bindings(audit))
+        if all(granted[uid] for uid in created) or time.monotonic() > until:
+            break
+        time.sleep(0.2)
     lost = [uid for uid in created if not granted[uid]]
     twice = [uid for uid in created if granted[uid] > 1 or len(lives[uid].bound) > 1]
     figure = f"{len(created):,} created, {len(lost)} lost, {len(twice)} bound twice"
