@@ -75,7 +75,7 @@ def test_good_options_begin():
         ({"tls_client_ca": "text"}, "needs tls_certificate and tls_key"),
         ({"tls_certificate": "text", "tls_key": "text"}, "cannot be used"),
         ({"tls_certificate": MISSING, "tls_key": MISSING}, "cannot be used: .*No such file"),
-        ({"bind": True}, "give the address of its API server"),
+        ({"bind": True}, "give the address of the API server"),
     ],
 )
 def test_bad_options(options, needed):

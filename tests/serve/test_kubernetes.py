@@ -36,7 +36,7 @@ def test_quantities_by_hand(text, number):
 
 @pytest.mark.parametrize("text", ["", "-1", "1.2.3", "1 Gi", "1gi", "1Zi", "nan", "inf", None, [], "9" * 400, "1e999"])
 def test_what_is_no_quantity_is_refused(text):
-    with pytest.raises(InputError, match="cpu is no quantity"):
+    with pytest.raises(InputError, match="cpu is not a Kubernetes quantity"):
         quantity(text, "cpu")
 
 

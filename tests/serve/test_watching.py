@@ -139,3 +139,10 @@ def test_nodes_of_unknown_size_are_an_error(recorded):
         watcher().read()
     recorded.nodes = {"a": (math.nan, GIB), "b": (4, -1), "c": (2, GIB)}
     assert watcher().read().nodes == ("c",)
+
+
+def test_a_window_shorter_than_the_scrape_interval_is_an_error(recorded):
+    """Then no rate can be computed, while memory is there."""
+    recorded.pods = {"p": ("a", "", lambda t: None, lambda t: 1)}
+    with pytest.raises(InputError, match="make --window at least twice the scrape interval"):
+        watcher().read()

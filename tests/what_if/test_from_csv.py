@@ -65,3 +65,11 @@ def test_bad_usage(tables, usage, message):
 def test_bad_nodes(tables, nodes, message):
     with pytest.raises(InputError, match=message):
         read_csv_record(*tables("pod,time,cpu,memory,node\nx,0,1,1,a\n", nodes), 300)
+
+
+def test_another_unit_is_noticed(tables):
+    """1,500 millicores, taken for cores, on nodes of 8 cores in all."""
+    with pytest.raises(
+        InputError, match=r"usage\.csv: column cpu: the pods use 18750% of what .* have; it must be in cores"
+    ):
+        read_csv_record(*tables("pod,time,cpu,memory,node\nx,0,1500,1,a\n"), 300)

@@ -8,6 +8,8 @@ import pytest
 from tests.what_if.conftest import DAY, generated, record
 from tvwrl.forecasting.pretrained import shipped_forecaster
 from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.head_of_queue import HeadOfQueue
+from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.types import InputError
 from tvwrl.what_if.compared import compare
 from tvwrl.what_if.replay import Replay
@@ -39,7 +41,8 @@ def test_pods_are_packed_and_one_that_does_not_fit_waits():
                 {"name": "x/3", "node": "b", "slots": range(6, 15), "cpu": 3.5},
                 {"name": "x/4", "node": "b", "slots": range(7, 24), "cpu": 2.0},
             ]
-        )
+        ),
+        longest_hold=np.inf,
     )
     assert places(replay, play(replay, "best-fit")) == {
         "x/1": ("a", 0),
@@ -149,3 +152,29 @@ def test_placements_of_other_slots_are_brought_into_the_same_order():
     brought = fine.in_my_order(placed, coarse)
     np.testing.assert_array_equal(brought.machine, fine.as_placed().machine)
     np.testing.assert_array_equal(brought.start, fine.as_placed().start)
+
+
+class Holds(HeadOfQueue):
+    """Lets everything wait."""
+
+    name, knowledge = "holds", CURRENT_LOAD
+
+    def choose(self, cluster, workload):
+        return None
+
+
+def test_pods_that_are_held_for_too_long_go_where_kubernetes_puts_them():
+    """Three pods of a day: held for 900 s, so for three slots; then on the node with the most room for requests."""
+    pods = [{"name": f"x/{i}", "node": "a", "slots": range(288), "request": (1, 1)} for i in range(3)]
+    replay = Replay(record(pods), 300)
+    placed = replay.play(Holds())
+    assert (placed.start.tolist(), placed.let_go) == ([3, 3, 3], 3)
+    assert sorted(placed.machine.tolist()) in ([0, 0, 1], [0, 1, 1])
+    assert Replay(record(pods), 300, longest_hold=0.0).play(Holds()).start.tolist() == [1, 1, 1]
+
+
+def test_no_time_lets_requests_exceed_a_node():
+    pods = [{"name": f"x/{i}", "node": "ab"[i % 2], "slots": range(288), "request": (3, 1)} for i in range(3)]
+    placed = Replay(record(pods), 300).play(make_scheduler("best-fit"))
+    assert ((placed.start < 0) | (placed.start >= 288)).sum() == 1
+    assert placed.let_go == 0

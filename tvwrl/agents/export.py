@@ -104,7 +104,7 @@ def random_states(facts: Facts, machines: int, count: int, seed: int = 0) -> See
 
 
 def actions_for(shapes: dict[str, Any], machines: int) -> int:
-    """The number of actions where there are so many machines."""
+    """Number of actions in a cluster of `machines` machines."""
     places = shapes.get("places", 1)
     return int(places * machines + shapes["actions"] - places * shapes["grid"][0])
 

@@ -6,6 +6,8 @@ and of the queue's filled places are taken from the input, so that one file serv
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +24,7 @@ from tvwrl.agents.pair_policy import PairPolicy, PairTrunk
 from tvwrl.types import InputError
 
 
-class Exportable(nn.Module):
+class Exportable(nn.Module, ABC):
     """Logits (B, actions) from observations as the environment gives them, and a mask; one tensor for each.
 
     `grid` (B, M, D, h, C) uint8, `queue` (B, Q, F) float32, `backlog` (B, 1) float32, `mask` (B, actions) bool, and if
@@ -36,9 +38,9 @@ class Exportable(nn.Module):
         logits = self.logits(grid, queue, backlog, forecast).clamp(min=LOWEST)
         return torch.where(mask, logits, torch.full_like(logits, FORBIDDEN))
 
+    @abstractmethod
     def logits(self, grid: Tensor, queue: Tensor, backlog: Tensor, forecast: Tensor | None) -> Tensor:
         """(B, actions) logits of a subclass's policy, for all actions."""
-        raise NotImplementedError
 
 
 class ExportableFlat(Exportable):

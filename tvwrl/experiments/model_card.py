@@ -15,7 +15,7 @@ from tvwrl.experiments.statistics import mean_with_interval
 from tvwrl.experiments.tables import by_load, read_rows
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import KNOWLEDGE
-from tvwrl.schedulers.knowledge import knowledge_of
+from tvwrl.schedulers.knowledge import knowing_no_more, knowledge_of
 
 if TYPE_CHECKING:
     from tvwrl.agents.checkpoint import Checkpoint
@@ -50,7 +50,7 @@ def model_card(export: Export, checkpoint: Checkpoint, file: Path, source: Path,
         _task(facts, source),
         "## Inputs and output",
         _inputs(export),
-        "## What it learnt from",
+        "## Training data",
         _data(facts, checkpoint, source),
         "## What it knows",
         _knowledge(facts),
@@ -105,7 +105,9 @@ def _inputs(export: Export) -> str:
     ]
     if wide := facts.shapes["shows"]["forecast"]:
         summed = "forecasts" if facts.scenario.observe_forecast else "lifetime peaks"
-        rows.append(["`forecast`", "float32", f"(B, {first}, {wide})", f"{summed}, summed over what runs on a machine"])
+        rows.append(
+            ["`forecast`", "float32", f"(B, {first}, {wide})", f"{summed}, summed over the workloads on a machine"]
+        )
     rows.append(["`logits`", "float32", f"(B, {actions})", "the output; -1e9 where an action is not allowed"])
     hold = "; the last action places nothing" if facts.scenario.hold_action else ""
     what = "B: batch" + (", M: machines, any number of each" if facts.any_machines else ", any number")
@@ -123,7 +125,7 @@ def _inputs(export: Export) -> str:
 def _queue(facts: Facts) -> str:
     """The features of a place of the queue, in their order."""
     shows, names = facts.shapes["shows"], ", ".join(facts.resources)
-    parts = ["class of the workload (0: nobody waits)"]
+    parts = ["class of the workload (0: empty place)"]
     parts += [f"its request in units, and whether it declared one ({names} each)"] if shows["request"] else []
     parts += [f"its demand in units in its first slot ({names})"] if shows["demand"] else []
     parts += [f"its forecast ({shows['forecast']} numbers)"] if shows["forecast"] else []
@@ -191,9 +193,26 @@ def _results(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
         parts.append(f"Load {load:g}, {sequences} test sequences:\n\n{markdown_table(head, body)}")
     if not parts:
         return "This checkpoint was not evaluated."
+    better = _better_rules(facts, name, read_rows(folder))
+    warning = (
+        [f"**{', '.join(f'`{one}`' for one in better)} earned a higher mean reward: prefer that to this policy.**"]
+        if better
+        else []
+    )
     machines = len(about.get("capacities") or [])
     where = f"On {SPLITS[facts.scenario.split]}, on {machines} machines. " if machines else ""
-    return "\n\n".join([f"{where}Means over sequences [95 % bootstrap interval].", *parts])
+    return "\n\n".join([*warning, f"{where}Means over sequences [95 % bootstrap interval].", *parts])
+
+
+def _better_rules(facts: Facts, name: str, rows: Any) -> list[str]:
+    """Rules that know no more than the policy and had a higher mean reward, at any load; the best first."""
+    groups, found = knowing_no_more(knowledge_of(facts.scenario).group), dict[str, float]()
+    for group in by_load(rows).values():
+        mean = {one: float(np.nanmean(columns["reward"])) for one, columns in group.items()}
+        for one in mean.keys() & KNOWLEDGE.keys():
+            if KNOWLEDGE[one].group in groups and mean[one] > mean.get(name, np.inf):
+                found[one] = max(found.get(one, -np.inf), mean[one])
+    return sorted(found, key=lambda one: -found[one])
 
 
 def _evaluated_as(about: dict[str, Any], folder: Path, checkpoint: Checkpoint, source: Path) -> str | None:
@@ -267,7 +286,8 @@ def _use(file: Path) -> str:
             "logits = policy.logits({'grid': grid, 'queue': queue, 'backlog': backlog}, mask)  # forecast, if listed",
             "```",
             "",
-            f"For Kubernetes: `tvwrl serve --policy {file.name}`.",
+            f"For Kubernetes, after `tvwrl what-if --policies {file.name}` and a day in its shadow: "
+            f"`tvwrl serve --policy {file.name} --prometheus http://host:9090 --shadow`.",
         ]
     )
 

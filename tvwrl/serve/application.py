@@ -257,7 +257,7 @@ class Application:
 
     async def _is_ready(self, body: bytes) -> bytes:
         if not self._decider.ready:
-            raise Refused(503, "no fresh metrics: every node is answered, with equal scores")
+            raise Refused(503, "no fresh metrics: Kubernetes decides alone")
         return b"ok"
 
     async def _metrics(self, body: bytes) -> bytes:

@@ -28,7 +28,7 @@ def api_address(given: str | None) -> str:
         return given.rstrip("/")
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise InputError("kubernetes: this does not run in a cluster; give the address of its API server")
+        raise InputError("kubernetes: not running in a cluster: give the address of the API server")
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 

@@ -141,7 +141,7 @@ def quantity(text: object, field: str) -> float:
         number, exponent, suffix = found.groups()
         value = float(number + (exponent or "")) * SUFFIXES.get(suffix or "", 1.0)
     if not 0 <= value < math.inf:
-        raise InputError(f"{field} is no quantity of Kubernetes, such as 250m or 2Gi")
+        raise InputError(f"{field} is not a Kubernetes quantity, such as 250m or 2Gi")
     return min(value, MOST)
 
 

@@ -40,12 +40,12 @@ class Monitoring:
         self.fallbacks = Counter("tvwrl_fallbacks", "Answers 'every node, equal scores' by reason", ["reason"], **made)
         self.requests = Counter("tvwrl_requests", "HTTP requests by path and status", ["path", "status"], **made)
         self.latency = Histogram("tvwrl_request_seconds", "Seconds to answer", ["path"], buckets=BUCKETS, **made)
-        self.deciding = Histogram("tvwrl_decision_seconds", "Seconds of a decision alone", buckets=BUCKETS, **made)
+        self.deciding = Histogram("tvwrl_decision_seconds", "Seconds to decide, without HTTP", buckets=BUCKETS, **made)
         self.outcomes = Counter(
-            "tvwrl_pods_seen_placed", "Decided pods that appeared in the metrics, by node: as decided or other",
+            "tvwrl_pods_seen_placed", "Placed pods that have appeared in the metrics, by node: as_decided or other",
             ["node"], **made,
         )  # fmt: skip
-        self.polls = Counter("tvwrl_polls", "Looks at the metrics, by result", ["result"], **made)
+        self.polls = Counter("tvwrl_polls", "Reads from Prometheus, by result", ["result"], **made)
         Gauge("tvwrl_metrics_age_seconds", "Age of the newest sample of usage", **made).set_function(age)
         self.nodes = Gauge("tvwrl_nodes", "Nodes in the newest metrics", **made)
         self.pods = Gauge("tvwrl_pods", "Running pods in the newest metrics", **made)

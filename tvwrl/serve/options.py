@@ -14,39 +14,39 @@ class ServeSettings:
     """Schedule the pods of a Kubernetes cluster: a scheduler extender over HTTP.
 
     kube-scheduler asks it which nodes may take a pod and which is best (docs/cluster.md). Where it cannot say, because
-    it is late or has no fresh metrics, it answers "every node, equal scores", so that it never stands in the way.
+    it is late or has no fresh metrics, it answers "every node, equal scores", so that it never blocks scheduling.
     """
 
     policy: str
     """What decides: a rule (tvwrl evaluate --list-schedulers), the folder of a training run, or an exported FILE.onnx,
     which needs no PyTorch."""
     prometheus: str
-    """Prometheus server with the metrics of cAdvisor and kube-state-metrics, e.g. http://host:9090. A header that it
-    asks for goes into the environment variable TVWRL_PROMETHEUS_HEADER ("Authorization: Bearer ...")."""
+    """Prometheus server with the metrics of cAdvisor and kube-state-metrics, e.g. http://host:9090. Set the
+    environment variable TVWRL_PROMETHEUS_HEADER to a header that it requires ("Authorization: Bearer ...")."""
     listen: str = "127.0.0.1:8888"
     """Address and port; 0.0.0.0:8888 for all interfaces."""
     shadow: bool = False
     """Answer "every node, equal scores", and only record what it would have done."""
     record: Path | None = None
-    """File to which every decision is appended, and where the pod then ran; default with --shadow: decisions.jsonl.
-    tvwrl what-if --record FILE says what the difference was worth."""
+    """File to append every decision to, and the node on which the pod then ran; default with --shadow: decisions.jsonl.
+    tvwrl what-if --record FILE reports what the decisions were worth."""
     report_hours: float = 24.0
     """With --shadow: hours between reports, which tvwrl what-if writes beside the record; 0: none."""
     slot_length: int | None = None
     """Length of a slot, seconds; default: the policy's own, for rules 1800."""
     poll_seconds: float = 15.0
-    """Seconds between looks at the metrics."""
+    """Seconds between reads from Prometheus."""
     window: int = 300
     """Seconds over which current usage is averaged: at least twice the scrape interval."""
     stale_seconds: float = 180.0
-    """Age of metrics, seconds, from which on no decision is made."""
+    """Age of the newest sample, seconds, from which on it answers "every node, equal scores"."""
     assume_seconds: float = 120.0
-    """Seconds for which a pod counts on the node that it was given, until it shows up in the metrics: twice the scrape
+    """Seconds for which a pod counts on its chosen node until it appears in the metrics; at least twice the scrape
     interval."""
     longest_hold: float = 900.0
-    """Seconds after which a pod that the policy lets wait goes wherever Kubernetes puts it."""
+    """Seconds for which the policy may hold a pod; then Kubernetes decides alone."""
     deadline_ms: float = 1000.0
-    """Milliseconds within which an answer is due; below httpTimeout of the scheduler's configuration."""
+    """Milliseconds within which it answers; set it below httpTimeout of the scheduler's configuration."""
     max_body_mib: int = 32
     """Largest body of a request, MiB: 1,000 whole nodes are about 10."""
     token_file: Path | None = None
@@ -59,7 +59,7 @@ class ServeSettings:
     tls_client_ca: Path | None = None
     """Certificate authority (PEM): only clients with its certificates are served."""
     bind: bool = False
-    """Offer /bind: bind pods to nodes ourselves (bindVerb of the scheduler's configuration)."""
+    """Offer /bind: let the extender bind pods (bindVerb of the scheduler's configuration)."""
     kubernetes: str | None = None
     """API server, for --bind; default: that of the cluster this runs in."""
     kubernetes_token_file: Path | None = None

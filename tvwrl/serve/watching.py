@@ -43,7 +43,7 @@ class Watcher:
     def read(self) -> Observed:
         """The cluster now. Raises InputError if Prometheus cannot be read or does not know the nodes."""
         begin = time.monotonic()
-        server = Server(address(self.url), RetryPolicy(1, self.timeout))
+        server = Server(address(self.url), RetryPolicy(1, self.timeout), "it is read again at the next poll")
         # Prometheus' own clock: that of this machine may be wrong, and a query of the future finds nothing.
         now = server.clock()
         slot = now // self.slot_seconds
@@ -53,6 +53,11 @@ class Watcher:
         finished = server.table(f"max by (namespace, pod) ({FINISHED})", at, 1, tuple(POD), "phase")
         placed = pod_nodes(server, at, 1).join(finished, on=POD, how="anti").unique(POD, keep="last").sort(POD)
         usage = self._usage(server, now, self.window)
+        if usage["mem"].count() and not usage["cpu"].count():
+            raise InputError(
+                f"{self.url}: usage of memory is recorded, but no rate of {CPU} over {self.window} s: make --window at "
+                "least twice the scrape interval"
+            )
         requests = self._requests(server, now)
         owners = Prometheus().owners(server, now - self.window, now)
         pods = placed.select(*POD, "node", "uid").join(owners, on=POD, how="left").join(requests, on=POD, how="left")

@@ -62,7 +62,8 @@ class RetryPolicy:
                     wait = min(self.first_wait * 2 ** min(failures - 1, 10), LONGEST_WAIT)
                 kept = f"; {readable(reached)} are kept: run the same command again to continue" if reached else ""
                 if failures >= self.attempts:
-                    raise InputError(f"{url}: {failure}, {failures} times in a row; {advice}{kept}") from None
+                    often = f", {failures} times in a row" if failures > 1 else ""
+                    raise InputError(f"{url}: {failure}{often}; {advice}{kept}") from None
                 if wait > LONGEST_ASKED:
                     raise InputError(f"{url}: {failure}; the server asks to try again in {wait:.0f} s{kept}") from None
                 report(f"{url}: {failure}; trying again in {wait:.0f} s")

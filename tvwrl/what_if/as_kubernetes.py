@@ -27,25 +27,29 @@ class Limits:
     room: Float  # (M, D) units for requests, without those of pods that stay on their nodes; infinite: no limit
     pods: Int  # (M,) pods
     pinned: Int  # (N,) the node on which a pod stays, -1 = any
+    longest_hold: float  # slots for which a scheduler may let a pod wait that has room
 
 
 class AsKubernetes(Scheduler):
     """A scheduler behind kube-scheduler's filters: requests fit, and the number of pods.
 
     A pod that fits nowhere does not hold up those behind it, as in Kubernetes; only a trained policy serves its queue
-    in its own order. Kubernetes' own rules look at requests alone, whatever the load is, as in a real cluster.
+    in its own order. Kubernetes' own rules look at requests alone, whatever the load is, as in a real cluster. A pod
+    that is held for too long goes where Kubernetes' default profile puts it, as behind `tvwrl serve`.
+
+    Attribute: `let_go`, how many were held for so long.
     """
 
     def __init__(self, served: Scheduler, limits: Limits) -> None:
         self.name, self.knowledge, self.served, self._limits = served.name, served.knowledge, served, limits
         self.looks_at_grid, self.needs_forecasts = served.looks_at_grid, served.needs_forecasts
-        self._alone = isinstance(served, HeadOfQueue | Backfill)
+        self._alone, self._default, self.let_go = isinstance(served, HeadOfQueue | Backfill), KubeDefault(), 0
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Prepare the scheduler for a new episode."""
         self.served.reset(cluster, rng)
         count = len(self._limits.request)
-        self._machine, self._until = np.full(count, -1), np.full(count, -1)
+        self._machine, self._until, self._asked = (np.full(count, -1) for _ in range(3))
         self._reserved, self._pods, self._slot = np.zeros_like(self._limits.room), np.zeros_like(self._limits.pods), -1
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
@@ -54,7 +58,16 @@ class AsKubernetes(Scheduler):
         pinned = [workload for workload in pending if self._limits.pinned[workload.index] >= 0]
         for workload in pinned:
             yield self._placed(workload, int(self._limits.pinned[workload.index]), cluster.slot)
-        if pinned:
+        overdue = list(self._overdue(cluster, pending))
+        for workload in overdue:
+            open_to = self._open_to(workload)
+            if open_to.any():  # those before it may have taken the room
+                self.let_go += 1
+                score = self._default.score(cluster, workload)
+                machine = best(open_to, score)
+                assert machine is not None
+                yield self._placed(workload, machine, cluster.slot)
+        if pinned or overdue:
             return  # the runner asks again, with the queue without them
         if self._alone:
             yield from self._one_by_one(cluster, pending)
@@ -63,6 +76,19 @@ class AsKubernetes(Scheduler):
             machine = self._instead(cluster, placement)
             if machine is not None:
                 yield self._placed(placement.workload, machine, cluster.slot)
+
+    def _overdue(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Workload]:
+        """Pods that were held for too long while requests left room for them."""
+        for workload in pending:
+            i = workload.index
+            if not self._open_to(workload).any():
+                self._asked[i] = -1
+                continue
+            if self._asked[i] < 0:
+                self._asked[i] = cluster.slot
+            held = cluster.slot - self._asked[i]
+            if held and held >= self._limits.longest_hold:
+                yield workload
 
     def _one_by_one(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         for workload in pending:

@@ -44,10 +44,10 @@ class WhatIfSettings:
     """
 
     prometheus: str | None = None
-    """Address of the Prometheus server, e.g. http://host:9090. A header that it asks for goes into the environment
-    variable TVWRL_PROMETHEUS_HEADER."""
+    """Address of the Prometheus server, e.g. http://host:9090. Set the environment
+    variable TVWRL_PROMETHEUS_HEADER to a header that it requires."""
     days: float = 7.0
-    """Days to read of the server; a CSV is read whole."""
+    """Days to read from the server; a CSV is read whole."""
     end: str | None = None
     """End of the trace; default: the last midnight UTC on the server's clock."""
     selector: str = ""
@@ -70,13 +70,15 @@ class WhatIfSettings:
     policies: Names = ()
     """Trained policies to replay: training runs (folders or .pt files), or exported .onnx files."""
     record: Path | None = None
-    """Decisions of a server (tvwrl serve --record) to score like a rule: JSON lines with time (seconds since 1970), pod
-    (namespace/name) and node (null: hold)."""
+    """Decisions of a server in shadow mode (its --record) to score like a rule: JSON lines with time (seconds since
+    1970), pod (namespace/name) and node (null: hold)."""
     decision_seconds: int | None = None
     """Time between decisions, seconds; a multiple of --interval. Default: --interval for rules, and for forecasts and
     policies the slots that they were fitted for."""
+    longest_hold: float = 900.0
+    """Seconds for which the policy may hold a pod; then Kubernetes decides alone."""
     keep_running: bool = False
-    """Leave pods that run when the record begins where they ran; otherwise they are placed anew with all others."""
+    """Keep pods that run when the record begins on their nodes; otherwise they are placed anew with all others."""
     ignore_requests: bool = False
     """Let requests exceed a node, which kube-scheduler never does: shows what lower requests could save."""
     limit: float = 1.0
@@ -95,6 +97,7 @@ class WhatIfSettings:
         if (self.usage is None) != (self.nodes is None):
             raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
         at_least(1, interval=self.interval, decision_seconds=self.decision_seconds)
+        at_least(0, longest_hold=self.longest_hold)
         at_least(0, retries=self.retries)
         positive(
             days=self.days,
@@ -143,7 +146,9 @@ def replayed(
 ) -> tuple[Path, str]:
     """The folder written, and its page."""
     slot = settings.decision_seconds
-    replay = Replay(recorded, slot or recorded.interval, not settings.ignore_requests, settings.keep_running)
+    replay = Replay(
+        recorded, slot or recorded.interval, not settings.ignore_requests, settings.keep_running, settings.longest_hold
+    )
     shadow = None if settings.record is None else shadow_placements(settings.record, replay)
     seen = [] if shadow is None else [shadow.placed]
     placements = _placements(replay, schedulers, policies, slot)
@@ -183,7 +188,7 @@ def _rule(entry: str) -> Scheduler:
     name = parts_of(entry)[0]
     if "policy" in name or name.startswith("deeprm"):
         raise InputError(
-            f"scheduler is '{entry}': give training runs as --policies RUN; policies of DeepRM have no place"
+            f"scheduler is '{entry}': give training runs as --policies RUN; DeepRM policies cannot be replayed"
         )
     made = scheduler_of(entry, "cpu")
     if isinstance(made, Rollout | Hindsight):

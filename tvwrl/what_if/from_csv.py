@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.input_tables import InputTable, quoted
-from tvwrl.types import Float
+from tvwrl.types import Float, InputError
 from tvwrl.what_if.recorded import Recorded, record_of
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 USAGE = ("pod", "time", "cpu", "memory")
 ALSO = ("node", "request_cpu", "request_memory", "owner")
+IMPOSSIBLE = 2.0  # usage of all nodes; more is another unit, or most nodes are missing
 NODES = ("node", "cpu", "memory")
 MOST = 1e5  # cores or GiB of one machine; what is above it is in another unit
 YEAR_10000 = 253_402_300_800.0  # seconds since 1970
@@ -60,7 +61,14 @@ def read_csv_record(usage: Path, nodes: Path, interval: int) -> Recorded:
         pl.col("owner").drop_nulls().last(), pl.col("request_cpu", "request_mem").fill_nan(None).max()
     )
     known = pl.DataFrame({"node": names, **size}, schema_overrides={"node": pl.String})
-    return record_of(str(usage), rows.select("pod", "slot", "cpu", "mem", "node"), pods, known, interval)
+    recorded = record_of(str(usage), rows.select("pod", "slot", "cpu", "mem", "node"), pods, known, interval)
+    for share, column, unit in zip(recorded.utilisation, ("cpu", "memory"), ("cores", "GiB"), strict=True):
+        if share > IMPOSSIBLE:
+            raise InputError(
+                f"{usage}: column {column}: the pods use {share:.0%} of what the nodes in {nodes} have; it must be in "
+                f"{unit}"
+            )
+    return recorded
 
 
 def _size(table: InputTable, column: str) -> Float:

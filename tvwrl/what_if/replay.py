@@ -48,6 +48,7 @@ class Placed:
     start: Int
     knowledge: Knowledge | None = None  # None: what happened
     decision_seconds: int = 0  # length of the slots in which it was decided; 0: nothing was
+    let_go: int = 0  # pods that were held for too long and went where Kubernetes put them
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +57,14 @@ class Replay:
 
     `within_requests`: whether the requests of the pods on a node may not exceed its size
     `keep_running`: whether pods that run when the record begins stay where they are
+    `longest_hold`: seconds for which a scheduler may let a pod wait that has room
     """
 
     recorded: Recorded
     decision_seconds: int = 1800
     within_requests: bool = True
     keep_running: bool = False
+    longest_hold: float = 900.0
 
     def __post_init__(self) -> None:
         if self.decision_seconds % self.recorded.interval:
@@ -173,7 +176,7 @@ class Replay:
             episode = Runner(sequences, machines, scenario).play(played, 0)
         recorded = self.recorded.start[self.pods]
         start = np.where(episode.start >= 0, np.maximum(episode.start * self.ratio, recorded), -1)
-        return Placed(scheduler.name, episode.machine, start, scheduler.knowledge, self.decision_seconds)
+        return Placed(scheduler.name, episode.machine, start, scheduler.knowledge, self.decision_seconds, played.let_go)
 
     def _limits(self, units: Float) -> Limits:
         recorded, pods = self.recorded, self.pods
@@ -187,6 +190,7 @@ class Replay:
             np.maximum(room - reserved, 0.0) if self.within_requests else np.full_like(room, np.inf),
             crowd - counted[:, 0].astype(np.int64),
             np.where(self._stays[pods], recorded.node[pods], -1),
+            self.longest_hold / self.decision_seconds,
         )
 
     def _windows(self, units: Float, sample: str) -> Windows:

@@ -11,7 +11,7 @@ from tvwrl.schedulers.knowledge import FORECASTS_AND_PEAKS, FUTURE, PEAKS, REQUE
 from tvwrl.what_if.compared import MONTH, Compared, Outcome
 from tvwrl.what_if.recorded import Recorded
 
-FEW_DAYS = 3
+FEW_DAYS = 5
 HARDLY_USED = 0.03  # share of the CPU or memory of all nodes below which pods are probably missing
 ABOUT = 1.1  # times the fewest machines count as about as few
 NEARLY_A_DAY = 0.9
@@ -85,6 +85,8 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
     wait = outcome.mean("wait_mean").value
     if wait > 0:
         text += f"; pods would have waited {wait:.1f} min on average"
+    if outcome.placed.let_go:
+        text += f"; it held **{count_of(outcome.placed.let_go, 'pod')} for too long**, which Kubernetes then placed"
     if outcome.unplaced:
         text += f"; **{count_of(outcome.unplaced, 'pod')} would never have been placed**"
     over = outcome.mean("requests_over").value
@@ -95,7 +97,10 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
         )
     if compared.price is not None:
         money = compared.money(outcome)
-        text += f"; worth {_interval(money, 0)} {compared.currency} per {MONTH} days".replace("  ", " ")
+        unit = f" {compared.currency}".rstrip()
+        text += f"; worth {_interval(money, 0)}{unit} per {MONTH} days"
+        if kept is not None:
+            text += f", or {_interval(compared.money(kept), 0)}{unit} if those had stayed"
     return text + "."
 
 
@@ -192,7 +197,7 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool) -> It
     yield from _slots(compared)
     yield (
         "The rules see the usage of a slot, that of new pods included: a scheduler in a cluster knows a little less. "
-        "As placed, waits are 0: the record does not show how long pods were pending."
+        "The waits of as-placed are 0: the record does not show how long pods were pending."
     )
     if any(one.placed.knowledge is not None and "forecast" in one.placed.knowledge.group for one in compared.others):
         yield "Rules with forecasts use the network that ships with tvwrl, which was not fitted on this cluster."

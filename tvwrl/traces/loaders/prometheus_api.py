@@ -37,6 +37,7 @@ class Server:
 
     url: str
     retries: RetryPolicy
+    advice: str = "try more --retries, a longer --timeout or a smaller --chunk"  # where all attempts failed
 
     def get(self, path: str, arguments: dict[str, Any]) -> Any:
         """The data of an answer. Raises InputError, with the URL, for a refusal or if no attempt succeeds."""
@@ -47,7 +48,7 @@ class Server:
                 body = self._fetch(url)
             return self._data(url, body)
 
-        return self.retries.call(url, attempt, "try more --retries, a longer --timeout or a smaller --chunk")
+        return self.retries.call(url, attempt, self.advice)
 
     def clock(self) -> int:
         """The server's time, seconds since 1970."""
