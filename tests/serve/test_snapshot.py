@@ -5,14 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.agents.exporting import checkpoint_of
 from tests.serve.clusters import GIB, decider, observed, pod
-from tvwrl.forecasting.scaled import scaled_table
+from tvwrl.agents.exported_facts import Facts
+from tvwrl.agents.policy_scheduler import PolicyScheduler
+from tvwrl.forecasting.beginnings import Beginnings
+from tvwrl.forecasting.scaled import empty_table, in_steps, scaled_forecasts, scaled_table
 from tvwrl.schedulers import list_schedulers, make_scheduler
-from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers.runner import Runner, play_on
 from tvwrl.serve.expected import ExpectedDemand
 from tvwrl.serve.observed import Observed
-from tvwrl.serve.policies import open_policy, slots_to_remember
+from tvwrl.serve.policies import open_policy, sight_of, slots_to_remember
 from tvwrl.serve.snapshot import Snapshot
+from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import MACHINE, START
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
@@ -144,6 +149,53 @@ def test_decides_as_in_the_simulation(name, problem, monkeypatch):
 
     runner.play(make_scheduler(name), 0, compare)
     assert compared > 3
+
+
+@pytest.mark.parametrize("kind", ["shared that sees labels", "shared with expected-cost", "pairs with expected-cost"])
+def test_a_policy_sees_what_it_sees_in_the_simulation(kind, problem, monkeypatch):
+    """The same probabilities of all machines, and of holding, where one workload waits in a cluster with a past."""
+    checkpoint, _ = checkpoint_of(problem, kind)
+    policy = PolicyScheduler("policy", checkpoint)
+    sight = sight_of(policy, Facts.of(checkpoint, "policy"))
+    scenario = replace(sight.scenario, machine_types=("3x12", "1x8"), machines=4, workloads=30, load=0.15)
+    fitting = type(problem).build(problem.trace, scenario, checkpoint.classes, forecaster=sight.forecaster)
+    drawn = fitting.sequences("train", 1, seed=0)
+    clock = drawn.arrival * scenario.step_seconds % 86400 / 86400
+    metadata = np.concatenate([drawn.request, np.full_like(drawn.request, np.nan)], axis=2)
+    unseen = np.full(drawn.arrival.shape, UNSEEN)
+    windows = Windows(drawn.demand, drawn.length, metadata, clock, unseen, unseen)
+    sequences = replace(drawn, label=checkpoint.classes.label_table(windows))
+    if sight.forecaster is not None:
+        table = empty_table(30, drawn.demand.shape[2], 4.0 * sight.capacity, sight.forecaster.peak_units)
+        every = Beginnings.every(windows[0])
+        found = scaled_forecasts(sight.forecaster, every)
+        table.values[0, every.row, every.seen, : found.shape[1]] = in_steps(table, found)
+        table.values[:, :, 0] = table.values[:, :, 1]
+        sequences = replace(sequences, forecast=table)
+    expected = {"now": np.zeros(2)}
+    monkeypatch.setattr(ExpectedDemand, "of", lambda self, owner, request: expected["now"])
+    simulation, compared = Simulation(sequences, fitting.machines, scenario, max_slots=0), 0
+
+    def compare(cluster, shown, placement):
+        nonlocal compared
+        facts = cluster.simulation.state.workloads[0]
+        started = facts[:, START] >= 0
+        late = (facts[started, START] > sequences.arrival[0, started]).any()
+        if len(shown) != 1 or late:
+            return
+        expected["now"] = np.zeros(2)
+        live = Snapshot(as_observed(cluster, sequences, int(drawn.length.max()) + 2), sight)
+        expected["now"] = shown[0].first_demand
+        newcomer = live.show(pod(shown[0].workload_id, request=sequences.request[0, shown[0].index]))
+        simulation.look()
+        want, got = policy.opinion(cluster, shown[0]), policy.opinion(live.cluster, newcomer)
+        np.testing.assert_array_equal(got.possible, want.possible)
+        np.testing.assert_allclose(got.scores, want.scores, atol=1e-5)
+        compared += 1
+
+    simulation.reset(0)
+    play_on(simulation, make_scheduler("spread"), [sequences.workload(0, i) for i in range(30)], compare)
+    assert compared > 5
 
 
 def as_observed(cluster, sequences, slots):

@@ -46,7 +46,7 @@ def _opened(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
         from tvwrl.agents import opened
 
         policy, facts = opened.open_policy(name)
-        return policy, _of_policy(policy, facts, slot_length)
+        return policy, sight_of(policy, facts, slot_length)
     try:
         scheduler = make_scheduler(name)
     except UnknownScheduler:
@@ -81,7 +81,7 @@ def _of_rule(scheduler: Scheduler, slot_length: int | None) -> Sight:
     return Sight(scenario, units, scheduler.looks_at_grid, scheduler.needs_forecasts, None, forecaster)
 
 
-def _of_policy(policy: Scheduler, facts: Facts, slot_length: int | None) -> Sight:
+def sight_of(policy: Scheduler, facts: Facts, slot_length: int | None = None) -> Sight:
     """What a learnt policy has to be shown."""
     from tvwrl.agents.opened import in_a_cluster
 
