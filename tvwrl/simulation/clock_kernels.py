@@ -15,7 +15,7 @@ from tvwrl.compiled import inlined, njit
 from tvwrl.packing.book import book
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
-from tvwrl.simulation.grid_kernels import clear_row, draw, draw_background, row_of, show_grid
+from tvwrl.simulation.grid_kernels import begin_row, clear_row, draw, draw_background, row_of, show_grid
 from tvwrl.simulation.state import (
     ACTIVE,
     ARRIVAL,
@@ -90,12 +90,7 @@ def _open_slot(s, b):  # type: ignore[no-untyped-def]
         waiting += 1
     s.counters[b, ARRIVED], s.counters[b, WAITING], s.counters[b, PLACED] = arrived, waiting, 0
 
-    row = row_of(s, slot)
-    for dimension in range(s.square.shape[1]):
-        s.square[b, dimension] = 0.0
-        s.filled[b, dimension] = 0
-    if row >= 0:
-        clear_row(s, b, row)
+    row = begin_row(s, b, slot)
     if s.background.shape[1] > 0:
         draw_background(s, b, slot, row)
 

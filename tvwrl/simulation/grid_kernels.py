@@ -67,6 +67,18 @@ def clear_row(s, b, row):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
+def begin_row(s, b, slot):  # type: ignore[no-untyped-def]
+    """Begin the row of `slot`, before anything is drawn in it. Returns its number, -1 without grids."""
+    row = row_of(s, slot)
+    for dimension in range(s.square.shape[1]):
+        s.square[b, dimension] = 0.0
+        s.filled[b, dimension] = 0
+    if row >= 0:
+        clear_row(s, b, row)
+    return row
+
+
+@njit(inline="always", _nrt=False)
 def show_grid(s, b):  # type: ignore[no-untyped-def]
     """Copy the last h rows of every grid that are seen yet to the observation of environment b."""
     _, machines, resources, history, words = s.seen_words.shape

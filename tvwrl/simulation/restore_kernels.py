@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvwrl.compiled import njit
-from tvwrl.simulation.grid_kernels import clear_row, draw, draw_background, row_of
+from tvwrl.simulation.grid_kernels import begin_row, draw, draw_background
 from tvwrl.simulation.state import LENGTH, MACHINE, SEQUENCE, SLOT, START, USAGE_DELAY
 
 
@@ -28,12 +28,7 @@ def restore(s, b, placed):  # type: ignore[no-untyped-def]
             for d in range(s.capacity.shape[1]):
                 s.load[b, s.workloads[b, w, MACHINE], t % ring, d] += s.demand[sequence, w, t - start, d]
     for t in range(slot + 1 - max(s.grid.shape[1], 1), slot + 1):
-        row = row_of(s, t)
-        for dimension in range(s.square.shape[1]):
-            s.square[b, dimension] = 0.0
-            s.filled[b, dimension] = 0
-        if row >= 0:
-            clear_row(s, b, row)
+        row = begin_row(s, b, t)
         if t < 0:
             continue
         if s.background.shape[1] > 0:
