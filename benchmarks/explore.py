@@ -48,7 +48,7 @@ def main(
             alone = time.perf_counter() - began
             recording = record(runner, scheduler, sequence)
             seconds = time.perf_counter() - began - alone
-            found.append((len(recording), int(recording.played_on.sum()), seconds, seconds / alone))
+            found.append((len(recording), int(recording.simulated.sum()), seconds, seconds / alone))
         decisions, played, seconds, times = np.median(found, axis=0)
         rows.append([name, f"{decisions:.0f}", f"{played:.0f}", f"{seconds:.2f}", f"{times:.0f}"])
     print(markdown_table(["scheduler", "decisions", "simulated", "seconds", "times one episode"], rows))

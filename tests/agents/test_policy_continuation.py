@@ -41,7 +41,7 @@ def test_all_at_once_is_as_one_by_one(problem, train, kind, monkeypatch):
     scheduler.continuation = lambda runner, actions: ByScheduler(runner, scheduler)
     alone = record(runner, scheduler, 1)
     assert together.repeats
-    assert together.played_on.all()
+    assert together.simulated.all()
     assert together.meaning == "probability"
     chances = np.nansum(together.scores, axis=1)
     assert (chances <= 1 + 1e-6).all()

@@ -270,7 +270,7 @@ def test_an_alternative_costs_what_the_referee_says_when_it_is_played(problem, t
     assert recording.repeats
     assert recording.penalties.sum() == pytest.approx(-score_episode(recording.episode, machines, weights)["reward"])
     draws = np.random.default_rng(5)
-    for k in np.flatnonzero(recording.played_on)[:5:2]:
+    for k in np.flatnonzero(recording.simulated)[:5:2]:
         before = recording.penalties[: recording.slot[k]].sum(axis=0)
         for a in draws.choice(4, 2, replace=False):
             machine = recording.machines[k, a]

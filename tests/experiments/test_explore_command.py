@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tvwrl.commands.parsing import line_of
-from tvwrl.experiments import explore_command
 from tvwrl.experiments.evaluation import PAGE, evaluate
-from tvwrl.experiments.explore_command import ExploreSettings, explore
-from tvwrl.experiments.explorer_file import first_look
+from tvwrl.experiments.exploring import explore_command
+from tvwrl.experiments.exploring.explore_command import ExploreSettings, explore
+from tvwrl.experiments.exploring.explorer_file import first_look
 from tvwrl.schedulers import make_scheduler
 from tvwrl.types import InputError
 

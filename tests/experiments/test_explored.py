@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from tvwrl.experiments.evaluation import evaluate
-from tvwrl.experiments.explored import EpisodeCell, open_explored
-from tvwrl.experiments.explorer_file import sequences_of, write_at_once
-from tvwrl.experiments.observed import MOST_SEQUENCES, OBSERVED, Observed, read_observed, write_observed
+from tvwrl.experiments.exploring.explored import EpisodeCell, open_explored
+from tvwrl.experiments.exploring.explorer_file import sequences_of, write_at_once
+from tvwrl.experiments.exploring.observed import MOST_SEQUENCES, OBSERVED, Observed, read_observed, write_observed
 from tvwrl.explorer.packed import packed
 from tvwrl.explorer.trees import Shown, sequence_tree
 from tvwrl.library.evaluating import evaluate as compare
@@ -51,7 +51,7 @@ def test_episodes_are_played_again_as_they_were_recorded(folder, problem):
         recording, why = explored.record(name, 0.5, 1)
         assert why == ""
         assert recording.repeats
-        assert recording.played_on.all()
+        assert recording.simulated.all()
         row = rewards.filter((pl.col("scheduler") == name) & (pl.col("load") == 0.5) & (pl.col("sequence") == 1))
         assert recording.penalties.sum() == pytest.approx(-row["reward"][0], rel=1e-9)
     forecast = explored.part("spread", 0.5).sequences.forecast
@@ -62,11 +62,11 @@ def test_episodes_are_played_again_as_they_were_recorded(folder, problem):
 def test_a_scheduler_that_nobody_can_make_is_shown_as_it_was_recorded(folder):
     recording, why = open_explored(folder).record("own", 0.3, 0)
     assert "own cannot be recreated: scheduler is 'own'" in why
-    assert not recording.played_on.any()
+    assert not recording.simulated.any()
     assert (recording.chosen >= 0).sum() == len(recording.episode.start)
     live, why = open_explored(folder, {"own": Own()}).record("own", 0.3, 0)
     assert why == ""
-    assert live.played_on.all()
+    assert live.simulated.all()
     assert (live.episode.machine == recording.episode.machine).all()
 
 
@@ -110,9 +110,9 @@ def test_an_evaluation_in_python_is_explored_with_its_own_agents(problem, tmp_pa
     assert file.stat().st_size > 1e5
     explored = open_explored(found.folder, found.schedulers)
     mine, why = explored.record("mine", problem.scenario.load, 0)
-    assert (why, mine.played_on.all(), mine.repeats) == ("", True, True)
+    assert (why, mine.simulated.all(), mine.repeats) == ("", True, True)
     rolled, why = explored.record("rolled", problem.scenario.load, 0)
-    assert (why, rolled.played_on.all(), rolled.continued_by) == ("", True, "spread")
+    assert (why, rolled.simulated.all(), rolled.continued_by) == ("", True, "spread")
 
 
 def test_schedulers_are_made_again_from_what_run_json_says(folder):

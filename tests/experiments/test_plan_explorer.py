@@ -9,8 +9,8 @@ import pytest
 
 import tvwrl
 from tests.planning.hand_plans import first_fit, problem, results_of
+from tvwrl.experiments.exploring.plan_explorer import explore_plans, write_explorer_of
 from tvwrl.experiments.place_command import PlacementSettings, place
-from tvwrl.experiments.plan_explorer import explore_plans, write_explorer_of
 from tvwrl.types import InputError
 
 TABLES = {

@@ -36,7 +36,7 @@ def index_of(trees: list[Tree], machines: int, schedulers: int = 3, title: str =
                     "penalties": [float(v) for v in episode["penalties"].sum(axis=0)],
                     "unplaced": int((episode["machine"] < 0).sum()),
                     "decisions": len(total),
-                    "played_on": int(known.sum()),
+                    "simulated": int(known.sum()),
                 }
             )
             for k in np.nonzero(known)[0]:

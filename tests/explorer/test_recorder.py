@@ -24,7 +24,7 @@ def runner(problem, train):
 def test_on_few_machines_every_one_is_an_alternative_and_so_is_waiting(runner):
     recording = record(runner, make_scheduler("spread"), 0)
     assert (recording.machines == [0, 1, 2, 3, WAIT]).all()
-    assert recording.played_on.all()
+    assert recording.simulated.all()
     assert (recording.regret >= 0).all()
     assert (recording.slot[1:] >= recording.slot[:-1]).all()
     placed = recording.chosen >= 0
@@ -72,7 +72,7 @@ def test_a_scheduler_says_what_its_numbers_mean(runner, name, meaning):
 def test_without_what_if_no_cost_is_known(runner):
     recording = record(runner, make_scheduler("spread"), 0, what_if=False)
     assert np.isnan(recording.costs).all()
-    assert not recording.played_on.any()
+    assert not recording.simulated.any()
     assert recording.best.tolist() == recording.own.tolist()
 
 
@@ -84,10 +84,10 @@ def test_long_episodes_leave_out_waiting_once_more_before_they_leave_out_placeme
     rule, decisions = make_scheduler("least-allocated"), len(whole) * len(whole) / 2 * 5
     second = rule.continuation(runner, 5).decisions / SECONDS
     some = record(runner, rule, 0, seconds=decisions * 3 / 4 / second)
-    assert (some.played_on == ~again).all()
+    assert (some.simulated == ~again).all()
     assert some.totals[~again] == pytest.approx(whole.totals[~again])
     fewer = record(runner, rule, 0, seconds=200 / second)
-    assert 0 < fewer.played_on.sum() < (~again).sum()
+    assert 0 < fewer.simulated.sum() < (~again).sum()
 
 
 class Moody(Scheduler):
@@ -121,7 +121,7 @@ def test_a_recording_comes_back_from_its_file(runner, train, tmp_path):
 
 def test_any_time_is_enough_for_one_decision_but_none_is_refused(runner):
     recording = record(runner, make_scheduler("tetris"), 0, seconds=1e-9)
-    assert recording.played_on.sum() == 1
+    assert recording.simulated.sum() == 1
     with pytest.raises(InputError, match="seconds is 0: must be"):
         record(runner, make_scheduler("tetris"), 0, seconds=0)
 
@@ -131,10 +131,10 @@ def test_decisions_whose_machine_overshoots_are_simulated_first(problem, train):
     whole = record(runner, make_scheduler("spread"), 0)
     second = make_scheduler("spread").continuation(runner, 5).decisions / SECONDS
     some = record(runner, make_scheduler("spread"), 0, seconds=3 * 5 * len(whole) / 2 / second)
-    assert 0 < some.played_on.sum() <= 3
+    assert 0 < some.simulated.sum() <= 3
     loads = machine_loads(whole.episode, problem.machines, int(whole.episode.finish.max()))
     over = (loads > problem.machines.capacity).any(axis=2)
     lives = zip(whole.episode.machine, whole.episode.start, whole.episode.finish, strict=True)
     hit = np.array([over[start:end, machine].any() for machine, start, end in lives])
-    assert hit.sum() >= some.played_on.sum()
-    assert hit[some.workload[some.played_on]].all()
+    assert hit.sum() >= some.simulated.sum()
+    assert hit[some.workload[some.simulated]].all()

@@ -30,7 +30,7 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:
-    from tvwrl.agents.exported import ExportedPolicy
+    from tvwrl.agents.exporting.exported import ExportedPolicy
 
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
 NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
@@ -133,8 +133,8 @@ def _made(name: str, given: Any, setting: Setting, observe: dict[str, Any]) -> t
 
 def _exported(file: Path) -> ExportedPolicy | None:
     """The policy in a file of tvwrl export, or None if somebody else made the file."""
-    from tvwrl.agents.exported import load_exported
-    from tvwrl.agents.onnx_file import is_of_export
+    from tvwrl.agents.exporting.exported import load_exported
+    from tvwrl.agents.exporting.onnx_file import is_of_export
 
     return load_exported(file) if is_of_export(file) else None
 

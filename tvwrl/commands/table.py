@@ -120,8 +120,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "explore",
             "see every decision of an evaluation, and what each alternative would have cost, in the browser",
-            "tvwrl.experiments.explore_command:ExploreSettings",
-            "tvwrl.experiments.explore_command:explore",
+            "tvwrl.experiments.exploring.explore_command:ExploreSettings",
+            "tvwrl.experiments.exploring.explore_command:explore",
         ),
         Command(
             "compare",

@@ -14,7 +14,7 @@ from tvwrl.command_line import TRACE, ForecasterFile, Names, Shares, SlotSeconds
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
-from tvwrl.experiments.explorer_file import first_look
+from tvwrl.experiments.exploring.explorer_file import first_look
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.forecasting.files import forecaster_file, read_forecaster
@@ -31,7 +31,7 @@ from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     from tvwrl.agents.checkpoint import Checkpoint
-    from tvwrl.agents.exported_facts import Facts
+    from tvwrl.agents.exporting.exported_facts import Facts
 
 ROLLOUTS_HELP = (
     f"milliseconds (time limit of a decision; default: none), rollouts (budget of a decision, choices times futures; "
@@ -235,7 +235,7 @@ def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Proble
 def _saved(settings: ComparisonSettings, run: Path) -> tuple[Checkpoint | Facts, Scheduler, str, dict[str, Any]]:
     """What the policy was made for, the policy, its kind, and what run.json says of it."""
     if run.suffix == ".onnx":
-        from tvwrl.agents.exported import load_exported
+        from tvwrl.agents.exporting.exported import load_exported
 
         exported = load_exported(run)
         if settings.trace is None:

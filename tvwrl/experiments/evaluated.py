@@ -71,8 +71,8 @@ class Evaluation(InFolder):
 
         >>> tvwrl.evaluate(["spread", "best-fit"], "google").explore("explorer.html")  # doctest: +SKIP
         """
-        from tvwrl.experiments.explored import open_explored
-        from tvwrl.experiments.explorer_file import sequences_of, write_at_once
+        from tvwrl.experiments.exploring.explored import open_explored
+        from tvwrl.experiments.exploring.explorer_file import sequences_of, write_at_once
 
         path = Path(file).expanduser()
         if path.suffix not in (".html", ".htm"):

@@ -16,7 +16,7 @@ from tvwrl.checks import different
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import CELLS, ROWS, Cell, Rows, RowsCell, complete, folder_of, read_rows, refuse_failed
 from tvwrl.experiments.episode_tables import background_table, demand_table, episode_table
-from tvwrl.experiments.observed import OBSERVED, Observed, write_observed
+from tvwrl.experiments.exploring.observed import OBSERVED, Observed, write_observed
 from tvwrl.experiments.plots import plot_comparison
 from tvwrl.experiments.tables import comparison_table, with_gaps
 from tvwrl.packing.bounds import lower_bounds

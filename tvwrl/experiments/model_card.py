@@ -19,8 +19,8 @@ from tvwrl.schedulers.knowledge import knowing_no_more, knowledge_of
 
 if TYPE_CHECKING:
     from tvwrl.agents.checkpoint import Checkpoint
-    from tvwrl.agents.export import Export
-    from tvwrl.agents.exported_facts import Facts
+    from tvwrl.agents.exporting.export import Export
+    from tvwrl.agents.exporting.exported_facts import Facts
 
 COLUMNS = {  # column of rows.csv -> heading, what it is divided by, decimals
     "reward": ("reward (thousands)", 1000.0, 2),

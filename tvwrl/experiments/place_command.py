@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 
 from tvwrl.command_line import Names
-from tvwrl.experiments.plan_explorer import write_explorer_of
+from tvwrl.experiments.exploring.plan_explorer import write_explorer_of
 from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.planning.pictures import family_of
 from tvwrl.planning.problem import PlanningProblem

@@ -9,8 +9,8 @@ import tyro
 from tqdm import tqdm
 
 from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
+from tvwrl.experiments.exploring.plan_explorer import write_explorer_of
 from tvwrl.experiments.handover import write_hand_over
-from tvwrl.experiments.plan_explorer import write_explorer_of
 from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.advice import advise

@@ -57,7 +57,7 @@ def is_of_checkpoint(entry: str) -> bool:
 def _policy_of(run: str, device: str) -> Scheduler:
     """The policy of a training run or an exported file, which proposes machines."""
     if Path(run).suffix == ".onnx":
-        from tvwrl.agents.exported import load_exported
+        from tvwrl.agents.exporting.exported import load_exported
 
         return load_exported(run)
     from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy

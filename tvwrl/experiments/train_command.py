@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvwrl.experiments.explorer_file import first_look
+from tvwrl.experiments.exploring.explorer_file import first_look
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume

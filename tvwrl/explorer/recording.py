@@ -39,7 +39,7 @@ class Recording:
         return len(self.slot)
 
     @property
-    def played_on(self) -> npt.NDArray[np.bool_]:
+    def simulated(self) -> npt.NDArray[np.bool_]:
         """(K,) whether the alternatives were played on."""
         return np.asarray(np.isfinite(self.totals).any(axis=1))
 

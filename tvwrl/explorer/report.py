@@ -249,8 +249,8 @@ def _why_none(recording: Recording) -> str:
     """Why there is no costly decision."""
     if len(recording) == 0:
         return "nothing was decided"
-    played_on = bool(recording.played_on.any())
-    return "no decision had a cheaper alternative" if played_on else "no alternative was simulated"
+    simulated = bool(recording.simulated.any())
+    return "no decision had a cheaper alternative" if simulated else "no alternative was simulated"
 
 
 def _finish(axis: Any, ticks: int) -> None:

@@ -83,7 +83,7 @@ def sequence_facts(shown: Shown) -> dict[str, Any]:
             "penalties": recording.penalties.sum(axis=0).tolist(),
             "unplaced": int((recording.episode.start < 0).sum()),
             "decisions": len(recording),
-            "played_on": int(recording.played_on.sum()),
+            "simulated": int(recording.simulated.sum()),
         }
         for number, recording in enumerate(shown.recordings)
     ]

@@ -21,7 +21,7 @@ from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
-    from tvwrl.agents.exported_facts import Facts
+    from tvwrl.agents.exporting.exported_facts import Facts
 
 RULE_UNITS = 8.0  # of the largest node, for rules: as in the paper
 MOST_SLOTS = 288  # remembered

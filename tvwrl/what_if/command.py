@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tvwrl.agents.exported_facts import Facts
+from tvwrl.agents.exporting.exported_facts import Facts
 from tvwrl.agents.observing import ObservingScheduler
 from tvwrl.agents.opened import open_policy
 from tvwrl.checks import at_least, different, positive

@@ -27,7 +27,7 @@ from tvwrl.what_if.as_kubernetes import AsKubernetes, Limits
 from tvwrl.what_if.recorded import DAY, RESOURCES, Recorded
 
 if TYPE_CHECKING:
-    from tvwrl.agents.exported_facts import Facts
+    from tvwrl.agents.exporting.exported_facts import Facts
     from tvwrl.agents.observing import ObservingScheduler
     from tvwrl.forecasting import Forecaster
 

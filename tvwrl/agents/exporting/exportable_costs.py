@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tvwrl.agents.exportable_features import SEGMENT_COUNT, Columns, looked_up
+from tvwrl.agents.exporting.exportable_features import SEGMENT_COUNT, Columns, looked_up
 from tvwrl.agents.features import DOUBT, GREAT, SMALL, SURELY, TIGHTER, Terms
 from tvwrl.forecasting.segments import ROUNDING
 from tvwrl.packing.fit import overbooked

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tvwrl.experiments.evaluation import PAGE
-from tvwrl.experiments.explored import Explored, open_explored
+from tvwrl.experiments.exploring.explored import Explored, open_explored
 from tvwrl.explorer.html import write_explorer
 from tvwrl.explorer.perfetto import write_perfetto
 from tvwrl.explorer.recorder import ALL, MOST, SECONDS
@@ -154,7 +154,7 @@ def _limits(shown: Sequence[Shown], machines: int) -> Iterator[str]:
     for number, first in enumerate(shown[0].recordings):
         mine = [one.recordings[number] for one in shown]
         name, decisions = first.episode.scheduler, sum(map(len, mine))
-        played = sum(int(recording.played_on.sum()) for recording in mine)
+        played = sum(int(recording.simulated.sum()) for recording in mine)
         if 0 < played < decisions:
             yield (
                 f"{name}: alternatives were simulated for {played:,} of {decisions:,} decisions only; the others would "

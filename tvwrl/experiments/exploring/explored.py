@@ -15,7 +15,7 @@ import numpy as np
 
 from tvwrl.experiments.engine import Cell
 from tvwrl.experiments.evaluation import EPISODES, RUN
-from tvwrl.experiments.observed import OBSERVED, Observed, read_observed
+from tvwrl.experiments.exploring.observed import OBSERVED, Observed, read_observed
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, scheduler_of
 from tvwrl.explorer.followed import Followed
 from tvwrl.explorer.recorder import SECONDS, record
@@ -191,7 +191,7 @@ def _policy(name: str, file: Path) -> Scheduler:
     if not file.is_file():
         raise InputError(f"its checkpoint {file} is no longer there")
     if file.suffix == ".onnx":
-        from tvwrl.agents.exported import load_exported
+        from tvwrl.agents.exporting.exported import load_exported
 
         return load_exported(file)
     import torch

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl import __version__
+from tvwrl.agents.exporting.onnx_file import PREFIX
 from tvwrl.agents.made_for import knows, problem_for
-from tvwrl.agents.onnx_file import PREFIX
 from tvwrl.agents.shapes import environment_signature
 from tvwrl.ec import Classes, classes_from
 from tvwrl.envs.problem import Problem

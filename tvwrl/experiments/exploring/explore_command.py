@@ -14,9 +14,9 @@ from tvwrl.checks import at_least, different, one_of
 from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import CELLS, AnotherRequest, complete, folder_of, refuse_failed
 from tvwrl.experiments.evaluation import PAGE
-from tvwrl.experiments.explored import Explored, cells_of, open_explored
-from tvwrl.experiments.explorer_file import sequences_of, write_other, write_page
-from tvwrl.experiments.plan_explorer import explore_plans
+from tvwrl.experiments.exploring.explored import Explored, cells_of, open_explored
+from tvwrl.experiments.exploring.explorer_file import sequences_of, write_other, write_page
+from tvwrl.experiments.exploring.plan_explorer import explore_plans
 from tvwrl.explorer.recording import Recording
 from tvwrl.progress import say
 from tvwrl.types import InputError

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from tvwrl.agents.exportable_costs import CostFeatures
-from tvwrl.agents.exportable_features import (
+from tvwrl.agents.exporting.exportable_costs import CostFeatures
+from tvwrl.agents.exporting.exportable_features import (
     Columns,
     MachineFeatures,
     features_of_machines,

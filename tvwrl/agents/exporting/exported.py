@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvwrl.agents.deterministic import Logits, Mask, Seen
-from tvwrl.agents.exported_facts import Facts
+from tvwrl.agents.exporting.exported_facts import Facts
+from tvwrl.agents.exporting.onnx_file import AGAIN, metadata_of, read_onnx
 from tvwrl.agents.observing import ObservingScheduler
-from tvwrl.agents.onnx_file import AGAIN, metadata_of, read_onnx
 from tvwrl.ec import Classes
 from tvwrl.forecasting import Forecaster
 from tvwrl.simulation.scenario import Scenario
