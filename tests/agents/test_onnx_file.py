@@ -129,7 +129,7 @@ def test_noise_is_refused(noise):
         ("format", "2", "in export format 2; this is tvwrl"),
         ("format", "[", "is damaged: JSONDecodeError"),
         ("policy", '"deeprm"', "is damaged: ValueError its policy is 'deeprm'"),
-        ("scenario", '{"histori": 3}', "is damaged: "),
+        ("scenario", '{"histo": 3}', "is damaged: "),
         ("scenario", "[" * 100_000, "is damaged: RecursionError"),
         ("shapes", '{"grid": [1, 2]}', "is damaged: ValueError"),
         ("signature", "{}", "do not make its signature"),
