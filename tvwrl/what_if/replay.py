@@ -2,15 +2,21 @@
 
 Decisions are taken in slots of `decision_seconds`, in which usage is averaged; what they were worth is computed from
 usage as it was recorded.
+
+A record does not say in which order the pods came that ran when it began, nor those of one slot, and a rule often rates
+several nodes alike. Such ties decide much: whoever is placed first decides what fits beside it. So a replay can be
+played in many orders, each drawn at random. Names and the order of rows decide nothing.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +28,7 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
-from tvwrl.types import Float, InputError, Int, Machines, SequenceSet
+from tvwrl.types import Float, ForecastTable, InputError, Int, Machines, SequenceSet
 from tvwrl.what_if.as_kubernetes import AsKubernetes, Limits
 from tvwrl.what_if.recorded import DAY, RESOURCES, Recorded
 
@@ -37,6 +43,10 @@ QUEUE = 1000  # waiting pods that a rule is shown
 NOT_DECLARED = np.array([0.1, 200 / 1024])  # cores and GiB that Kubernetes scores a pod by that requests nothing
 LEAST_DEMAND = 1e-6  # units; a pod that used nothing still takes a place
 LEAST_ROOM = 0.02  # of a machine's size that is left, whatever stays on it
+FEWEST_ORDERS, MOST_ORDERS = 5, 20
+BUDGET = 14_000_000  # pairs of a pod and a node, and of a slot and a node, that all orders of one rule may have
+EACH_POD = 300  # nodes that take as long as the rest of placing a pod
+DIGITS = 9  # to which sums are compared: their last digits depend on the order of what is summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +75,7 @@ class Replay:
     within_requests: bool = True
     keep_running: bool = False
     longest_hold: float = 900.0
+    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # what all orders of a rule share
 
     def __post_init__(self) -> None:
         if self.decision_seconds % self.recorded.interval:
@@ -80,10 +91,30 @@ class Replay:
 
     @cached_property
     def pods(self) -> Int:
-        """(n,) the pods in order of arrival; those that stay come first."""
+        """(n,) the pods in order of arrival; those that stay come first. Ties are in an order that names do not change."""
         free = np.flatnonzero(~self.recorded.bound)
         start = self.recorded.start[free]
-        return free[np.lexsort((start, ~self._stays[free], start // self.ratio))]
+        rank = np.argsort(_without_names(self.recorded)[0])
+        return free[np.lexsort((rank[free], start, ~self._stays[free], start // self.ratio))]
+
+    @cached_property
+    def nodes(self) -> Int:
+        """(M,) the nodes in an order that their names do not change."""
+        return _without_names(self.recorded)[1]
+
+    def orders(self) -> int:
+        """In how many orders to play a rule: as many as the size of the record allows, `FEWEST_ORDERS` or more."""
+        nodes = len(self.recorded.size)
+        pairs = len(self.pods) * (nodes + EACH_POD) + self.recorded.slots * nodes
+        return min(max(BUDGET // pairs, FEWEST_ORDERS), MOST_ORDERS)
+
+    def _drawn(self, rng: np.random.Generator | None) -> tuple[Int, Int]:
+        """Places (n,) in `pods` and nodes (M,), both in one order in which a scheduler may see them."""
+        if rng is None:
+            return np.arange(len(self.pods)), self.nodes
+        start = self.recorded.start[self.pods]
+        shuffled = rng.permutation(len(self.pods))
+        return np.lexsort((shuffled, start, ~self._stays[self.pods], self.arrival)), rng.permutation(self.nodes)
 
     @property
     def _stays(self) -> npt.NDArray[np.bool_]:
@@ -118,8 +149,15 @@ class Replay:
         """Where the pods really ran."""
         return Placed("as-placed", self.recorded.node[self.pods], self.recorded.start[self.pods])
 
-    def play(self, scheduler: Scheduler, forecaster: Forecaster | None = None) -> Placed:
-        """Where a rule would have placed the pods. `forecaster`: for rules that use forecasts"""
+    def play(
+        self, scheduler: Scheduler, forecaster: Forecaster | None = None, rng: np.random.Generator | None = None
+    ) -> Placed:
+        """Where a rule would have placed the pods.
+
+        `forecaster`: for rules that use forecasts
+        `rng`: draws the order of pods that arrive together and of nodes, which decides ties, and the rule's own chance;
+            None: an order that depends on what was recorded, but not on names
+        """
         scenario = Scenario(
             machines=len(self._room),
             quantise=False,
@@ -130,11 +168,7 @@ class Replay:
             max_slots=0,
         )
         units = UNITS / self._room.max(axis=0)
-        windows = self._windows(units, "mean")
-        sequences = self._sequences(windows, np.ones((1, len(windows), windows.demand.shape[1] + 1), np.uint8), 1)
-        declared = windows.metadata[:, : len(RESOURCES)]
-        stands_in = NOT_DECLARED / self.recorded.reference * units
-        sequences = replace(sequences, request=np.where(np.isnan(declared), stands_in, declared)[None])
+        sequences = self._once("rules", lambda: self._for_rules(units))
         if scheduler.needs_forecasts:
             assert forecaster is not None, "this scheduler needs a forecaster"
             if forecaster.step_seconds != self.decision_seconds:
@@ -142,11 +176,17 @@ class Replay:
                     f"decision_seconds is {self.decision_seconds}: {scheduler.name} needs {forecaster.step_seconds}, "
                     "the slots that its forecasts are for; leave --decision-seconds out, or this scheduler"
                 )
-            sequences = replace(sequences, forecast=scaled_table(forecaster, windows))
-        return self._played(scheduler, sequences, scenario, units)
+            table = self._once(forecaster, lambda: scaled_table(forecaster, self._windows(units, "mean")))
+            sequences = replace(sequences, forecast=table)
+        return self._played(scheduler, sequences, scenario, units, rng)
 
-    def play_policy(self, policy: ObservingScheduler, facts: Facts) -> Placed:
-        """Where a trained policy would have placed the pods. Raises InputError if it is for another kind of cluster."""
+    def play_policy(
+        self, policy: ObservingScheduler, facts: Facts, rng: np.random.Generator | None = None
+    ) -> Placed:
+        """Where a trained policy would have placed the pods; `rng`: as of `play`.
+
+        Raises InputError if it is for another kind of cluster.
+        """
         from tvwrl.agents.opened import in_a_cluster
 
         live, capacity = in_a_cluster(facts, RESOURCES)
@@ -158,6 +198,17 @@ class Replay:
         count = len(self._room)
         scenario = replace(live, machines=count, machine_types=(), capacity=tuple(map(float, capacity)))
         units = capacity / self._room.max(axis=0)
+        sequences = self._once(policy, lambda: self._for_policy(scenario, facts, units))
+        return self._played(policy, sequences, scenario, units, rng)
+
+    def _for_rules(self, units: Float) -> SequenceSet:
+        windows = self._windows(units, "mean")
+        sequences = self._sequences(windows, np.ones((1, len(windows), windows.demand.shape[1] + 1), np.uint8), 1)
+        declared = windows.metadata[:, : len(RESOURCES)]
+        stands_in = NOT_DECLARED / self.recorded.reference * units
+        return replace(sequences, request=np.where(np.isnan(declared), stands_in, declared)[None])
+
+    def _for_policy(self, scenario: Scenario, facts: Facts, units: Float) -> SequenceSet:
         windows = self._windows(units, scenario.sample)
         shown = replace(windows, demand=np.minimum(windows.demand, scenario.peak_units))  # as in training
         labels = facts.classes.label_table(shown, scenario.relabel_every)
@@ -165,33 +216,58 @@ class Replay:
         if scenario.looks_ahead:
             assert facts.forecaster is not None
             sequences = replace(sequences, forecast=scaled_table(facts.forecaster, windows))
-        return self._played(policy, sequences, scenario, units)
+        return sequences
 
-    def _played(self, scheduler: Scheduler, sequences: SequenceSet, scenario: Scenario, units: Float) -> Placed:
-        capacity = np.round(self._room * units, 9)
+    def _once(self, key: object, make: Callable[[], Any]) -> Any:
+        """What `make` returned the first time for that key."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def _played(
+        self,
+        scheduler: Scheduler,
+        sequences: SequenceSet,
+        scenario: Scenario,
+        units: Float,
+        rng: np.random.Generator | None,
+    ) -> Placed:
+        pods, nodes = self._drawn(rng)
+        capacity = np.round(self._room[nodes] * units, 9)
         machines = Machines(np.maximum(capacity, 1e-6), RESOURCES)
-        played = AsKubernetes(scheduler, self._limits(units))
+        played = AsKubernetes(scheduler, self._limits(units, pods, nodes))
+        seed = 0 if rng is None else int(rng.integers(2**31))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            episode = Runner(sequences, machines, scenario).play(played, 0)
-        recorded = self.recorded.start[self.pods]
-        start = np.where(episode.start >= 0, np.maximum(episode.start * self.ratio, recorded), -1)
-        return Placed(scheduler.name, episode.machine, start, scheduler.knowledge, self.decision_seconds, played.let_go)
+            episode = Runner(_in_order(sequences, pods), machines, scenario, seed).play(played, 0)
+        recorded = self.recorded.start[self.pods[pods]]
+        machine, start = np.empty_like(pods), np.empty_like(pods)
+        machine[pods] = np.where(episode.machine >= 0, nodes[episode.machine], -1)
+        start[pods] = np.where(episode.start >= 0, np.maximum(episode.start * self.ratio, recorded), -1)
+        return Placed(scheduler.name, machine, start, scheduler.knowledge, self.decision_seconds, played.let_go)
 
-    def _limits(self, units: Float) -> Limits:
-        recorded, pods = self.recorded, self.pods
+    def _limits(self, units: Float, pods: Int, nodes: Int) -> Limits:
+        """For pods at places `pods` of `self.pods` and the nodes, both in that order."""
+        recorded, mine = self.recorded, self.pods[pods]
         request = np.nan_to_num(recorded.request) * units
         room = recorded.size * units
-        bound, one = np.flatnonzero(recorded.bound), np.ones((len(recorded), 1))
-        reserved, counted = (_most_at_a_time(recorded, bound, amount) for amount in (request, one))
-        crowd = max(MOST_PODS, int(_most_at_a_time(recorded, np.arange(len(recorded)), one).max()))
+        reserved, counted, crowd = self._once("reserved", self._reserved)
+        left = np.maximum(room - reserved * units, 0.0) if self.within_requests else np.full_like(room, np.inf)
         return Limits(
-            request[pods],
-            np.maximum(room - reserved, 0.0) if self.within_requests else np.full_like(room, np.inf),
-            crowd - counted[:, 0].astype(np.int64),
-            np.where(self._stays[pods], recorded.node[pods], -1),
+            request[mine],
+            left[nodes],
+            (crowd - counted)[nodes],
+            np.where(self._stays[mine], np.argsort(nodes)[recorded.node[mine]], -1),
             self.longest_hold / self.decision_seconds,
         )
+
+    def _reserved(self) -> tuple[Float, Int, int]:
+        """(M, D) shares and (M,) pods: the most at a time that stays on each node; the most pods that a node may have."""
+        recorded, bound, one = self.recorded, np.flatnonzero(self.recorded.bound), np.ones((len(self.recorded), 1))
+        request = np.nan_to_num(recorded.request)
+        reserved, counted = (_most_at_a_time(recorded, bound, amount) for amount in (request, one))
+        crowd = max(MOST_PODS, int(_most_at_a_time(recorded, np.arange(len(recorded)), one).max()))
+        return reserved, counted[:, 0].astype(np.int64), crowd
 
     def _windows(self, units: Float, sample: str) -> Windows:
         """(n,) the pods in slots of a scheduler: the mean or the largest usage in each, in units."""
@@ -227,6 +303,32 @@ class Replay:
             classes=classes,
             load=math.nan,
         )
+
+
+def _without_names(recorded: Recorded) -> tuple[Int, Int]:
+    """The pods (N,) and the nodes (M,), each in an order that depends on what was recorded, but not on names."""
+    request = np.nan_to_num(recorded.request, nan=-1.0)
+    used = np.array([own.sum(axis=0) for own in recorded.usage])
+    whole = np.array([crc32(np.ascontiguousarray(own).tobytes()) for own in recorded.usage])
+    facts = np.column_stack([np.ones(len(recorded)), recorded.start, recorded.length, recorded.bound, request, used])
+    of_node = np.zeros((len(recorded.size), facts.shape[1]))
+    np.add.at(of_node, recorded.node, facts)
+    nodes = np.lexsort(np.column_stack([recorded.size, of_node]).round(DIGITS).T[::-1])
+    pods = np.lexsort((np.argsort(nodes)[recorded.node], whole, *facts.round(DIGITS).T[::-1]))
+    return pods, nodes
+
+
+def _in_order(sequences: SequenceSet, pods: Int) -> SequenceSet:
+    """One sequence with its workloads in the order `pods` (n,), which keeps arrivals rising."""
+    rows = {
+        name: getattr(sequences, name)[:, pods]
+        for name in (
+            "workload_id", "source_workload", "source_slot", "arrival", "length", "demand", "request", "label",
+        )
+    }  # fmt: skip
+    table = sequences.forecast
+    forecast = None if table is None else ForecastTable(table.values[:, pods], table.steps, table.peaks)
+    return replace(sequences, **rows, forecast=forecast)
 
 
 def _most_at_a_time(recorded: Recorded, pods: Int, amount: Float) -> Float:
