@@ -19,9 +19,10 @@ import pytest
 from tests.traces.conftest import prepared
 from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders import prometheus
-from tvwrl.traces.loaders.prometheus import CPU, MEMORY, OWNER, REQUESTS, Prometheus
+from tvwrl.traces.loaders.prometheus import Prometheus
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.traces.prometheus_address import HEADER
+from tvwrl.traces.prometheus_series import CPU, MEMORY, OWNER, REQUESTS
 
 HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30
 T0 = 1767571200  # 2026-01-05T00:00:00Z, a Monday
@@ -69,11 +70,17 @@ class Site:
         named = [name for name in self.metrics if name in query.get("match[]", query.get("query", ""))]
         if path == "label/__name__/values":
             return named
+        if path in ("labels", "series"):
+            return []
+        if "exported_pod!=" in query["query"] or query["query"].startswith("count by"):
+            return {"resultType": "matrix", "result": []}
         if query["query"].startswith("count("):
             return {"resultType": "matrix", "result": [{"metric": {}, "values": [[T0, "2"]]}]}
         times = range(int(query["start"]), int(query["end"]) + 1, int(query["step"]))
+        parts = '"part"' in query["query"]  # of what pods request: here of containers alone
         result = []
-        for labels, value in self.metrics[named[0]] if named else []:
+        for labels, value in self.metrics.get(REQUESTS if parts else named[0], []) if named else []:
+            labels = labels | ({"part": "containers"} if parts else {})
             values = [[t, str(value(t))] for t in times if value(t) is not None]
             result += [{"metric": labels, "values": values}] if values else []
         return {"resultType": "matrix", "result": result}
