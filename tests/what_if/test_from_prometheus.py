@@ -103,7 +103,9 @@ def test_what_is_missing_is_named(cluster, tmp_path, gone, message):
 
 @pytest.mark.parametrize("gap", ["NaN", "+Inf"])
 def test_what_is_not_finite_is_a_gap(cluster, tmp_path, gap):
-    cluster.metrics[CPU] = [(POD, lambda t: (gap if t == T0 + 23 * HOUR else 1.0) if t > T0 + 22 * HOUR else None)]
+    cluster.metrics[CPU] = [
+        (POD, lambda t: (gap if t == T0 + 22 * HOUR + 1800 else 1.0) if t > T0 + 22 * HOUR else None)
+    ]
     found = read(cluster, tmp_path)
     assert (found.trust.bad_rows, found.slots) == (0, 24)
     assert found.trust.filled == pytest.approx(1 / 24)

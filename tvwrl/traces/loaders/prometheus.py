@@ -22,14 +22,14 @@ from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_
 from tvwrl.traces.preparation.loader import CONTRADICTS, Extras, Loader, Part, Rows, newest_facts
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.traces.prometheus_address import address
-from tvwrl.traces.prometheus_series import CPU, MEMORY, OWNER, Selector
+from tvwrl.traces.prometheus_series import CPU, MEMORY, OWNER, SIZES, Selector
 from tvwrl.types import InputError
 
 DAY, GIB = 86400, 2**30  # seconds, bytes
 POINT_BYTES = 50  # size in a response of one sample of one pod, cpu and memory
 CAPACITY = {
-    "cpu": ["kube_node_status_capacity", "machine_cpu_cores"],
-    "mem": ["kube_node_status_capacity", "machine_memory_bytes"],
+    "cpu": [*reversed(SIZES), "machine_cpu_cores"],
+    "mem": [*reversed(SIZES), "machine_memory_bytes"],
 }
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import URLError
 from urllib.parse import parse_qs, urlsplit
-from urllib.request import urlopen
 
 import numpy as np
 import pytest
 
 from tests.traces.conftest import series
-from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, MIB, T0, facts, run
+from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, MIB, T0, facts, prometheus_with, run
 from tvwrl.traces.loaders import prometheus_api
 from tvwrl.traces.loaders.prometheus import Prometheus
 from tvwrl.traces.prometheus_series import CPU, MEMORY, REQUESTS
@@ -99,39 +93,8 @@ def cadvisor(pod: Recorded, labels: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a Prometheus server that holds `open_metrics`."""
-    programs = shutil.which("prometheus"), shutil.which("promtool")
-    if None in programs:
-        pytest.skip("no prometheus and promtool here (Debian: apt install prometheus)")
-    folder = tmp_path_factory.mktemp("prometheus")
-    (folder / "samples").write_text("\n".join([*open_metrics(), "# EOF", ""]))
-    (folder / "prometheus.yml").write_text("")
-    blocks = ["create-blocks-from", "--max-block-duration=48h", "openmetrics"]  # few blocks: it reads all for each
-    command = [programs[1], "tsdb", *blocks, folder / "samples", folder / "data"]
-    subprocess.run([*map(str, command)], check=True, capture_output=True, timeout=600)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    flags = [f"--config.file={folder}/prometheus.yml", f"--web.listen-address={address}"]
-    flags += [f"--storage.tsdb.path={folder}/data", "--storage.tsdb.retention.time=10y"]
-    flags += [f"--query.max-samples={MAX_SAMPLES}"]
-    with (folder / "log").open("wb") as log, subprocess.Popen([str(programs[0]), *flags], stderr=log) as server:
-        try:
-            wait_until_ready(f"http://{address}/-/ready", server, folder / "log")
-            yield f"http://{address}"
-        finally:
-            server.terminate()
-            server.wait(10)
-
-
-def wait_until_ready(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 120
-    while time.monotonic() < until and server.poll() is None:
-        try:
-            with urlopen(url, timeout=1):
-                return
-        except (URLError, OSError):
-            time.sleep(0.05)
-    pytest.fail(f"the server did not become ready: {log.read_text()[-1000:]}")
+    with prometheus_with(open_metrics(), tmp_path_factory.mktemp("prometheus"), MAX_SAMPLES) as address:
+        yield address
 
 
 TWO_DAYS = {"start": "2026-01-05", "end": "2026-01-07"}
