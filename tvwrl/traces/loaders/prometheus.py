@@ -75,8 +75,8 @@ class Prometheus(Loader):
     per: Literal["pod", "owner"] = "pod"
     """A workload is a pod, or an owner: the sum of its pods."""
     selector: str = ""
-    """Label matchers of the cluster to read, e.g. 'cluster="a"'. Those of namespace, pod and container choose pods,
-    all others hold for nodes too."""
+    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace, pod and container choose pods; all others
+    hold for nodes too."""
     reference_cores: float | None = None
     """Cores of the reference machine; default: the largest node's."""
     reference_memory: float | None = None
