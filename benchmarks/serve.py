@@ -43,8 +43,10 @@ class MadeUp(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """See the API of Prometheus: query for the time, query_range for all else."""
         asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-        if asked["query"] == "time()":
-            data: Any = {"resultType": "scalar", "result": [time.time(), str(time.time())]}
+        if "query" not in asked:  # labels and series: there is nothing to tell apart
+            data: Any = []
+        elif asked["query"] == "time()":
+            data = {"resultType": "scalar", "result": [time.time(), str(time.time())]}
         else:
             times = range(int(asked["start"]), int(asked["end"]) + 1, int(asked["step"]))
             result = [
@@ -60,6 +62,8 @@ class MadeUp(BaseHTTPRequestHandler):
 
     def _series(self, query: str) -> list[tuple[dict[str, str], float, bool]]:
         """Labels, value, and whether it changes with the day."""
+        if query.startswith("count"):
+            return []  # every name stands for one pod or node
         pods = [({"namespace": f"n{i % 7}", "pod": f"app{i // 5}-{i % 5}"}, 0.05 + i * 37 % 100 / 400)
                 for i in range(self.pods)]  # fmt: skip
         if "allocatable" in query:
@@ -71,7 +75,10 @@ class MadeUp(BaseHTTPRequestHandler):
             return [(pod | kind | {"owner_name": pod["pod"].split("-")[0]}, 1, False) for pod, _ in pods]
         if "resource_requests" in query:
             both = (("cpu", 2.0), ("memory", 8 * GIB))
-            return [(pod | {"resource": kind}, size * times, False) for pod, size in pods for kind, times in both]
+            part = {"part": "containers"}
+            return [
+                (pod | part | {"resource": kind}, size * times, False) for pod, size in pods for kind, times in both
+            ]
         if "timestamp" in query:
             return [({}, time.time(), False)]
         if "cpu_usage" in query:

@@ -76,6 +76,8 @@ class Site:
             for node in range(self.nodes):
                 yield {"metric": {"node": f"node-{node}"}, "values": [[int(t), value] for t in times]}
             return
+        if "exported_pod!=" in query or query.startswith("count by"):
+            return  # every name stands for one pod or node
         if query.startswith("count("):
             yield {"metric": {}, "values": [[int(times[0]), str(self.pods)]]}
             return
@@ -93,12 +95,13 @@ class Site:
         labels = self.pod(i)
         if "requests" in query:
             for kind, most in zip(("cpu", "memory"), self.usage[:, i].max(axis=1), strict=True):
-                yield {"metric": labels | {"resource": kind}, "values": [[t, str(most)] for t in moments]}
+                part = {"resource": kind, "part": "containers"}
+                yield {"metric": labels | part, "values": [[t, str(most)] for t in moments]}
         elif "kube_pod_owner" in query:
             owner = {"owner_kind": "ReplicaSet", "owner_name": labels["pod"][:-6]}
             yield {"metric": labels | owner, "values": [[t, "1"] for t in moments]}
         elif "kube_pod_info" in query:
-            yield {"metric": labels | {"node": f"node-{i % self.nodes}"}, "values": [[t, "1"] for t in moments]}
+            yield {"metric": labels | {"node": f"node-{i % self.nodes}"}, "values": [[t, str(t)] for t in moments]}
         else:
             used = self.usage[0 if "rate(" in query else 1, i, slots].tolist()
             yield {"metric": labels, "values": [[t, str(value)] for t, value in zip(moments, used, strict=True)]}
@@ -119,6 +122,8 @@ class Handler(BaseHTTPRequestHandler):
         data: Any = {"resultType": "scalar", "result": [T0, str(T0 + self.site.days * DAY)]}
         if split.path.endswith("/values"):
             data = ["recorded"]
+        elif split.path.endswith(("/labels", "/series")):
+            data = []
         elif split.path.endswith("query_range"):
             times = np.arange(int(query["start"]), int(query["end"]) + 1, int(query["step"]))
             data = {"resultType": "matrix", "result": list(self.site.series(query["query"], times))}

@@ -14,7 +14,7 @@ from tests.traces.loaders.prometheus.conftest import (  # noqa: F401  # fixtures
     site,
     surroundings,
 )
-from tvwrl.traces.loaders.prometheus import CPU, MEMORY
+from tvwrl.traces.prometheus_series import CPU, MEMORY
 from tvwrl.types import InputError
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
 
@@ -56,7 +56,7 @@ def test_what_was_read_is_not_read_again(cluster, tmp_path):
     cluster.requests.clear()
     again = read(cluster, tmp_path)
     assert not cluster.asked(CPU)
-    assert not cluster.asked(INFO)
+    assert not cluster.asked("timestamp(kube_pod_info")
     assert [a.tolist() for a in again.usage] == [a.tolist() for a in first.usage]
 
 
@@ -71,7 +71,7 @@ def test_more_patience_does_not_read_again(cluster, tmp_path, monkeypatch):
 def test_a_stopped_run_goes_on(cluster, tmp_path):
     def refuse(path, query):
         late = int(query.get("start", 0)) > T0 + 12 * HOUR
-        return (403, b"{}") if INFO in query.get("query", "") and late else None
+        return (403, b"{}") if "timestamp(kube_pod_info" in query.get("query", "") and late else None
 
     cluster.fault = refuse
     with pytest.raises(InputError, match="403"):
@@ -80,7 +80,10 @@ def test_a_stopped_run_goes_on(cluster, tmp_path):
     cluster.requests.clear()
     read(cluster, tmp_path)
     assert not cluster.asked(CPU)
-    assert sorted(int(query["start"]) - T0 for query in cluster.asked(INFO)) == [12 * HOUR + 300, 18 * HOUR + 300]
+    assert sorted(int(query["start"]) - T0 for query in cluster.asked("timestamp(kube_pod_info")) == [
+        12 * HOUR + 300,
+        18 * HOUR + 300,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,17 @@ def test_what_is_missing_is_named(cluster, tmp_path, gone, message):
         read(cluster, tmp_path)
 
 
-@pytest.mark.parametrize("lie", ["NaN", "-1", "+Inf", "1e300"])
+@pytest.mark.parametrize("gap", ["NaN", "+Inf"])
+def test_what_is_not_finite_is_a_gap(cluster, tmp_path, gap):
+    cluster.metrics[CPU] = [
+        (POD, lambda t: (gap if t == T0 + 22 * HOUR + 1800 else 1.0) if t > T0 + 22 * HOUR else None)
+    ]
+    found = read(cluster, tmp_path)
+    assert (found.trust.bad_rows, found.slots) == (0, 24)
+    assert found.trust.filled == pytest.approx(1 / 24)
+
+
+@pytest.mark.parametrize("lie", ["-1", "1e300"])
 def test_lies_are_left_out_and_counted(cluster, tmp_path, lie):
     cluster.metrics[CPU] = [(POD, lambda t: (lie if t == T0 + DAY else 1.0) if t > T0 + 22 * HOUR else None)]
     found = read(cluster, tmp_path)

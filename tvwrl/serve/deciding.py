@@ -94,10 +94,13 @@ class Decider:
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _snapshot: Snapshot | None = None
-    _arrived: float = -np.inf
+    _arrived: float = 0.0
     _assumed: dict[str, Assumed] = field(default_factory=dict)  # by uid
     _held: dict[str, _Held] = field(default_factory=dict)  # by uid
     _fleet: tuple[tuple[str, ...], bytes] = ((), b"")  # nodes and capacities that the scheduler was prepared for
+
+    def __post_init__(self) -> None:
+        self._arrived = self.clock()  # so that its age counts from the start until there are metrics
 
     def renew(self, observed: Observed) -> None:
         """Go on with newer metrics. Raises InputError if the scheduler cannot work in this cluster."""
@@ -134,7 +137,7 @@ class Decider:
 
     @property
     def age(self) -> float:
-        """Seconds since the newest sample of usage; infinite before the first."""
+        """Seconds since the newest sample of usage; since the start before the first. Always finite."""
         return self.clock() - self._arrived
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 
 from tvwrl.traces.pod_owners import owner_of
+from tvwrl.traces.pod_requests import requested
 from tvwrl.types import Float, InputError
 
 MOST_NODES = 100_000
@@ -160,32 +161,26 @@ def _pod(content: object) -> Pod:
 
 
 def _requests(spec: Mapping[str, Any]) -> Float:
-    """(2,) what a pod requests, as Kubernetes counts it: the sum of its containers and sidecars, or what it needs while
-    one of those runs that come before them, if that is more; plus its overhead."""
-    total, sidecars, most = (np.array([np.nan, np.nan]) for _ in range(3))
-    for one in _list(spec.get("initContainers") or [], "Pod.spec.initContainers", MOST_CONTAINERS):
-        asked = _request(one)
-        if one.get("restartPolicy") == "Always":  # a sidecar goes on beside what comes after it
-            sidecars = _plus(sidecars, asked)
-        else:
-            most = np.fmax(most, _plus(sidecars, asked))
-    for one in _list(spec.get("containers") or [], "Pod.spec.containers", MOST_CONTAINERS):
-        total = _plus(total, _request(one))
-    overhead = _mapping(spec.get("overhead") or {}, "Pod.spec.overhead")
-    needed = np.fmax(_plus(total, sidecars), most)
-    total = needed + [quantity(overhead.get(kind, 0), f"Pod.spec.overhead.{kind}") for kind in KINDS]
-    return np.asarray(total)
+    """(2,) what a pod requests, from its `spec`: see `pod_requests`."""
+    init = [
+        (_request(one, "Pod.spec.initContainers"), one.get("restartPolicy") == "Always")
+        for one in _list(spec.get("initContainers") or [], "Pod.spec.initContainers", MOST_CONTAINERS)
+    ]
+    containers = _list(spec.get("containers") or [], "Pod.spec.containers", MOST_CONTAINERS)
+    overhead = _amounts(spec.get("overhead"), "Pod.spec.overhead")
+    asked = [_request(one, "Pod.spec.containers") for one in containers]
+    return requested(asked, init, overhead, _request(spec, "Pod.spec")).total
 
 
-def _plus(one: Float, other: Float) -> Float:
-    """(2,) the sum, in which NaN is nothing; NaN only where both are."""
-    return np.where(np.isnan(one), other, np.where(np.isnan(other), one, one + other))
+def _request(content: object, field: str) -> Float:
+    """(2,) requests of a container, or of a pod as a whole."""
+    resources = _mapping(_mapping(content, field).get("resources") or {}, f"{field}.resources")
+    return _amounts(resources.get("requests"), f"{field}.resources.requests")
 
 
-def _request(container: object) -> Float:
-    resources = _mapping(_mapping(container, "Pod.spec.containers").get("resources") or {}, "resources")
-    asked = _mapping(resources.get("requests") or {}, "requests")
-    return np.array([quantity(asked[kind], f"requests.{kind}") if kind in asked else np.nan for kind in KINDS])
+def _amounts(content: object, field: str) -> Float:
+    given = _mapping(content or {}, field)
+    return np.array([quantity(given[kind], f"{field}.{kind}") if kind in given else np.nan for kind in KINDS])
 
 
 def _fields(body: bytes, what: str) -> dict[str, Any]:

@@ -49,6 +49,10 @@ class Monitoring:
         Gauge("tvwrl_metrics_age_seconds", "Age of the newest sample of usage", **made).set_function(age)
         self.nodes = Gauge("tvwrl_nodes", "Nodes in the newest metrics", **made)
         self.pods = Gauge("tvwrl_pods", "Running pods in the newest metrics", **made)
+        self.doubts = Gauge(
+            "tvwrl_metrics_doubts", "Sentences in the log about what cannot be true of the newest metrics",
+            **made,
+        )  # fmt: skip
         Info("tvwrl_policy", "What decides", **made).info({"name": policy, "shadow": str(shadow).lower()})
         for outcome in ("placed", "held"):
             self.decisions.labels(outcome)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvwrl.checks import at_least, positive, within
+from tvwrl.traces.prometheus_series import Selector
 from tvwrl.types import InputError
 
 
@@ -23,6 +24,9 @@ class ServeSettings:
     prometheus: str
     """Prometheus server with the metrics of cAdvisor and kube-state-metrics, e.g. http://host:9090. Set the
     environment variable TVWRL_PROMETHEUS_HEADER to a header that it requires ("Authorization: Bearer ...")."""
+    selector: str = ""
+    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace, pod and container choose pods; all others
+    hold for nodes too."""
     listen: str = "127.0.0.1:8888"
     """Address and port; 0.0.0.0:8888 for all interfaces."""
     shadow: bool = False
@@ -71,6 +75,11 @@ class ServeSettings:
         """Raise InputError for values out of range, or that do not go together."""
         at_least(1, slot_length=self.slot_length, window=self.window)
         within(1, 1024, max_body_mib=self.max_body_mib)
+        if of_pods := Selector(self.selector).pod_labels:
+            raise InputError(
+                f"selector is {self.selector}: {of_pods[0]} would hide pods that use the nodes; needed: labels of the "
+                'cluster, such as cluster="a"'
+            )
         positive(
             poll_seconds=self.poll_seconds,
             stale_seconds=self.stale_seconds,

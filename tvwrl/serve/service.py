@@ -57,6 +57,7 @@ class Service:
             "slots": slots,
             "window": settings.window,
             "timeout": max(settings.poll_seconds, 5.0),
+            "selector": settings.selector,
         }
         self._polling = Polling(watcher, settings.poll_seconds, self._arrived, self._failed)
         limits = Limits(body=settings.max_body_mib * 2**20, deadline=settings.deadline_ms / 1000)
@@ -100,7 +101,9 @@ class Service:
         self._monitoring.nodes.set(len(observed.nodes))
         self._monitoring.pods.set(observed.running)
         seconds = round(time.perf_counter() - begin, 3)
-        self._log("metrics", nodes=len(observed.nodes), pods=observed.running, seconds=seconds)
+        doubts = {"doubts": list(observed.doubts)} if observed.doubts else {}
+        self._log("metrics", nodes=len(observed.nodes), pods=observed.running, seconds=seconds, **doubts)
+        self._monitoring.doubts.set(len(observed.doubts))
 
     def _failed(self, why: str) -> None:
         self._monitoring.polls.labels("failed").inc()

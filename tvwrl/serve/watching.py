@@ -11,16 +11,15 @@ import polars as pl
 
 from tvwrl.serve.observed import RESOURCES, Observed
 from tvwrl.traces.http_requests import RetryPolicy
-from tvwrl.traces.loaders.prometheus import CPU, MEMORY, REQUESTS, Prometheus
 from tvwrl.traces.loaders.prometheus_api import Server
-from tvwrl.traces.loaders.prometheus_cluster import KINDS, node_sizes, pod_nodes
+from tvwrl.traces.loaders.prometheus_cluster import MICRO, POD, ClusterMetrics, good_usage, one_node_each
+from tvwrl.traces.overfull_nodes import overfull, said
 from tvwrl.traces.prometheus_address import address
+from tvwrl.traces.prometheus_series import CPU, MEMORY, Selector
 from tvwrl.types import Float, InputError
 
-POD = ["namespace", "pod"]
 SLOTS_AT_A_TIME = 6  # in a query: an answer on 10,000 pods takes memory that is never given back
-FINISHED = 'kube_pod_status_phase{phase=~"Succeeded|Failed"} == 1'
-MOST_USAGE = 1e6  # cores or machines' worth of bytes: more is a broken counter
+MOMENTS = 24  # slots looked at to see whether names stand for several pods or nodes
 
 
 @dataclass
@@ -28,7 +27,8 @@ class Watcher:
     """Reads a cluster from Prometheus again and again; keeps the slots that have passed.
 
     `slots`: how many slots to remember, the current one included
-    `window`: seconds over which the current usage of CPU is averaged; at least twice the scrape interval
+    `window`: seconds over which current usage is averaged; at least twice the scrape interval
+    `selector`: label matchers of the cluster, see `Selector`
     """
 
     url: str
@@ -36,95 +36,70 @@ class Watcher:
     slots: int
     window: int = 300
     timeout: float = 10.0
+    selector: str = ""
     clock: Callable[[], float] = time.time
     _past: dict[int, pl.DataFrame] = field(default_factory=dict)  # slot -> namespace, pod, cpu, mem
     _where: dict[tuple[str, str], str] = field(default_factory=dict)  # pod -> node
 
     def read(self) -> Observed:
-        """The cluster now. Raises InputError if Prometheus cannot be read or does not know the nodes."""
+        """The cluster now. Raises InputError if Prometheus cannot be read or does not know the nodes, or if names stand
+        for several pods or nodes."""
         begin = time.monotonic()
         server = Server(address(self.url), RetryPolicy(1, self.timeout), "it is read again at the next poll")
+        cluster = ClusterMetrics(server, Selector(self.selector))
         # Prometheus' own clock: that of this machine may be wrong, and a query of the future finds nothing.
         now = server.clock()
         slot = now // self.slot_seconds
-        self._remember(server, slot)
+        if slot - 1 not in self._past:  # at first, and once a slot
+            cluster.check_one_cluster((now - MOMENTS * self.slot_seconds, now), self.slot_seconds)
+        self._remember(cluster, slot)
         at = (now, now)
-        sizes = node_sizes(server, at, 1)
-        finished = server.table(f"max by (namespace, pod) ({FINISHED})", at, 1, tuple(POD), "phase")
-        placed = pod_nodes(server, at, 1).join(finished, on=POD, how="anti").unique(POD, keep="last").sort(POD)
-        usage = self._usage(server, now, self.window)
+        sizes = cluster.node_sizes(at, 1)
+        placed, _ = one_node_each(cluster.pod_nodes(at, 1).join(cluster.finished(now), on=POD, how="anti"))
+        usage = self._usage_between(cluster, at, self.window)
         if usage["mem"].count() and not usage["cpu"].count():
             raise InputError(
                 f"{self.url}: usage of memory is recorded, but no rate of {CPU} over {self.window} s: make --window at "
                 "least twice the scrape interval"
             )
-        requests = self._requests(server, now)
-        owners = Prometheus().owners(server, now - self.window, now)
+        requests = cluster.requests(at, 1)
+        owners = cluster.owners(now - self.window, now)
         pods = placed.select(*POD, "node", "uid").join(owners, on=POD, how="left").join(requests, on=POD, how="left")
         for *pod, node in placed.select(*POD, "node").iter_rows():
             self._where[pod[0], pod[1]] = node
-        age = self._sample_age(server, now, len(pods))
-        found = self._observed(now, slot, sizes, pods.sort(POD), usage, age)
-        return replace(found, sample_age=age + time.monotonic() - begin)  # reading took its time
+        age = cluster.sample_age(now)
+        if age is None and len(pods):
+            raise InputError(
+                f"{server.url}: {len(pods)} pods run, but {MEMORY} has no recent sample: check cAdvisor's job"
+            )
+        found = self._observed(now, slot, sizes, pods.sort(POD), usage, age or 0.0)
+        doubts = _doubts(placed, sizes, usage, requests)
+        return replace(found, sample_age=found.sample_age + time.monotonic() - begin, doubts=doubts)
 
-    def _remember(self, server: Server, slot: int) -> None:
+    def _remember(self, cluster: ClusterMetrics, slot: int) -> None:
         """Read the slots that have passed and are not known yet; forget the old ones."""
         first = slot - self.slots + 1
         self._past = {known: frame for known, frame in self._past.items() if known >= first}
         missing = [past for past in range(first, slot) if past not in self._past]
         for begin in range(0, len(missing), SLOTS_AT_A_TIME):
-            self._remember_some(server, missing[begin : begin + SLOTS_AT_A_TIME])
+            self._remember_some(cluster, missing[begin : begin + SLOTS_AT_A_TIME])
 
-    def _remember_some(self, server: Server, missing: list[int]) -> None:
+    def _remember_some(self, cluster: ClusterMetrics, missing: list[int]) -> None:
         ends = ((missing[0] + 1) * self.slot_seconds, (missing[-1] + 1) * self.slot_seconds)
-        frame = self._usage_between(server, ends, self.slot_seconds)
-        number = (pl.col("time") // 1_000_000 // self.slot_seconds - 1).alias("slot")
+        frame = self._usage_between(cluster, ends, self.slot_seconds)
+        number = (pl.col("time") // MICRO // self.slot_seconds - 1).alias("slot")
         found = {key[0]: one for key, one in frame.with_columns(number).partition_by("slot", as_dict=True).items()}
         for past in missing:
             self._past[past] = found.get(past, frame.head(0)).select(*POD, *RESOURCES)
-        for *pod, node in pod_nodes(server, ends, self.slot_seconds).select(*POD, "node").iter_rows():
+        where, _ = one_node_each(cluster.pod_nodes(ends, self.slot_seconds))
+        for *pod, node in where.select(*POD, "node").iter_rows():
             self._where.setdefault((pod[0], pod[1]), node)
 
-    def _usage(self, server: Server, now: int, window: int) -> pl.DataFrame:
-        return self._usage_between(server, (now, now), window).select(*POD, *RESOURCES)
-
-    def _usage_between(self, server: Server, span: tuple[int, int], window: int) -> pl.DataFrame:
-        """Columns namespace, pod, time, cpu (cores) and mem (bytes), each averaged over `window` seconds; what is not
-        finite, negative or absurd is left out."""
-        every = Prometheus()
-        queries = {
-            "cpu": f"sum by (namespace, pod) (rate({every.series_of(CPU)}[{window}s]))",
-            "mem": f"sum by (namespace, pod) (avg_over_time({every.series_of(MEMORY)}[{window}s]))",
-        }
+    def _usage_between(self, cluster: ClusterMetrics, span: tuple[int, int], window: int) -> pl.DataFrame:
+        """Columns namespace, pod, time, cpu (cores) and mem (bytes), each averaged over `window` seconds; what is
+        negative or absurd is left out."""
         step = max(window, 1) if span[0] != span[1] else 1
-        cpu, mem = (server.table(query, span, step, tuple(POD), name) for name, query in queries.items())
-        frame = cpu.join(mem, on=[*POD, "time"], how="full", coalesce=True)
-        most = {"cpu": MOST_USAGE, "mem": MOST_USAGE * 2**40}
-        good = [
-            pl.when(pl.col(name).is_between(0, most[name]) & pl.col(name).is_finite()).then(pl.col(name)).alias(name)
-            for name in RESOURCES
-        ]
-        return frame.with_columns(good)
-
-    def _sample_age(self, server: Server, now: int, running: int) -> float:
-        """Seconds since the newest sample of usage. Raises InputError if pods run and none has any."""
-        newest = f"max(timestamp({Prometheus().series_of(MEMORY)}))"
-        found = server.table(newest, (now, now), 1, (), "moment")["moment"].to_list()
-        if not found and running:
-            raise InputError(
-                f"{server.url}: {running} pods run, but {MEMORY} has no recent sample: check cAdvisor's job"
-            )
-        return abs(now - found[0]) if found else 0.0  # a clock that is ahead is as doubtful
-
-    def _requests(self, server: Server, now: int) -> pl.DataFrame:
-        query = f"sum by (namespace, pod, resource) ({Prometheus().series_of(REQUESTS)})"
-        found = server.table(query, (now, now), 1, (*POD, "resource"), "value")
-        usable = found.filter(pl.col("value").is_finite() & (pl.col("value") >= 0))
-        columns = [
-            pl.col("value").filter(pl.col("resource") == kind).first().alias(f"request_{name}")
-            for name, kind in KINDS.items()
-        ]
-        return usable.group_by(POD).agg(columns)
+        return good_usage(cluster.usage(span, step, window))
 
     def _observed(
         self, now: int, slot: int, sizes: pl.DataFrame, pods: pl.DataFrame, usage: pl.DataFrame, age: float
@@ -164,3 +139,14 @@ class Watcher:
             request=request,
             usage=values,
         )
+
+
+def _doubts(placed: pl.DataFrame, sizes: pl.DataFrame, usage: pl.DataFrame, requests: pl.DataFrame) -> tuple[str, ...]:
+    """Sentences about what cannot be true of the nodes now."""
+    where = placed.select(*POD, "node")
+    asked = requests.rename({f"request_{name}": name for name in RESOURCES})
+    found = [
+        said(overfull(rows.join(where, on=POD), sizes), what)
+        for what, rows in (("use", usage), ("are asked for", asked))
+    ]
+    return tuple(sentence for sentence in found if sentence)

@@ -44,10 +44,12 @@ def read_csv_record(usage: Path, nodes: Path, interval: int) -> Recorded:
     table.only((*USAGE, *ALSO), "no column of this table")
     table.need_rows()
     text = {name: _text(table, name) for name in ("node", "owner")}
+    seconds = _seconds(table)
     rows = pl.DataFrame(
         {
             "pod": table.names("pod"),
-            "slot": (_seconds(table) // interval).astype(np.int64),
+            "time": seconds,
+            "slot": (seconds // interval).astype(np.int64),
             "cpu": table.numbers("cpu", 0, MOST),
             "mem": table.numbers("memory", 0, MOST),
             "node": text["node"],
@@ -57,6 +59,8 @@ def read_csv_record(usage: Path, nodes: Path, interval: int) -> Recorded:
         },
         schema_overrides={"pod": pl.String, "node": pl.String, "owner": pl.String},
     )
+    _refuse_contradictions(table, rows)
+    rows = rows.sort("time", maintain_order=True)
     pods = rows.group_by("pod").agg(
         pl.col("owner").drop_nulls().last(), pl.col("request_cpu", "request_mem").fill_nan(None).max()
     )
@@ -69,6 +73,22 @@ def read_csv_record(usage: Path, nodes: Path, interval: int) -> Recorded:
                 f"{unit}"
             )
     return recorded
+
+
+def _refuse_contradictions(table: InputTable, rows: pl.DataFrame) -> None:
+    """Refuse two samples of a pod at one time that differ: those of its containers, say, which nobody has summed."""
+    import polars as pl
+
+    key = ["pod", "time"]
+    differ = (pl.col("cpu").n_unique().over(key) > 1) | (pl.col("mem").n_unique().over(key) > 1)
+    if (wrong := rows.select(differ).to_series().arg_true()).is_empty():
+        return
+    row = int(wrong[1])
+    table.refuse(
+        row,
+        f"pod is '{rows['pod'][row]}', with other usage than in an earlier row of the same time: give one row for each "
+        "pod and time, with the sum over its containers",
+    )
 
 
 def _size(table: InputTable, column: str) -> Float:

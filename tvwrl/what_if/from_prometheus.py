@@ -18,6 +18,7 @@ from tvwrl.runs import locked, whole_file
 from tvwrl.traces import read_trace
 from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.prometheus_address import address
+from tvwrl.traces.prometheus_series import POD_INFO, Selector
 from tvwrl.types import InputError
 from tvwrl.what_if.recorded import DAY, Recorded, record_of
 
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tvwrl.traces.loaders.prometheus import Prometheus
-    from tvwrl.traces.loaders.prometheus_api import Server
+    from tvwrl.traces.loaders.prometheus_cluster import ClusterMetrics
 
 GIB, MICRO = 2**30, 1_000_000
 BAD_SHARE = 0.2  # of all samples that may be unusable: they are counted and left out
-POD_INFO = "kube_pod_info"
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
     """
     from tvwrl.traces.http_requests import RetryPolicy
     from tvwrl.traces.loaders.prometheus_api import Server
-    from tvwrl.traces.loaders.prometheus_cluster import node_sizes
+    from tvwrl.traces.loaders.prometheus_cluster import ClusterMetrics
 
     positive(days=asked.days)
     url = address(asked.url)
-    server = Server(url, RetryPolicy(asked.retries + 1, asked.timeout))
+    cluster = ClusterMetrics(Server(url, RetryPolicy(asked.retries + 1, asked.timeout)), Selector(asked.selector))
     loader = _settled(asked)
     span = int(loader.start or 0), int(loader.end or 0)
     coarse = max((span[1] - span[0]) // 24 // asked.interval, 1) * asked.interval
-    sizes = node_sizes(server, (span[1] - (span[1] - span[0]) // coarse * coarse, span[1]), coarse)
+    sizes = cluster.node_sizes((span[1] - (span[1] - span[0]) // coarse * coarse, span[1]), coarse)
     loader = replace(
         loader,
         reference_cores=float(np.max(sizes["cpu"].to_numpy())),
@@ -77,18 +77,11 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
         report(f"reading usage from {url}; what was read is kept in {folder}")
         trace = _usage(loader, url, folder / "usage")
         report("reading where each pod ran")
-        nodes = _nodes(server, span, asked, folder / "nodes")
+        nodes, twice = _nodes(cluster, span, asked, folder / "nodes")
     recorded = _record(url, asked, trace, nodes, sizes, folder / "usage")
-    crashes = _container_restarts(server, span, asked.selector)
-    return replace(recorded, trust=replace(recorded.trust, container_restarts=crashes))
-
-
-def _container_restarts(server: Server, span: tuple[int, int], selector: str) -> int | None:
-    """How often containers were started anew; None if kube-state-metrics does not say."""
-    matchers = "{" + selector.strip(" {},") + "}"
-    query = f"sum(increase(kube_pod_container_status_restarts_total{matchers}[{span[1] - span[0]}s]))"
-    found = server.table(query, (span[1], span[1]), 1, (), "restarts")["restarts"].to_list()
-    return round(found[0]) if found and 0 <= found[0] < 1e12 else None
+    resized, crashes = int(sizes["resized"].sum()), cluster.container_restarts(span)
+    trust = replace(recorded.trust, container_restarts=crashes, on_two_nodes=twice, resized_nodes=resized)
+    return replace(recorded, trust=trust)
 
 
 def _settled(asked: Asked) -> Prometheus:
@@ -104,8 +97,9 @@ def _settled(asked: Asked) -> Prometheus:
         retries=asked.retries,
         reference_cores=1.0,
         reference_memory=1.0,
-    ).at(asked.url)
-    return replace(loader, start=str(int(loader.end or 0) - round(asked.days * DAY))).at(asked.url)
+    )
+    end = loader.last_moment(asked.url)
+    return replace(loader, start=str(end - round(asked.days * DAY)), end=str(end)).at(asked.url)
 
 
 def _name(url: str, loader: Prometheus) -> str:
@@ -140,31 +134,32 @@ def _usage(loader: Prometheus, url: str, folder: Path) -> pl.DataFrame:
     return pl.DataFrame(found, schema_overrides={"pod": pl.String}).join(pods, on="pod", how="left")
 
 
-def _nodes(server: Server, span: tuple[int, int], asked: Asked, folder: Path) -> pl.DataFrame:
-    """Rows pod, slot (since 1970) and node, chunk by chunk; finished chunks stay in `folder`."""
+def _nodes(cluster: ClusterMetrics, span: tuple[int, int], asked: Asked, folder: Path) -> tuple[pl.DataFrame, int]:
+    """Rows pod, slot (since 1970) and node, and how many pods were on two nodes at a time.
+
+    Read chunk by chunk; finished chunks stay in `folder`.
+    """
     import polars as pl
 
-    from tvwrl.traces.loaders.prometheus_cluster import pod_nodes
+    from tvwrl.traces.loaders.prometheus_cluster import POD, one_node_each
 
     parts = []
     for number, chunk in enumerate(_chunks(span, asked)):
         file = folder / f"{number:05d}.parquet"
         if not file.exists():
-            found = pod_nodes(server, chunk, asked.interval, asked.selector)
+            found = cluster.pod_nodes(chunk, asked.interval)
             with whole_file(file) as partial:
                 found.write_parquet(partial)
         parts.append(pl.read_parquet(file))
     found = pl.concat(parts)
     if found.is_empty():
         raise InputError(
-            f"{server.url}: {POD_INFO} is not recorded, so it is unknown where pods ran: let Prometheus scrape "
+            f"{cluster.server.url}: {POD_INFO} is not recorded, so it is unknown where pods ran: let Prometheus scrape "
             "kube-state-metrics"
         )
-    return found.select(
-        pl.concat_str("namespace", "pod", separator="/").alias("pod"),
-        (pl.col("time") // (asked.interval * MICRO) - 1).alias("slot"),  # a sample ends its interval
-        "node",
-    ).unique(["pod", "slot"], keep="first", maintain_order=True)
+    each, twice = one_node_each(found)
+    slot = pl.col("time") // (asked.interval * MICRO) - 1  # a sample ends its interval
+    return each.select(pl.concat_str(POD, separator="/").alias("pod"), slot.alias("slot"), "node"), twice
 
 
 def _chunks(span: tuple[int, int], asked: Asked) -> Iterator[tuple[int, int]]:

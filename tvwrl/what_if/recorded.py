@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.traces.overfull_nodes import overfull, said
 from tvwrl.types import Float, InputError, Int, Strings
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ class Trust:
     idle_nodes: int  # nodes on which no pod ever ran
     unsized_nodes: int  # nodes whose size is not known
     container_restarts: int | None = None  # of all pods: crashes, and kills for lack of memory; None: not known
+    on_two_nodes: int = 0  # at a time: the node that was sampled last counts
+    resized_nodes: int = 0  # nodes that had several sizes, as where a machine was replaced: the largest counts
+    overused: str = ""  # a sentence about nodes that used more than they have; "": none did
+    overasked: str = ""  # the same of requests
 
 
 _NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0, 0, 0)
@@ -102,7 +107,8 @@ def record_of(
 ) -> Recorded:
     """The record in three tables.
 
-    `rows`: pod, slot (since 1970), cpu (cores), mem (GiB), node (null: unknown), one or more per pod and slot
+    `rows`: pod, slot (since 1970), cpu (cores), mem (GiB), node (null: unknown), one or more per pod and slot, in the
+    order of time; of several nodes in a slot the last counts
     `pods`: pod, owner ("": unknown), request_cpu (cores) and request_mem (GiB), null where not declared
     `nodes`: node, cpu (cores), mem (GiB)
     `interval`: length of a slot, seconds
@@ -129,7 +135,7 @@ def record_of(
     mine = ends.join(pods, on="pod", how="left", maintain_order="left")[kept]
     recorded = _assembled(source, mine, usage, nodes.unique("node").sort("node"), (runs["slot"], interval))
     total = float(ends["used"].sum())
-    facts = {
+    facts: dict[str, Any] = {
         "restarts": int(((mine["turn"] > 1).to_numpy() & ~recorded.bound).sum()),
         "unknown_node": int((~known).sum()),
         "unsized_node": int((known & ~sized).sum()),
@@ -137,7 +143,28 @@ def record_of(
         "hole": recorded.slots - rows["slot"].n_unique(),
         "unsized_nodes": len(set(ends["node"].drop_nulls()) - set(nodes["node"])),
     }
-    return replace(recorded, trust=_trusted(recorded, facts | {"filled": filled, "bad_rows": bad_rows}))
+    facts |= {"filled": filled, "bad_rows": bad_rows, "on_two_nodes": _on_two_nodes(rows)}
+    return replace(recorded, trust=_trusted(recorded, facts | _overfull(rows, pods, nodes)))
+
+
+def _on_two_nodes(rows: pl.DataFrame) -> int:
+    """How many pods were on several nodes in one slot."""
+    import polars as pl
+
+    nodes = rows.drop_nulls("node").group_by("pod", "slot").agg(pl.col("node").n_unique())
+    return int(nodes.filter(pl.col("node") > 1)["pod"].n_unique())
+
+
+def _overfull(rows: pl.DataFrame, pods: pl.DataFrame, nodes: pl.DataFrame) -> dict[str, str]:
+    """Sentences about nodes of which more is used, or requested, than they have."""
+    import polars as pl
+
+    here = rows.drop_nulls("node").group_by("pod", "slot", "node").agg(pl.col("cpu", "mem").mean())
+    asked = here.drop("cpu", "mem").join(pods, on="pod").rename({"request_cpu": "cpu", "request_mem": "mem"})
+    return {
+        "overused": said(overfull(here, nodes, "slot"), "use"),
+        "overasked": said(overfull(asked, nodes, "slot"), "are asked for"),
+    }
 
 
 def _assembled(
@@ -203,7 +230,7 @@ def _runs(rows: pl.DataFrame, longest_gap: int) -> pl.DataFrame:
     """Rows by pod and slot with `run`, which counts on where a pod is on another node or was away, and its `turn`."""
     import polars as pl
 
-    one = rows.group_by("pod", "slot").agg(pl.col("cpu", "mem").mean(), pl.col("node").drop_nulls().first())
+    one = rows.group_by("pod", "slot").agg(pl.col("cpu", "mem").mean(), pl.col("node").drop_nulls().last())
     # Slots in which nothing was recorded of any pod are a hole in the record, and no pod was away in them.
     one = one.with_columns(pl.col("slot").rank("dense").cast(pl.Int64).alias("seen"))
     one = one.sort("pod", "slot").with_columns(pl.col("node").forward_fill().backward_fill().over("pod"))

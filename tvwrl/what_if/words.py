@@ -168,6 +168,17 @@ def trust(recorded: Recorded) -> list[str]:
         lines.append(
             f"{known.bad_rows:,} samples were unusable (negative, not finite or absurdly large) and are left out."
         )
+    lines += [f"**{text[0].upper()}{text[1:]}**" for text in (known.overused, known.overasked) if text]
+    if known.on_two_nodes:
+        lines.append(
+            f"{count_of(known.on_two_nodes, 'pod')} stood on two nodes at a time. Of these the one counts that was "
+            "sampled last."
+        )
+    if known.resized_nodes:
+        lines.append(
+            f"{count_of(known.resized_nodes, 'node')} had several sizes, as when another machine takes over a name: "
+            "the largest counts."
+        )
     if known.idle_nodes:
         lines.append(
             f"{count_of(known.idle_nodes, 'node')} had no pods at all in the record, but may get some in the replay."

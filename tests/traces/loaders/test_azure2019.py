@@ -71,12 +71,13 @@ def test_the_reference_machine_is_an_option(tmp_path: Path) -> None:
     assert trace.reference_machine == {"cpu": "60 cores", "mem": "140 GB"}
 
 
-def test_facts_that_are_empty_are_unknown(tmp_path: Path) -> None:
-    vms = ["vmb,,,,,,,,,8,16", VMS[1], "vm/a+1=,,,,,,,,,2,4"]  # the first row of a VM counts
-    trace, _ = run(write(tmp_path / "in", vms), tmp_path / "out")
+def test_facts_that_are_empty_are_unknown_and_of_several_the_newest_counts(tmp_path: Path) -> None:
+    vms = [VMS[1], "vm/a+1=,,,,,,,,,2,4", "vmb,,,,,,,,,8,16"]
+    trace, report = run(write(tmp_path / "in", vms), tmp_path / "out")
     check_usage(trace, {"vm/a+1=": BY_HAND["vm/a+1="], "vmb": [[4 / CORES, 16 / GB], [2 / CORES, 16 / GB]]})
-    assert list(trace.application) == ["", ""]
-    assert np.isnan(trace.scheduling_class).all()
+    assert dict(zip(trace.workload_id, trace.application, strict=True)) == {"vm/a+1=": "", "vmb": "dep1"}
+    assert np.isnan(trace.scheduling_class).sum() == 1
+    assert sum(report["rows"]["noted"].values()) == 1  # vmb has two sizes
 
 
 @pytest.mark.parametrize("size", ["many,32", "4,>128", "0,32", "4,-1", "4,inf"])

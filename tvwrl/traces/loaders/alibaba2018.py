@@ -11,7 +11,16 @@ from tvwrl.checks import positive
 from tvwrl.traces.loaders.batch import alibaba_tasks
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, not_found, together
+from tvwrl.traces.preparation.loader import (
+    CONTRADICTS,
+    Extras,
+    Loader,
+    Part,
+    Rows,
+    newest_facts,
+    not_found,
+    together,
+)
 from tvwrl.traces.preparation.reading import read_table
 
 CORES = 96.0  # cores of a machine of the trace
@@ -102,13 +111,14 @@ class Alibaba2018(Loader):
             return None
         known = _last(facts["container_meta"])
         if self.own_size:
-            return known.select("container", "application")
+            return known.select("container", "application", CONTRADICTS)
         size = {"cpu": pl.col("cpu_request") / 100 / (self.reference_cores or CORES), "mem": pl.col("mem_size") / 100}
         sizes = [pl.when(value > 0).then(value).alias(name) for name, value in size.items()]
-        known = known.select("container", "application", *sizes)
+        known = known.select("container", "application", CONTRADICTS, *sizes)
         return known.select(
             "container",
             "application",
+            CONTRADICTS,
             *(pl.col(name).alias(f"{what}_{name}") for what in ("request", "scale") for name in size),
         )
 
@@ -134,10 +144,7 @@ def _largest(source: str) -> float:
 
 
 def _last(meta: pl.DataFrame) -> pl.DataFrame:
-    """One row per container of its rows: when it was last seen, and its last known facts."""
-    facts = ("application", "cpu_request", "mem_size")
-    return (
-        meta.sort("time", maintain_order=True)
-        .group_by("container", maintain_order=True)
-        .agg(pl.col("time").last(), *(pl.col(name).drop_nulls().last() for name in facts))
-    )
+    """One row per container of its rows: when it was last seen, and its newest facts."""
+    newest = newest_facts(meta, ("container",), ("application", "cpu_request", "mem_size"))
+    groups = meta.sort("time", maintain_order=True).group_by("container", maintain_order=True)
+    return groups.agg(pl.col("time").last(), *newest)

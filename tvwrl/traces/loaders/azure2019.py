@@ -10,7 +10,7 @@ import polars as pl
 from tvwrl.checks import positive
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
-from tvwrl.traces.preparation.loader import Loader, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import CONTRADICTS, Loader, Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.reading import read_table
 
 INTERVAL = 300_000_000  # microseconds covered by a reading
@@ -94,11 +94,14 @@ class Azure2019(Loader):
         """Deployment, category and size of the VMs."""
         cores, memory = map(_size, OPEN_BUCKETS)
         size = {"cpu": cores / self.reference_cores, "mem": memory / self.reference_memory}
+        known = facts["vmtable"]
+        newest = newest_facts(known, ("vmid",), ("deploymentid", "vmcategory", *OPEN_BUCKETS))
         return (
-            facts["vmtable"]
-            .unique("vmid", keep="first", maintain_order=True)
+            known.group_by("vmid", maintain_order=True)
+            .agg(newest)
             .select(
                 "vmid",
+                CONTRADICTS,
                 pl.col("deploymentid").alias("application"),
                 pl.col("vmcategory").replace_strict(CATEGORIES, default=None, return_dtype=pl.Float64).alias("class"),
                 *(value.alias(f"{use}_{name}") for name, value in size.items() for use in ("request", "scale")),

@@ -11,7 +11,7 @@ from typing import ClassVar
 import polars as pl
 
 from tvwrl.traces.preparation.files import parts_of
-from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, together
+from tvwrl.traces.preparation.loader import CONTRADICTS, Extras, Loader, Part, Rows, newest_facts, together
 
 REQUESTS = ("request_cpu", "request_mem")
 FACTS = ("class", "priority", *REQUESTS, "logical_name", "outcome")  # of an event; null where the file has none
@@ -63,7 +63,7 @@ class Google(Loader):
         `events` has `ids` or the first of them, `time`, any of FACTS, and `partly` (whether events are missing).
         """
         keys = [key for key in self.ids if key in events.columns]
-        last = [pl.col(name).drop_nulls().last() for name in FACTS if name in events.columns]
+        last = newest_facts(events, keys, [name for name in FACTS if name in events.columns])
         partly = [pl.col("partly").any()] if "partly" in events.columns else []
         groups = events.sort("time", maintain_order=True).group_by(keys, maintain_order=True)
         return groups.agg(pl.col("time").last(), *last, *partly)
@@ -85,13 +85,15 @@ class Google(Loader):
             decides = self.grouped or member_events not in known
             columns = ["logical_name", "outcome", "partly"] if decides else ["logical_name"]
             group = self.ids[0]
-            own = own.drop(columns, strict=False).join(groups.select(group, *columns), on=group, how="left")
+            groups = groups.rename({CONTRADICTS: "of_group"})
+            own = own.drop(columns, strict=False).join(groups.select(group, "of_group", *columns), on=group, how="left")
+            own = own.with_columns(pl.col(CONTRADICTS) | pl.col("of_group").fill_null(False))
         return self._wanted(own)
 
     def _sum(self, members: pl.DataFrame) -> pl.DataFrame:
         """One row per group: the sum of its members' requests, other facts of the last, an outcome if all ended."""
         requests = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in REQUESTS]
-        last = [pl.col(name).drop_nulls().last() for name in ("class", "priority")]
+        last = [pl.col(name).drop_nulls().last() for name in ("class", "priority")] + [pl.col(CONTRADICTS).any()]
         outcome = pl.when(pl.col("outcome").is_not_null().all()).then(pl.col("outcome").last())
         groups = members.group_by(self.ids[0], maintain_order=True)
         return groups.agg(*requests, *last, outcome.alias("outcome"), pl.col("partly").all())
@@ -105,7 +107,7 @@ class Google(Loader):
         outcome = pl.col("outcome").replace_strict(self.ended, default=None, return_dtype=pl.String)
         dropped = pl.lit(None, pl.String) if self.keep_ended else pl.coalesce(outcome, partly)
         known = known.with_columns(application=application, dropped=dropped)
-        wanted = ("application", "priority", "class", *REQUESTS, "dropped")
+        wanted = ("application", "priority", "class", *REQUESTS, "dropped", CONTRADICTS)
         return known.select(name for name in (*self.keys, *wanted) if name in known.columns)
 
     def extras(self, source: str) -> Extras:

@@ -12,7 +12,7 @@ import polars as pl
 from tvwrl.traces.loaders.google import REQUESTS, Google
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
-from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 
@@ -128,7 +128,9 @@ class Google2011(Google):
         """Request, priority and class from task_events; application and outcome of jobs from job_events."""
         if "job_meta" in facts:  # requests there are those of one task
             requests = [pl.col(name) * pl.col("tasks") for name in REQUESTS]
-            return facts["job_meta"].select("job", "class", "priority", *requests)
+            known = facts["job_meta"].with_columns(requests).drop("tasks")
+            groups = known.group_by("job", maintain_order=True)
+            return groups.agg(newest_facts(known, ("job",), ("class", "priority", *REQUESTS)))
         of_tasks = {table: frame for table, frame in facts.items() if table == "task_events"}
         return super().workloads(facts if self.grouped else of_tasks)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,23 +17,19 @@ import polars as pl
 from tvwrl.checks import at_least, positive
 from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders.prometheus_api import Server
-from tvwrl.traces.pod_owners import owner_of
+from tvwrl.traces.loaders.prometheus_cluster import POD, ClusterMetrics, NodesUnknown
 from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
-from tvwrl.traces.preparation.loader import Loader, Part, Rows
+from tvwrl.traces.preparation.loader import CONTRADICTS, Extras, Loader, Part, Rows, newest_facts
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.traces.prometheus_address import address
+from tvwrl.traces.prometheus_series import CPU, MEMORY, OWNER, SIZES, Selector
 from tvwrl.types import InputError
 
-DAY, GIB, LOOKBACK = 86400, 2**30, 300  # seconds, bytes, seconds that a server holds an old sample to be current
+DAY, GIB = 86400, 2**30  # seconds, bytes
 POINT_BYTES = 50  # size in a response of one sample of one pod, cpu and memory
-
-CPU, MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set_bytes"
-REQUESTS, OWNER = "kube_pod_container_resource_requests", "kube_pod_owner"
-CONTAINERS = 'namespace!="",pod!="",container!="",container!="POD"'  # not the sum over a pod, nor its pause container
-WHERE = {CPU: CONTAINERS, MEMORY: CONTAINERS, REQUESTS: 'resource=~"cpu|memory"', OWNER: 'owner_is_controller!="false"'}
 CAPACITY = {
-    "cpu": ['kube_node_status_capacity{resource="cpu"}', "machine_cpu_cores"],
-    "mem": ['kube_node_status_capacity{resource="memory"}', "machine_memory_bytes"],
+    "cpu": [*reversed(SIZES), "machine_cpu_cores"],
+    "mem": [*reversed(SIZES), "machine_memory_bytes"],
 }
 
 
@@ -78,7 +75,8 @@ class Prometheus(Loader):
     per: Literal["pod", "owner"] = "pod"
     """A workload is a pod, or an owner: the sum of its pods."""
     selector: str = ""
-    """Label matchers for all metrics of pods, e.g. 'namespace="prod"'."""
+    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace, pod and container choose pods; all others
+    hold for nodes too."""
     reference_cores: float | None = None
     """Cores of the reference machine; default: the largest node's."""
     reference_memory: float | None = None
@@ -95,6 +93,7 @@ class Prometheus(Loader):
         at_least(1, interval=self.interval)
         at_least(0, retries=self.retries)
         positive(chunk=self.chunk, timeout=self.timeout)
+        Selector(self.selector).check()
         positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
 
     @property
@@ -115,13 +114,10 @@ class Prometheus(Loader):
     def at(self, source: str | Path) -> Prometheus:
         """With start, end and the reference machine settled, from the server's clock and nodes where not given.
 
-        Raises InputError if a metric that is needed was not recorded in that range.
+        Raises InputError if a metric that is needed was not recorded in that range, or if one name stands for several
+        pods or nodes, as with several clusters on one server.
         """
-        server = self._server(source)
-        end = server.clock() // DAY * DAY if self.end is None else _moment("end", self.end)
-        if self.end is not None and end > time.time():  # its chunks would count as finished before they are over
-            raise InputError(f"--end {self.end}: must not be in the future")
-        end -= end % self.interval
+        server, end = self._server(source), self.last_moment(source)
         start = end - 7 * DAY if self.start is None else _moment("start", self.start)
         start -= start % self.interval
         if not 0 <= start < end:
@@ -129,10 +125,18 @@ class Prometheus(Loader):
         fixed = replace(self, start=str(start), end=str(end))
         for metric in (CPU, MEMORY, *([OWNER] if self.per == "owner" else [])):
             fixed._check_recorded(server, metric)
+        fixed._cluster(server).check_one_cluster(*fixed._coarse)
         cpu = self.reference_cores or fixed._largest(server, "cpu")
         return replace(
             fixed, reference_cores=cpu, reference_memory=self.reference_memory or fixed._largest(server, "mem")
         )
+
+    def last_moment(self, source: str | Path) -> int:
+        """Seconds since 1970 at which the trace ends: as given, or the last midnight UTC on the server's clock."""
+        end = self._server(source).clock() // DAY * DAY if self.end is None else _moment("end", self.end)
+        if self.end is not None and end > time.time():  # its chunks would count as finished before they are over
+            raise InputError(f"--end {self.end}: must not be in the future")
+        return end - end % self.interval
 
     def parts(self, source: str | Path) -> list[Part]:
         """Chunks of time, of usage and of facts."""
@@ -140,10 +144,9 @@ class Prometheus(Loader):
             return self.at(source).parts(source)
         server = self._server(source)
         start, end = int(self.start), int(self.end)
-        pods = server.table(f"count(count by (namespace, pod) ({self.series_of(MEMORY)}))", *self._coarse, (), "pods")
-        most = max(pods["pods"].to_list(), default=1)
+        most = self._cluster(server).most_pods(*self._coarse)
         # A power of two, lest data that expire while a run is stopped change what is finished.
-        size = 2 ** math.ceil(math.log2(max(most, 1))) * POINT_BYTES
+        size = 2 ** math.ceil(math.log2(most)) * POINT_BYTES
         length = max(int(self.chunk * 3600) // self.interval, 1) * self.interval
         spans = [(begin, min(begin + length, end)) for begin in range(start, end, length)]
         return [
@@ -161,7 +164,22 @@ class Prometheus(Loader):
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """The last application, the largest request."""
         requests = [pl.col(f"request_{name}").max() for name in self.resources]
-        return facts["kube_state"].group_by("workload").agg(pl.col("application").drop_nulls().last(), *requests)
+        known = facts["kube_state"].sort("workload", maintain_order=True).group_by("workload", maintain_order=True)
+        return known.agg(*newest_facts(facts["kube_state"], ("workload",), ("application",)), *requests)
+
+    def extras(self, source: str | Path) -> Extras:
+        """Nothing to store; says what cannot be true of the nodes."""
+        cluster = self._cluster(self._server(source))
+        try:
+            sentences = cluster.overfull(*self._coarse, self.interval)
+        except NodesUnknown:
+            return Extras()
+        for sentence in sentences:
+            warnings.warn(f"{cluster.server.url}: {sentence}", stacklevel=2)
+        return Extras()
+
+    def _cluster(self, server: Server) -> ClusterMetrics:
+        return ClusterMetrics(server, Selector(self.selector))
 
     def _server(self, source: str | Path) -> Server:
         return Server(address(source), RetryPolicy(self.retries + 1, self.timeout))
@@ -173,25 +191,21 @@ class Prometheus(Loader):
         step = max((end - start) // 24, self.interval)
         return (end - (end - start) // step * step, end), step
 
-    def series_of(self, metric: str) -> str:
-        """The selector of a metric's series."""
-        return f"{metric}{{{','.join(filter(None, (WHERE[metric], self.selector.strip(' {},'))))}}}"
-
     def _check_recorded(self, server: Server, metric: str) -> None:
         start, end = int(self.start or 0), int(self.end or 0)
-        arguments = {"match[]": self.series_of(metric), "start": start, "end": end}
-        if not server.get("label/__name__/values", arguments):
-            check = urlencode({"query": f"count({self.series_of(metric)})", "time": end})
+        series = Selector(self.selector).series(metric)
+        if not server.get("label/__name__/values", {"match[]": series, "start": start, "end": end}):
+            check = urlencode({"query": f"count({series})", "time": end})
             raise InputError(
-                f"{server.url}: empty: nothing recorded of {self.series_of(metric)} from {_iso(start)} to {_iso(end)}; "
+                f"{server.url}: empty: nothing recorded of {series} from {_iso(start)} to {_iso(end)}; "
                 f"to check it, open {server.url}/api/v1/query?{check}"
             )
 
     def _largest(self, server: Server, resource: str) -> float:
         """Capacity of the largest node, cores or GiB."""
-        for query in CAPACITY[resource]:
-            largest = server.table(f"max({query})", *self._coarse, (), resource)[resource].max()
-            if isinstance(largest, float) and 0 < largest < math.inf:
+        for metric in CAPACITY[resource]:
+            largest = self._cluster(server).largest_node(metric, resource, *self._coarse)
+            if 0 < largest < math.inf:
                 return largest if resource == "cpu" else largest / GIB
         raise InputError(
             f"{server.url}: neither {' nor '.join(CAPACITY[resource])} is recorded, so the size of a node is unknown: "
@@ -203,22 +217,17 @@ class Prometheus(Loader):
         return (self.reference_cores or math.nan) if resource == "cpu" else (self.reference_memory or math.nan) * GIB
 
     def _usage(self, server: Server, begin: int, end: int) -> Rows:
-        span, pod, length = (begin + self.interval, end), ("namespace", "pod"), self.interval * MICRO
-        sums = {"cpu": f"rate({self.series_of(CPU)}[{self.interval}s])", "mem": self.series_of(MEMORY)}
-        cpu, mem = (
-            server.table(f"sum by (namespace, pod) ({query})", span, self.interval, pod, name)
-            for name, query in sums.items()
-        )
-        frame = cpu.join(mem, on=[*pod, "time"], how="full", coalesce=True).sort(*pod, "time")
+        span, cluster, length = (begin + self.interval, end), self._cluster(server), self.interval * MICRO
+        frame = cluster.usage(span, self.interval, self.interval)
         rows = Rows(frame, len(frame))
         if not len(frame):
             rows.dropped[f"chunks without {CPU} and {MEMORY}"] += 1
         rows.drop(f"rows without a rate of {CPU} over --interval", pl.col("cpu").is_not_null())
         rows.drop(f"rows without {MEMORY}", pl.col("mem").is_not_null())
         _drop_bad(rows, server.url, {name: self._unit(name) for name in self.resources})
-        workload = pl.concat_str(pod, separator="/")
+        workload = pl.concat_str(POD, separator="/")
         if self.per == "owner":
-            rows.frame = rows.frame.join(self.owners(server, begin, end), on=pod, how="left", maintain_order="left")
+            rows.frame = rows.frame.join(cluster.owners(begin, end), on=POD, how="left", maintain_order="left")
             rows.drop(f"rows of pods without {OWNER}", pl.col("owner").is_not_null())
             workload = pl.col("owner")
         usage = [pl.col(name) / self._unit(name) for name in self.resources]
@@ -228,33 +237,23 @@ class Prometheus(Loader):
         )
         return rows
 
-    def owners(self, server: Server, begin: int, end: int) -> pl.DataFrame:
-        """Columns namespace, pod, owner (see `owner_of`): whoever owned a pod in a stretch of time."""
-        labels = ("namespace", "pod", "owner_kind", "owner_name")
-        window = f"last_over_time({self.series_of(OWNER)}[{end - begin + LOOKBACK}s])"
-        found = server.table(f"max by ({', '.join(labels)}) ({window})", (end, end), self.interval, labels, "value")
-        owner = [owner_of(*row) for row in found.select(labels).iter_rows()]
-        found = found.with_columns(pl.Series("owner", owner, pl.String))
-        return found.unique(["namespace", "pod"], keep="last", maintain_order=True).select("namespace", "pod", "owner")
-
     def _facts(self, server: Server, begin: int, end: int) -> Rows:
         """Application of every workload, and the most that it requested at a time, of the reference machine."""
-        labels = ("namespace", "pod", "resource")
-        query = f"sum by ({', '.join(labels)}) ({self.series_of(REQUESTS)})"
-        requests = server.table(query, (begin + self.interval, end), self.interval, labels, "request")
-        owners = self.owners(server, begin, end)
-        frame = requests.join(owners, on=["namespace", "pod"], how="full", coalesce=True, maintain_order="left_right")
-        workload = pl.col("owner") if self.per == "owner" else pl.concat_str("namespace", "pod", separator="/")
+        cluster, requests = self._cluster(server), [f"request_{name}" for name in self.resources]
+        asked = cluster.requests((begin + self.interval, end), self.interval)
+        owners = cluster.owners(begin, end).with_columns((pl.col("owners") > 1).alias(CONTRADICTS))
+        frame = asked.join(owners, on=POD, how="full", coalesce=True, maintain_order="left_right")
+        workload = pl.col("owner") if self.per == "owner" else pl.concat_str(POD, separator="/")
         frame = frame.with_columns(workload.alias("workload")).drop_nulls("workload")
-        sums = frame.group_by("workload", "resource", "time", maintain_order=True).agg(
-            pl.col("owner").last(), pl.col("request").sum()
+        together = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in requests]
+        sums = frame.group_by("workload", "time", maintain_order=True).agg(
+            pl.col("owner").last(), pl.col(CONTRADICTS).any(), *together
         )
-        most = {
-            f"request_{name}": pl.col("request").filter(pl.col("resource") == kind).max() / self._unit(name)
-            for name, kind in (("cpu", "cpu"), ("mem", "memory"))
-        }
-        application = pl.col("owner").drop_nulls().last().alias("application")
-        found = sums.group_by("workload", maintain_order=True).agg(application, **most)
+        found = sums.group_by("workload", maintain_order=True).agg(
+            pl.col("owner").drop_nulls().last().alias("application"),
+            pl.col(CONTRADICTS).any(),
+            *(pl.col(f"request_{name}").max() / self._unit(name) for name in self.resources),
+        )
         return Rows(found, len(found))
 
 

@@ -59,7 +59,10 @@ class Server:
             raise _foreign(f"{self.url}/api/v1/query", "no answer to time()") from None
 
     def table(self, query: str, span: tuple[int, int], step: int, labels: tuple[str, ...], name: str) -> pl.DataFrame:
-        """Values of a query at first, first + step, ..., last: `labels`, `time` (microseconds) and the value `name`."""
+        """Values of a query at first, first + step, ..., last: `labels`, `time` (microseconds) and the value `name`.
+
+        What is not finite is left out: it stands for "no sample", as of VictoriaMetrics, or for what nobody can use.
+        """
         found = self._matrix(query, *span, step)
         try:
             columns: dict[str, Any] = {label: [one["metric"].get(label, "") for one in found] for label in labels}
@@ -68,7 +71,8 @@ class Server:
         except (TypeError, KeyError, AttributeError, ValueError):
             raise _foreign(f"{self.url}/api/v1/query_range", "the answer is no matrix of numbers") from None
         schema = dict.fromkeys(labels, pl.String) | {"time": pl.List(pl.Int64), name: pl.List(pl.Float64)}
-        return pl.DataFrame(columns, schema=schema).explode("time", name).sort(*labels, "time")
+        frame = pl.DataFrame(columns, schema=schema).explode("time", name)
+        return frame.filter(pl.col(name).is_finite()).sort(*labels, "time")
 
     def _matrix(self, query: str, first: int, last: int, step: int) -> list[Any]:
         arguments = {"query": query, "start": first, "end": last, "step": step}

@@ -1,48 +1,352 @@
-"""The nodes of a Kubernetes cluster and the pods on them, as a Prometheus server has recorded them."""
+"""What a Prometheus server knows of a Kubernetes cluster, each thing once however often it was scraped.
+
+All queries stand here: of usage (cAdvisor), of nodes, pods, owners and requests (kube-state-metrics, kube-scheduler). A
+series may be there several times: a container that restarted has a new `id` while its old series lingers, two jobs or
+two replicas scrape one target, a target moves to another address. So series are reduced before they are summed.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
 import polars as pl
 
 from tvwrl.traces.loaders.prometheus_api import Server
+from tvwrl.traces.overfull_nodes import overfull, said
+from tvwrl.traces.pod_owners import owner_of
+from tvwrl.traces.pod_requests import Requested
+from tvwrl.traces.prometheus_series import (
+    CPU,
+    INIT_INFO,
+    INIT_REQUESTS,
+    MEMORY,
+    NODE_INFO,
+    OVERHEAD,
+    OWNER,
+    PHASE,
+    POD_INFO,
+    REQUESTS,
+    RESTARTS,
+    SCHEDULER_REQUESTS,
+    SIZES,
+    WHERE,
+    WHOLE_POD,
+    Selector,
+)
 from tvwrl.types import InputError
 
-POD_INFO = 'kube_pod_info{node!=""}'
-SIZES = ("kube_node_status_allocatable", "kube_node_status_capacity")  # the first that is recorded
+POD = ("namespace", "pod")
 KINDS = {"cpu": "cpu", "mem": "memory"}  # our name of a resource -> that of Kubernetes
+LOOKBACK = 300  # seconds that a server holds an old sample to be current
+MICRO = 1_000_000
+SIDECAR = 'restart_policy="Always"'
+MOST_USAGE = {"cpu": 1e6, "mem": 1e6 * 2**40}  # cores, bytes of one pod; more is a broken counter
+RESIZED = 1.05  # times its least size that a node must have had for it to count as another machine
+
+
+class NodesUnknown(InputError):
+    """The size of no node is recorded."""
+
 
 Span = tuple[int, int]  # first and last moment, seconds since 1970
 
 
-def node_sizes(server: Server, span: Span, step: int) -> pl.DataFrame:
-    """Columns node, cpu (cores) and mem (bytes): the most that pods could use of each node in a stretch of time.
+@dataclass(frozen=True)
+class ClusterMetrics:
+    """What a server knows of one cluster, that of the `selector`.
 
-    Raises InputError if no node has both.
+    >>> server = Server("http://prometheus:9090", RetryPolicy(1, 10.0))  # doctest: +SKIP
+    >>> ClusterMetrics(server, Selector('cluster="a"')).node_sizes((now, now), 1)  # doctest: +SKIP
     """
-    for metric in SIZES:
-        found = [
-            server.table(f'max by (node) ({metric}{{resource="{kind}"}})', span, step, ("node",), name)
-            .group_by("node")
-            .agg(pl.col(name).max())
+
+    server: Server
+    selector: Selector
+
+    def usage(self, span: Span, step: int, window: int) -> pl.DataFrame:
+        """Columns namespace, pod, time (microseconds), cpu (cores) and mem (bytes): means over `window` seconds that
+        end at each moment; null where there is none."""
+        memory = f"{self.selector.series(MEMORY)}[{window * 1000 - 1}ms]"  # the sample that ends the window before
+        whole = f"{self.selector.series(MEMORY, WHOLE_POD)}[{window * 1000 - 1}ms]"
+        # How often the pod was sampled: its containers may have run one after the other, or not all the time.
+        often = (
+            f"max by (namespace, pod) ({_by_container(f'count_over_time({memory})')} or "
+            f"max by (namespace, pod, container) (count_over_time({whole})))"
+        )
+        queries = {
+            "cpu": _by_pod(f"rate({self.selector.series(CPU)}[{window}s])"),
+            "mem": f"{_by_pod(f'sum_over_time({memory})')} / on (namespace, pod) {often}",
+        }
+        cpu, mem = (self.server.table(query, span, step, POD, name) for name, query in queries.items())
+        return cpu.join(mem, on=[*POD, "time"], how="full", coalesce=True).sort(*POD, "time")
+
+    def requests(self, span: Span, step: int) -> pl.DataFrame:
+        """Columns namespace, pod, time, request_cpu (cores) and request_mem (bytes), null: none: see `pod_requests`.
+
+        What kube-scheduler itself counted comes first. Where only kube-state-metrics is scraped, the order of init
+        containers is not known: sidecars count as before all others. Resources of pods (`spec.resources`) are not in
+        its metrics.
+        """
+        labels = (*POD, "resource", "part")
+        found = self.server.table(self._request_parts, span, step, labels, "value")
+        found = found.filter(pl.col("value").is_finite() & (pl.col("value") >= 0))
+        keys = [*POD, "resource", "time"]
+        wide = found.pivot("part", index=keys, values="value", aggregate_function="max", maintain_order=True)
+        part = {
+            name: wide[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+            if name in wide
+            else np.full(len(wide), np.nan)
+            for name in ("containers", "sidecars", "steps", "overhead", "scheduler")
+        }
+        none = np.full(len(wide), np.nan)
+        with_sidecars = np.where(np.isnan(part["steps"]), np.nan, part["steps"] + np.nan_to_num(part["sidecars"]))
+        total = Requested(part["containers"], part["sidecars"], with_sidecars, part["overhead"], none).total
+        counted = np.where(np.isnan(part["scheduler"]), total, part["scheduler"])
+        long = wide.select(keys).with_columns(pl.Series("request", counted, pl.Float64).fill_nan(None))
+        columns = [
+            pl.col("request").filter(pl.col("resource") == kind).max().alias(f"request_{name}")
             for name, kind in KINDS.items()
         ]
-        sizes = reduce(lambda one, other: one.join(other, on="node"), found).sort("node")
-        usable = sizes.filter(pl.all_horizontal(pl.col(KINDS).is_finite() & (pl.col(KINDS) > 0)), pl.col("node") != "")
-        if len(usable):
-            return usable
-    raise InputError(
-        f"{server.url}: neither {' nor '.join(SIZES)} is recorded, so the size of the nodes is unknown: let "
-        "Prometheus scrape kube-state-metrics"
+        return long.group_by(*POD, "time", maintain_order=True).agg(columns)
+
+    @property
+    def _request_parts(self) -> str:
+        """One query for all parts of what pods request, told apart by the label `part`."""
+        series = self.selector.series
+        init = f"max by (namespace, pod, container, resource) ({series(INIT_REQUESTS)})"
+        always = f"on (namespace, pod, container) {series(INIT_INFO, SIDECAR)}"
+        containers = f"max by (namespace, pod, container, resource) ({series(REQUESTS)})"
+        overhead = " or ".join(
+            f'label_replace(max by (namespace, pod) ({series(metric)}), "resource", "{kind}", "", "")'
+            for kind, metric in OVERHEAD.items()
+        )
+        parts = {
+            "containers": f"sum by (namespace, pod, resource) ({containers})",
+            "sidecars": f"sum by (namespace, pod, resource) ({init} and {always})",
+            "steps": f"max by (namespace, pod, resource) ({init} unless {always})",
+            "overhead": f"({overhead})",
+            "scheduler": f"max by (namespace, pod, resource) ({series(SCHEDULER_REQUESTS)})",
+        }
+        return " or ".join(f'label_replace({query}, "part", "{part}", "", "")' for part, query in parts.items())
+
+    def owners(self, begin: int, end: int) -> pl.DataFrame:
+        """Columns namespace, pod, owner (see `owner_of`) and owners: how many a pod had in a stretch of time.
+
+        Of several the newest counts: the one whose samples go on for the longest.
+        """
+        labels = (*POD, "owner_kind", "owner_name")
+        by = ", ".join(labels)
+        window, series = end - begin + LOOKBACK, self.selector.series(OWNER)
+        found = self.server.table(
+            f"max by ({by}) (last_over_time({series}[{window}s]))", (end, end), 1, labels, "value"
+        )
+        owner = [owner_of(*row) for row in found.select(labels).iter_rows()]
+        found = found.select(*labels, pl.Series("owner", owner, pl.String)).unique([*POD, "owner"], maintain_order=True)
+        found = found.with_columns(pl.len().over(POD).alias("owners"), pl.lit(0.0).alias("newest"))
+        if (found["owners"] > 1).any():
+            newest = f"max by ({by}) (max_over_time(timestamp({series})[{window}s:60s]))"
+            known = self.server.table(newest, (end, end), 1, labels, "moment").select(*labels, "moment")
+            found = found.join(known, on=labels, how="left").with_columns(
+                pl.col("moment").fill_null(0.0).alias("newest")
+            )
+        found = found.sort(*POD, "newest", "owner").unique(list(POD), keep="last", maintain_order=True)
+        return found.select(*POD, "owner", "owners")
+
+    def node_sizes(self, span: Span, step: int) -> pl.DataFrame:
+        """Columns node, cpu (cores), mem (bytes): the most that pods could use of each node in a stretch of time; and
+        resized: whether it had several sizes, as when another machine took over its name.
+
+        Raises NodesUnknown if no node has both.
+        """
+        for metric in SIZES:
+            found = []
+            for name, kind in KINDS.items():
+                query = f"max by (node) ({self.selector.series(metric, _resource(kind))})"
+                size, least = pl.col(name).max(), pl.col(name).min()
+                all_of_it = self.server.table(query, span, step, ("node",), name).group_by("node")
+                found.append(all_of_it.agg(size, (size > least * RESIZED).alias(f"resized_{name}")))
+            sizes = reduce(lambda one, other: one.join(other, on="node"), found).sort("node")
+            good = pl.all_horizontal(pl.col(KINDS).is_finite() & (pl.col(KINDS) > 0)) & (pl.col("node") != "")
+            if len(usable := sizes.filter(good)):
+                return usable.select("node", *KINDS, pl.any_horizontal(r"^resized_.*$").alias("resized"))
+        asked = self.selector.series(SIZES[0])
+        raise NodesUnknown(
+            f"{self.server.url}: neither {' nor '.join(SIZES)} is recorded, so the size of the nodes is unknown: let "
+            "Prometheus scrape kube-state-metrics" + (f"; asked for {asked}" if "{" in asked else "")
+        )
+
+    def largest_node(self, metric: str, resource: str, span: Span, step: int) -> float:
+        """The largest value that a metric of nodes had; NaN if it is not recorded."""
+        where = _resource(KINDS[resource]) if metric in SIZES else None
+        query = f"max({self.selector.series(metric, where)})"
+        found = self.server.table(query, span, step, (), resource)[resource].max()
+        return found if isinstance(found, float) else np.nan
+
+    def pod_nodes(self, span: Span, step: int) -> pl.DataFrame:
+        """Columns namespace, pod, node, uid, time and newest: where pods were at every moment of a stretch of time, and
+        when that was sampled (seconds since 1970); `one_node_each` decides where a pod is on several."""
+        labels = (*POD, "node", "uid")
+        query = f"max by ({', '.join(labels)}) (timestamp({self.selector.series(POD_INFO)}))"
+        return self.server.table(query, span, step, labels, "newest")
+
+    def finished(self, now: int) -> pl.DataFrame:
+        """Columns namespace and pod: those that have ended but are still listed."""
+        query = f"max by (namespace, pod) ({self.selector.series(PHASE)}) == 1"
+        return self.server.table(query, (now, now), 1, POD, "phase").select(POD)
+
+    def overfull(self, span: Span, step: int, window: int) -> list[str]:
+        """Sentences about nodes that use, or are asked for, more than they have at some of these moments."""
+        sizes, (nodes, _) = self.node_sizes(span, step), one_node_each(self.pod_nodes(span, step))
+        ended = self.finished(span[1])
+        where = nodes.select(*POD, "time", "node").join(ended, on=POD, how="anti")
+        asked = self.requests(span, step).rename({f"request_{name}": name for name in KINDS})
+        taken = {"use": good_usage(self.usage(span, step, window)), "are asked for": asked}
+        found = [said(overfull(rows.join(where, on=[*POD, "time"]), sizes), what) for what, rows in taken.items()]
+        return [sentence for sentence in found if sentence]
+
+    def most_pods(self, span: Span, step: int) -> int:
+        """How many pods used memory at a time, at least 1."""
+        query = f"count(count by (namespace, pod) ({self.selector.series(MEMORY)}))"
+        return int(max(self.server.table(query, span, step, (), "pods")["pods"].to_list(), default=1))
+
+    def container_restarts(self, span: Span) -> int | None:
+        """How often containers were started anew; None if kube-state-metrics does not say."""
+        grown = f"increase({self.selector.series(RESTARTS)}[{span[1] - span[0]}s])"
+        query = f"sum(max by (namespace, pod, container, uid) ({grown}))"
+        found = self.server.table(query, (span[1], span[1]), 1, (), "restarts")["restarts"].to_list()
+        return round(found[0]) if found and 0 <= found[0] < 1e12 else None
+
+    def sample_age(self, now: int) -> float | None:
+        """Seconds between now and the newest sample of usage, >= 0; None if there is none."""
+        found = self.server.table(f"max(timestamp({self.selector.series(MEMORY)}))", (now, now), 1, (), "moment")
+        return abs(now - found["moment"][0]) if len(found) else None  # a clock that is ahead is as doubtful
+
+    def check_one_cluster(self, span: Span, step: int) -> None:
+        """Refuse what cannot be read as one cluster: names of nodes or pods that stand for several at a time, and
+        metrics of pods that carry the name of the exporter. Warn of several clusters whose names differ.
+
+        Raises InputError, with the label that tells them apart.
+        """
+        foreign = self.selector.series(POD_INFO, 'exported_pod!=""')
+        if len(self.server.table(f"count({foreign})", span, step, (), "n")):
+            raise InputError(
+                f"{self.server.url}: {POD_INFO} has its pods in the label exported_pod: set honor_labels: true in the "
+                "scrape job of kube-state-metrics"
+            )
+        names = self.server.get("labels", {"match[]": self.selector.series(SIZES[0]), "start": span[0], "end": span[1]})
+        labels = [name for name in names if isinstance(name, str) and "cluster" in name.lower()]
+        for label in labels:
+            for metric, name in ((SIZES[0], ("node",)), (POD_INFO, POD)):
+                self._refuse_namesakes(metric, name, label, span, step)
+        for metric, name, identity in ((NODE_INFO, ("node",), "system_uuid"), (POD_INFO, POD, "uid")):
+            self._refuse_namesakes(metric, name, identity, span, step)
+        for label in labels:
+            found = self.server.table(
+                f"count by ({label}) ({self.selector.series(SIZES[0])})", span, step, (label,), "n"
+            )
+            values = [value for value in found[label].unique().sort().to_list() if value]
+            if len(values) > 1:
+                warnings.warn(
+                    f"{self.server.url}: nodes of {len(values)} values of {label} are read as one cluster: "
+                    f"{_listed(values)}; --selector '{label}=\"{values[0]}\"' reads one of them",
+                    stacklevel=2,
+                )
+
+    def _refuse_namesakes(self, metric: str, name: Sequence[str], identity: str, span: Span, step: int) -> None:
+        """Refuse names that have several identities at most of the moments at which they are there."""
+        by, series = ", ".join(name), self.selector.series(metric)
+        query = f"count by ({by}) (count by ({by}, {identity}) ({series}))"
+        found = self.server.table(query, span, step, tuple(name), "identities")
+        # One that was replaced has two for minutes; where only one moment is asked for, that would look the same.
+        moments = pl.len() if span[0] != span[1] else pl.lit(0)
+        several = (
+            found.group_by(name, maintain_order=True)
+            .agg((pl.col("identities") > 1).sum().alias("several"), moments.alias("moments"))
+            .filter((pl.col("several") > 1) & (pl.col("several") * 2 > pl.col("moments")))
+        )
+        if several.is_empty():
+            return
+        first = several.select(name).row(0)
+        exact = ",".join(f'{label}="{value}"' for label, value in zip(name, first, strict=True))
+        where = ",".join(filter(None, (WHERE.get(metric, ""), exact)))
+        arguments = {"match[]": self.selector.series(metric, where), "start": span[0], "end": span[1]}
+        label, values = _telling(self.server.get("series", arguments), identity)
+        advice = (
+            f"""choose one by its label: --selector '{label}="{values[0]}"' (there are {_listed(values)})"""
+            if label
+            else "no label tells them apart: give each cluster a label of its own, such as an external label"
+        )
+        raise InputError(
+            f"{self.server.url}: {' '.join(name[-1:])} {'/'.join(first)} and {len(several) - 1} more stand for several "
+            f"at a time ({identity} differs), as with several clusters on one server: {advice}"
+        )
+
+
+def one_node_each(found: pl.DataFrame, *at: str) -> tuple[pl.DataFrame, int]:
+    """One row for each pod and `at` (default: moment), and how many pods were on several nodes at one of them.
+
+    Of several, the one sampled last counts; of those sampled at once, the one that was seen first the latest.
+
+    `found`: as from `ClusterMetrics.pod_nodes`
+    """
+    keys = [*POD, *(at or ("time",))]
+    first = pl.col("time").min().over([*POD, "node", "uid"]).alias("first")
+    ordered = found.with_columns(first).sort(*keys, "newest", "first", "node", "uid")
+    twice = ordered.filter(pl.col("node").n_unique().over(keys) > 1).select(POD).n_unique() if len(ordered) else 0
+    return ordered.unique(keys, keep="last", maintain_order=True).drop("first"), twice
+
+
+def good_usage(frame: pl.DataFrame) -> pl.DataFrame:
+    """Usage with null in place of what is negative or absurd."""
+    return frame.with_columns(
+        pl.when(pl.col(name).is_between(0, most)).then(pl.col(name)).alias(name) for name, most in MOST_USAGE.items()
     )
 
 
-def pod_nodes(server: Server, span: Span, step: int, selector: str = "") -> pl.DataFrame:
-    """Columns namespace, pod, node, uid and time (microseconds): where pods were at every moment of a stretch of time.
+def _by_container(expression: str) -> str:
+    """One value for each container of a pod: the sum over the times that it was started (`id`, `name`), each once.
 
-    `selector`: label matchers, as of the Prometheus loader
+    Where several jobs scrape it, perhaps with other labels left, the job that saw the most of it counts.
     """
-    labels = ("namespace", "pod", "node", "uid")
-    matchers = POD_INFO.removesuffix("}") + "".join(f",{part}" for part in [selector.strip(" {},")] if part) + "}"
-    return server.table(f"max by ({', '.join(labels)}) ({matchers})", span, step, labels, "value").drop("value")
+    labels = "namespace, pod, container"
+    return f"max by ({labels}) (sum by ({labels}, job) (max by ({labels}, job, id, name) ({expression})))"
+
+
+def _by_pod(expression: str) -> str:
+    return f"sum by (namespace, pod) ({_by_container(expression)})"
+
+
+def _resource(kind: str) -> str:
+    return f'resource="{kind}"'
+
+
+DESCRIPTIVE = {  # labels of kube_node_info and kube_pod_info that say what the node or pod is like
+    *("__name__", "node", "namespace", "pod", "uid", "system_uuid", "provider_id", "internal_ip", "kernel_version"),
+    *("os_image", "container_runtime_version", "kubelet_version", "kubeproxy_version", "pod_cidr", "host_ip", "pod_ip"),
+    *("created_by_kind", "created_by_name", "priority_class", "host_network"),
+}
+OF_SCRAPING = ("job", "instance", "endpoint", "service", "container")  # the last resort
+
+
+def _telling(series: object, identity: str) -> tuple[str, list[str]]:
+    """The label, and its values, that tells things of one name but of several `identity` apart; "" if none does."""
+    of: dict[str, dict[str, set[str]]] = {}  # label -> identity -> values
+    known = [one for one in series if isinstance(one, dict)] if isinstance(series, list) else []
+    for label in {label for one in known for label in one} - DESCRIPTIVE:
+        for one in known:
+            of.setdefault(label, {}).setdefault(one.get(identity, ""), set()).add(str(one.get(label, "")))
+    # A label tells them apart if none of its values occurs with two of them.
+    telling = [
+        label
+        for label, values in of.items()
+        if len(values) > 1 and sum(map(len, values.values())) == len(set().union(*values.values()))
+    ]
+    telling.sort(key=lambda label: ("cluster" not in label.lower(), label in OF_SCRAPING, label))
+    return (telling[0], sorted(set().union(*of[telling[0]].values()))) if telling else ("", [])
+
+
+def _listed(values: Sequence[str], most: int = 5) -> str:
+    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")

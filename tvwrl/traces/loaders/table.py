@@ -15,7 +15,7 @@ from tvwrl.checks import at_least, positive
 from tvwrl.traces.canonical import OTHER_SEPARATORS
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.layout import LISTED, YEAR_10000, Column, Rule, Table, no_column, usage_column
-from tvwrl.traces.preparation.loader import Loader, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Loader, Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -88,7 +88,8 @@ class _OwnTable(Loader):
         if not facts:
             return None
         frame = facts["facts"]
-        return frame.group_by("workload", maintain_order=True).agg(pl.exclude("workload").drop_nulls().last())
+        known = [name for name in frame.columns if name != "workload"]
+        return frame.group_by("workload", maintain_order=True).agg(newest_facts(frame, ("workload",), known))
 
     def parts(self, source: str) -> list[Part]:
         """One file, or all of a folder."""

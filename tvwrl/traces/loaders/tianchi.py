@@ -14,7 +14,7 @@ from tvwrl.checks import positive
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.files import files_of, zip_members
 from tvwrl.traces.preparation.layout import Column, Rule, Table, alike, drop_bad, usage_column
-from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -129,7 +129,7 @@ class Tianchi(Loader):
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """The application of each workload."""
         known = facts["app_resources" if self.per == "application" else "instance_deploy"]
-        return known.unique(self.keys, keep="first", maintain_order=True)
+        return known.group_by(self.keys, maintain_order=True).agg(newest_facts(known, self.keys, ("application",)))
 
     def extras(self, source: str) -> Extras:
         """Machines, applications with their number of replicas, affinity, deployment and tasks: what there is of them.

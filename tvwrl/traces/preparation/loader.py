@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,6 +14,7 @@ from tvwrl.types import InputError
 if TYPE_CHECKING:
     import polars as pl
 
+CONTRADICTS = "contradicts"  # column of facts: whether rows about a workload say different things
 EXAMPLES = 5  # number of bad rows named in a report or an error
 
 
@@ -86,6 +87,23 @@ def together(pieces: Iterable[Rows]) -> Rows:
     return total
 
 
+def newest_facts(frame: pl.DataFrame, keys: Sequence[str], names: Sequence[str]) -> list[pl.Expr]:
+    """What to aggregate the rows about each workload to: of facts that changed or contradict each other the newest.
+
+    The newest is the last row that has the fact, so sort by time where there is one. CONTRADICTS says of each workload
+    whether any did, here or in rows that were aggregated before.
+
+    `keys`: columns that name a workload
+    `names`: facts, in the frame
+    """
+    import polars as pl
+
+    several = [pl.col(name).drop_nulls().n_unique() > 1 for name in names]
+    before = [pl.col(CONTRADICTS).any()] if CONTRADICTS in frame.columns else []
+    contradicts = pl.any_horizontal(*several, *before) if several or before else pl.lit(False)
+    return [*(pl.col(name).drop_nulls().last() for name in names if name not in keys), contradicts.alias(CONTRADICTS)]
+
+
 @dataclass
 class Extras:
     """Tables to store beside the trace, and what was found in the published tables that they are made of."""
@@ -148,7 +166,8 @@ class Loader(ABC):
         """What is known of workloads, from their facts by table (those of one share of all workloads).
 
         Columns: `keys` or some of them, and any of `application, priority, class, request_<resource>`, `dropped` (why
-        the workload is not wanted, else null), `scale_<resource>` (factor on its usage). None: nothing is known.
+        the workload is not wanted, else null), `scale_<resource>` (factor on its usage), CONTRADICTS. None: nothing is
+        known. A workload has one row at most (`newest_facts`).
         """
 
     def extras(self, source: str) -> Extras:

@@ -30,6 +30,7 @@ from tvwrl.types import InputError
 SHARE_BYTES = 48 << 20  # bytes of input per share: about a million rows of a compressed trace
 SPARSE = 0.05  # coverage below which the input must be faulty
 LARGE = 1.5  # usage of the median workload, as a fraction of the reference machine, above which it must be faulty
+CHANGED = "workloads of which facts changed or contradict each other: the newest count"
 MOST_SHARES = 256  # each share is looked for in every part
 
 
@@ -135,6 +136,8 @@ def _report(
     """Figures of the whole. Raises InputError if no workload is left."""
     for share in made:
         found["rows"]["dropped"].update(share["dropped"])
+    contradicted = sum(share["contradicted"] for share in made)
+    found["rows"]["noted"] = Counter({CHANGED: contradicted} if contradicted else {})
     kept = sum(share["kept"] for share in made)
     if not kept:
         limits = f"--min-records {rules.min_records}, --gaps {rules.gaps}, --longest-gap {rules.longest_gap}"

@@ -88,6 +88,8 @@ def _counts(rows: dict[str, dict[str, int]]) -> list[str]:
         unit = rule.partition(" ")[0]
         unit = unit if unit in ("files", "slots", "workloads") else "rows"
         found.setdefault(unit, {})[f"dropped: {rule}"] = count
+    for note, count in sorted(rows["noted"].items()):
+        found.setdefault(note.partition(" ")[0], {})[note] = count
     return [
         line
         for unit, counts in found.items()

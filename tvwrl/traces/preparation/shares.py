@@ -22,7 +22,7 @@ import polars as pl
 from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.grouping_kernels import number_distinct
-from tvwrl.traces.preparation.loader import Loader, Part, Rows
+from tvwrl.traces.preparation.loader import CONTRADICTS, Loader, Part, Rows
 from tvwrl.traces.preparation.series import (
     MICRO,
     TOO_SHORT,
@@ -144,6 +144,7 @@ def make_share(
         with whole_file(folder / f"workloads-{share:04d}.arrow") as partial:
             _described(ids, facts, resources, slots).write_ipc(partial)
         found = {"stamp": stamp, "dropped": counts + dropped, "kept": len(table)}
+        found |= {"contradicted": int(facts[CONTRADICTS].sum() or 0) if CONTRADICTS in facts.columns else 0}
         found |= {"seen": unlike + len(table) + dropped[TOO_SHORT], "slots": len(slots.slot)}
         found |= {"longest": longest, "recorded": int(slots.recorded.sum()), "span": _span(slots)}
         write_json(done, found)

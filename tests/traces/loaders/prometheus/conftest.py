@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import socket
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -19,9 +25,10 @@ import pytest
 from tests.traces.conftest import prepared
 from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders import prometheus
-from tvwrl.traces.loaders.prometheus import CPU, MEMORY, OWNER, REQUESTS, Prometheus
+from tvwrl.traces.loaders.prometheus import Prometheus
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.traces.prometheus_address import HEADER
+from tvwrl.traces.prometheus_series import CPU, MEMORY, OWNER, REQUESTS
 
 HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30
 T0 = 1767571200  # 2026-01-05T00:00:00Z, a Monday
@@ -69,11 +76,17 @@ class Site:
         named = [name for name in self.metrics if name in query.get("match[]", query.get("query", ""))]
         if path == "label/__name__/values":
             return named
+        if path in ("labels", "series"):
+            return []
+        if "exported_pod!=" in query["query"] or query["query"].startswith("count by"):
+            return {"resultType": "matrix", "result": []}
         if query["query"].startswith("count("):
             return {"resultType": "matrix", "result": [{"metric": {}, "values": [[T0, "2"]]}]}
         times = range(int(query["start"]), int(query["end"]) + 1, int(query["step"]))
+        parts = '"part"' in query["query"]  # of what pods request: here of containers alone
         result = []
-        for labels, value in self.metrics[named[0]] if named else []:
+        for labels, value in self.metrics.get(REQUESTS if parts else named[0], []) if named else []:
+            labels = labels | ({"part": "containers"} if parts else {})
             values = [[t, str(value(t))] for t in times if value(t) is not None]
             result += [{"metric": labels, "values": values}] if values else []
         return {"resultType": "matrix", "result": result}
@@ -132,3 +145,40 @@ def site(serve: Callable[..., Any]) -> Iterator[Site]:
 def hours(count: float, **options: Any) -> Prometheus:
     """The loader for the first hours after T0."""
     return Prometheus(**{"start": str(T0), "end": str(T0 + int(count * HOUR)), "retries": 2} | options)
+
+
+@contextmanager
+def prometheus_with(lines: Iterable[str], folder: Path, max_samples: int = 50_000_000) -> Iterator[str]:
+    """Address of a real Prometheus server that holds samples in the OpenMetrics format, one a line."""
+    programs = shutil.which("prometheus"), shutil.which("promtool")
+    if None in programs:
+        pytest.skip("no prometheus and promtool here (Debian: apt install prometheus)")
+    (folder / "samples").write_text("\n".join([*lines, "# EOF", ""]))
+    (folder / "prometheus.yml").write_text("")
+    blocks = ["create-blocks-from", "--max-block-duration=48h", "openmetrics"]  # few blocks: it reads all for each
+    command = [programs[1], "tsdb", *blocks, folder / "samples", folder / "data"]
+    subprocess.run([*map(str, command)], check=True, capture_output=True, timeout=600)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    flags = [f"--config.file={folder}/prometheus.yml", f"--web.listen-address={address}"]
+    flags += [f"--storage.tsdb.path={folder}/data", "--storage.tsdb.retention.time=10y"]
+    flags += [f"--query.max-samples={max_samples}"]
+    with (folder / "log").open("wb") as log, subprocess.Popen([str(programs[0]), *flags], stderr=log) as server:
+        try:
+            _wait_until_ready(f"http://{address}/-/ready", server, folder / "log")
+            yield f"http://{address}"
+        finally:
+            server.terminate()
+            server.wait(10)
+
+
+def _wait_until_ready(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + 120
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            with urlopen(url, timeout=1):
+                return
+        except (URLError, OSError):
+            time.sleep(0.05)
+    pytest.fail(f"the server did not become ready: {log.read_text()[-1000:]}")

@@ -11,7 +11,8 @@ import pytest
 
 from tests.traces.conftest import series
 from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, POD, T0, facts, hours, run
-from tvwrl.traces.loaders.prometheus import CPU, MEMORY, OWNER, REQUESTS, Prometheus
+from tvwrl.traces.loaders.prometheus import Prometheus
+from tvwrl.traces.prometheus_series import CPU, MEMORY, OWNER, REQUESTS
 from tvwrl.types import InputError
 
 
@@ -28,14 +29,14 @@ def test_one_pod_by_hand(site: Any, tmp_path: Path) -> None:
 
 def test_what_is_asked(site: Any, tmp_path: Path) -> None:
     run(site.url, tmp_path / "out", hours(1, interval=600, chunk=0.5, selector='{namespace="prod"}'))
-    rates = site.asked(CPU)
+    rates = [query for query in site.asked(CPU) if query["step"] == "600"]
     assert [(int(q["start"]) - T0, int(q["end"]) - T0, q["step"]) for q in rates] == [
         (600, 1800, "600"),
         (2400, 3600, "600"),
     ]
     containers = 'namespace!="",pod!="",container!="",container!="POD",namespace="prod"'
-    assert rates[0]["query"] == f"sum by (namespace, pod) (rate({CPU}{{{containers}}}[600s]))"
-    assert site.asked(MEMORY)[-1]["query"] == f"sum by (namespace, pod) ({MEMORY}{{{containers}}})"
+    assert f"(rate({CPU}{{{containers}}}[600s]))" in rates[0]["query"]
+    assert f"(sum_over_time({MEMORY}{{{containers}}}[599999ms]))" in site.asked(MEMORY)[-1]["query"]
 
 
 @pytest.mark.parametrize("mangle", [str, Path, lambda url: f"{url}/"])
@@ -110,13 +111,13 @@ def test_rows_without_one_of_the_two_and_bad_rows_are_counted(site: Any, tmp_pat
     trace, report = run(site.url, tmp_path / "out", hours(1), max_bad_fraction=0.3)
     assert trace.slot.tolist() == list(range(6))  # slots 6 to 11 of the hour
     assert report["rows"]["dropped"] == {
-        f"rows without a rate of {CPU} over --interval": 1,
+        f"rows without a rate of {CPU} over --interval": 3,  # what is not finite stands for no sample
         f"rows without {MEMORY}": 2,
     }
-    assert report["rows"]["bad"] == {"cadvisor: cpu is not finite": 2, "cadvisor: cpu is negative": 1}
+    assert report["rows"]["bad"] == {"cadvisor: cpu is negative": 1}
     pod = "prod/web-5d4f8c7b9d-aaaaa"
-    assert f"{site.url}: pod {pod} at 2026-01-05T00:10:00Z: cpu is not finite: nan" in report["examples"]
-    with pytest.raises(InputError, match=r"3 of 12 rows of cadvisor are bad .* more than --max-bad-fraction 0.01"):
+    assert f"{site.url}: pod {pod} at 2026-01-05T00:20:00Z: cpu is negative: -0.5" in report["examples"]
+    with pytest.raises(InputError, match=r"1 of 12 rows of cadvisor are bad .* more than --max-bad-fraction 0.01"):
         run(site.url, tmp_path / "again", hours(1))
     assert not (tmp_path / "again").exists()
 

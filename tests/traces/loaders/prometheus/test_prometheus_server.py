@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import URLError
 from urllib.parse import parse_qs, urlsplit
-from urllib.request import urlopen
 
 import numpy as np
 import pytest
 
 from tests.traces.conftest import series
-from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, MIB, T0, facts, run
+from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, MIB, T0, facts, prometheus_with, run
 from tvwrl.traces.loaders import prometheus_api
-from tvwrl.traces.loaders.prometheus import CPU, MEMORY, REQUESTS, Prometheus
+from tvwrl.traces.loaders.prometheus import Prometheus
+from tvwrl.traces.prometheus_series import CPU, MEMORY, REQUESTS
 from tvwrl.types import InputError
 
 MINUTE = 60
@@ -98,39 +93,8 @@ def cadvisor(pod: Recorded, labels: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a Prometheus server that holds `open_metrics`."""
-    programs = shutil.which("prometheus"), shutil.which("promtool")
-    if None in programs:
-        pytest.skip("no prometheus and promtool here (Debian: apt install prometheus)")
-    folder = tmp_path_factory.mktemp("prometheus")
-    (folder / "samples").write_text("\n".join([*open_metrics(), "# EOF", ""]))
-    (folder / "prometheus.yml").write_text("")
-    blocks = ["create-blocks-from", "--max-block-duration=48h", "openmetrics"]  # few blocks: it reads all for each
-    command = [programs[1], "tsdb", *blocks, folder / "samples", folder / "data"]
-    subprocess.run([*map(str, command)], check=True, capture_output=True, timeout=600)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    flags = [f"--config.file={folder}/prometheus.yml", f"--web.listen-address={address}"]
-    flags += [f"--storage.tsdb.path={folder}/data", "--storage.tsdb.retention.time=10y"]
-    flags += [f"--query.max-samples={MAX_SAMPLES}"]
-    with (folder / "log").open("wb") as log, subprocess.Popen([str(programs[0]), *flags], stderr=log) as server:
-        try:
-            wait_until_ready(f"http://{address}/-/ready", server, folder / "log")
-            yield f"http://{address}"
-        finally:
-            server.terminate()
-            server.wait(10)
-
-
-def wait_until_ready(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 120
-    while time.monotonic() < until and server.poll() is None:
-        try:
-            with urlopen(url, timeout=1):
-                return
-        except (URLError, OSError):
-            time.sleep(0.05)
-    pytest.fail(f"the server did not become ready: {log.read_text()[-1000:]}")
+    with prometheus_with(open_metrics(), tmp_path_factory.mktemp("prometheus"), MAX_SAMPLES) as address:
+        yield address
 
 
 TWO_DAYS = {"start": "2026-01-05", "end": "2026-01-07"}
@@ -147,7 +111,7 @@ def expected(first: int, last: int) -> tuple[list[int], list[list[float]]]:
 def test_real_server_per_pod(real: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     asked = watch(monkeypatch)
     trace, report = run(real, tmp_path / "out", Prometheus(chunk=chunk, **TWO_DAYS))
-    lengths = {int(query["end"]) - int(query["start"]) for query in asked if CPU in query.get("query", "")}
+    lengths = {int(query["end"]) - int(query["start"]) for query in asked if is_part(query)}
     assert max(lengths) == chunk * HOUR - 300
     assert (min(lengths) < max(lengths)) == (chunk == 48)  # which was refused, and halved until it was not
     assert series(trace) == {f"{pod.namespace}/{pod.name}": expected(pod.first, pod.last) for pod in PODS}
@@ -184,10 +148,15 @@ def test_real_server_run_that_was_stopped_goes_on(real: str, tmp_path: Path, mon
             run(real, tmp_path / "out", loader)
     asked = watch(monkeypatch)
     run(real, tmp_path / "out", loader)
-    starts = sorted(int(query["start"]) - T0 for query in asked if CPU in query.get("query", ""))
+    starts = sorted(int(query["start"]) - T0 for query in asked if is_part(query))
     assert starts == [hour * HOUR + 300 for hour in range(6, 48, 6)]  # not the first six hours again
     for name in ("usage.parquet", "workloads.parquet"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
+
+
+def is_part(query: dict[str, str]) -> bool:
+    """Whether a chunk of usage is asked for, and not what is looked at now and then."""
+    return CPU in query.get("query", "") and query.get("step") == "300"
 
 
 def watch(monkeypatch: pytest.MonkeyPatch, fail_from: int | None = None) -> list[dict[str, str]]:
@@ -198,7 +167,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fail_from: int | None = None) -> list
     def watched(server: prometheus_api.Server, url: str) -> bytes:
         query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
         asked.append(query)
-        if fail_from is not None and CPU in query.get("query", "") and int(query["start"]) >= fail_from:
+        if fail_from is not None and is_part(query) and int(query["start"]) >= fail_from:
             raise KeyboardInterrupt
         return fetch(server, url)
 
@@ -207,8 +176,10 @@ def watch(monkeypatch: pytest.MonkeyPatch, fail_from: int | None = None) -> list
 
 
 def test_real_server_explains_a_wrong_selector(real: str) -> None:
+    with pytest.raises(InputError, match=r"selector is 'namespace=prod': wrong from 'namespace=prod' on"):
+        Prometheus(selector="namespace=prod", **TWO_DAYS)
     with pytest.raises(InputError, match=r"HTTP 400 Bad Request: .*parse error"):
-        Prometheus(selector="namespace=prod", **TWO_DAYS).at(real)
+        Prometheus(selector='namespace=~"("', **TWO_DAYS).at(real)
     with pytest.raises(InputError, match=f'empty: nothing recorded of {CPU}.*namespace="none"'):
         Prometheus(selector='namespace="none"', **TWO_DAYS).at(real)
     with pytest.raises(InputError, match=f"empty: nothing recorded of {CPU}"):  # rather than of nodes
