@@ -1,9 +1,10 @@
 """Whether the verdict of `tvwrl what-if` hangs on names: a week of 1,000 pods with the usage of real machines, renamed.
 
-OMP_NUM_THREADS=1 python benchmarks/what_if_names.py. The cluster is made of the Bitbrains trace (GWA-T-12, fastStorage):
-each application is a virtual machine, and its pods are the weeks of that machine that begin at different moments. Half
-of the pods run all week; the others come and go. Requests lie between the 70th percentile and the maximum of usage. A
-spread by requests, as that of kube-scheduler, gives each pod its node, so the nodes are generated and the usage is real.
+OMP_NUM_THREADS=1 python benchmarks/what_if_names.py. The cluster is made of the Bitbrains trace (GWA-T-12,
+fastStorage): each application is a virtual machine, and its pods are weeks of that machine that begin at different
+moments. Half of the pods run all week; the others come and go. An application requests 1 to 3 times the 90th percentile
+of its usage. A pod goes to the node with the most room for requests, as kube-scheduler spreads them, where its usage
+fits too. So usage is real; requests and nodes are generated.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tvwrl.types import Float, Int
 from tvwrl.what_if.command import WhatIfSettings, what_if
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "bitbrains"
+DIGITS = 9  # after which figures differ by the order of what is summed
 MONTH, DAY, INTERVAL = 8640, 288, 300  # slots, slots, seconds
 BEGINS = 1767571200  # 2026-01-05T00:00:00Z
 KINDS = (("m5.4xlarge", 16.0, 64.0, 0.768), ("c5.4xlarge", 16.0, 32.0, 0.68))  # cores, GiB, USD an hour
@@ -37,29 +40,40 @@ def sample(folder: Path, data: Path = DATA, pods: int = 1000, days: int = 7, nod
     machines = usage.filter(pl.col("cores") <= 8).partition_by("vm", maintain_order=True)
     sizes = [(f"node-{m:03d}", *KINDS[m % len(KINDS)]) for m in range(nodes)]
     room = np.array([size[2:4] for size in sizes])
-    reserved, rows = np.zeros((slots, nodes, 2)), []
+    reserved, load, rows = np.zeros((slots, nodes, 2)), np.full((slots, nodes, 2), (0.2, 0.3)), []
     chosen = [machines[i] for i in rng.choice(len(machines), max(pods // 7, 1))]
-    for i in range(pods):
+    for i in count():
+        if len(rows) == pods:
+            break
         app = i % len(chosen)
         whole, used = _month(chosen[app])
-        request = np.maximum(np.quantile(used[whole], 0.7 + 0.3 * np.random.default_rng(app).random(), axis=0), 0.01)
+        request = np.quantile(used[whole], 0.9, axis=0) * np.random.default_rng(app).uniform(1, 3, 2)
+        request = np.clip(request, 0.01, (8.0, 24.0))
         first, length = (0, slots) if i % 2 else (int(rng.integers(0, slots - 12)), int(rng.integers(12, 600)))
         last = min(first + length, slots)
         begin = int(rng.integers(0, MONTH - slots))
         own = used[begin + first : begin + last]
         free = 1 - (reserved[first:last].max(axis=0) + request) / room
-        node = int(np.where((free >= 0).all(axis=1), free.mean(axis=1), -np.inf).argmax())
+        fits = (free >= 0) & ((load[first:last] + own[:, None]).max(axis=0) <= room)
+        if not fits.all(axis=1).any():
+            continue
+        node = int(np.where(fits.all(axis=1), free.mean(axis=1), -np.inf).argmax())
         reserved[first:last, node] += request
+        load[first:last, node] += own
         seen = np.flatnonzero(whole[begin + first : begin + last])
-        rows.append(_rows(f"prod/app-{app}-{i:04d}", f"prod/deployment/app-{app}", node, first + seen, own[seen], request))
+        rows.append(
+            _rows(f"prod/app-{app}-{i:04d}", f"prod/deployment/app-{app}", node, first + seen, own[seen], request)
+        )
     for m in range(nodes):
-        load = np.column_stack([0.1 * rng.gamma(20, 0.05, slots), np.full(slots, 0.25)])
-        rows.append(_rows(f"kube-system/agent-{m}", "kube-system/daemonset/agent", m, np.arange(slots), load, (0.1, 0.25)))
+        daemon = np.column_stack([0.1 * rng.gamma(20, 0.05, slots), np.full(slots, 0.25)])
+        rows.append(
+            _rows(f"kube-system/agent-{m}", "kube-system/daemonset/agent", m, np.arange(slots), daemon, (0.1, 0.25))
+        )
     masters = [(f"master-{m}", "m5.large", 2.0, 8.0, 0.11) for m in range(3)]
     for m in range(3):
-        load = np.column_stack([0.4 * rng.gamma(20, 0.05, slots), np.full(slots, 2.0)])
+        own = np.column_stack([0.4 * rng.gamma(20, 0.05, slots), np.full(slots, 2.0)])
         owner = "kube-system/deployment/controllers"
-        rows.append(_rows(f"kube-system/controllers-{m}", owner, nodes + m, np.arange(slots), load, (0.5, 2.0)))
+        rows.append(_rows(f"kube-system/controllers-{m}", owner, nodes + m, np.arange(slots), own, (0.5, 2.0)))
     table = pl.concat(rows)
     names = np.array([size[0] for size in (*sizes, *masters)])
     table.with_columns(pl.Series("node", names[table["node"].to_numpy()])).write_csv(folder / "usage.csv")
@@ -79,17 +93,17 @@ def _month(machine: pl.DataFrame) -> tuple[Any, Float]:
 
 
 def _rows(pod: str, owner: str, node: int, slot: Int, used: Float, request: Any) -> pl.DataFrame:
-    count = len(slot)
+    samples = len(slot)
     return pl.DataFrame(
         {
-            "pod": [pod] * count,
+            "pod": [pod] * samples,
             "time": BEGINS + slot * INTERVAL,
             "cpu": np.round(used[:, 0], 5),
             "memory": np.round(used[:, 1], 5),
-            "node": np.full(count, node),
-            "request_cpu": np.full(count, round(float(request[0]), 3)),
-            "request_memory": np.full(count, round(float(request[1]), 3)),
-            "owner": [owner] * count,
+            "node": np.full(samples, node),
+            "request_cpu": np.full(samples, round(float(request[0]), 3)),
+            "request_memory": np.full(samples, round(float(request[1]), 3)),
+            "owner": [owner] * samples,
         }
     )
 
@@ -108,3 +122,97 @@ def renamed(source: Path, folder: Path, seed: int) -> None:
             nodes = nodes.with_columns(pl.col(column).replace_strict(old, new))
     usage.sample(fraction=1.0, shuffle=True, seed=seed).write_csv(folder / "usage.csv")
     nodes.sample(fraction=1.0, shuffle=True, seed=seed).write_csv(folder / "nodes.csv")
+
+
+def counted(folder: Path) -> dict[str, Float]:
+    """By quantity, (days,) of how the pods were placed, counted from the two tables without a line of `tvwrl`.
+
+    A node of the control plane is left out. A sample that is missing is not filled, unlike in the replay.
+    """
+    nodes = pl.read_csv(folder / "nodes.csv").filter(pl.col("role") == "worker")
+    usage = pl.read_csv(folder / "usage.csv").join(nodes.select("node", size=pl.col("cpu")), on="node")
+    usage = usage.with_columns(slot=pl.col("time") // INTERVAL, moves=~pl.col("owner").str.contains("daemonset"))
+    usage = usage.with_columns(day=(pl.col("slot") - pl.col("slot").min()) // DAY)
+    size = nodes.select("node", cores="cpu", gib="memory")
+    load = usage.group_by("day", "slot", "node").agg(pl.col("cpu", "memory").sum(), pl.col("moves").any().alias("busy"))
+    load = load.join(size, on="node").with_columns(
+        cpu_over=pl.col("cpu") > pl.col("cores") * (1 + 1e-9), memory_over=pl.col("memory") > pl.col("gib") * (1 + 1e-9)
+    )
+    at_a_time = load.group_by("day", "slot").agg(pl.col("busy", "cpu_over", "memory_over").sum()).sort("slot")
+    days = at_a_time.group_by("day").agg(
+        needed=pl.col("busy").max(),
+        in_use=pl.col("busy").mean(),
+        machine_hours=pl.col("busy").sum() / 12,
+        cpu_over=pl.col("cpu_over").sum() / 12,
+        memory_over=pl.col("memory_over").sum() / 12,
+    )
+    return {name: days.sort("day")[name].to_numpy().astype(np.float64) for name in days.columns if name != "day"}
+
+
+def found_in(folder: Path, out: Path, seed: int = 0) -> tuple[dict[str, Any], float]:
+    """What `tvwrl what-if` says of a cluster, and how many seconds it took."""
+    began = time.perf_counter()
+    what_if(WhatIfSettings(usage=folder / "usage.csv", nodes=folder / "nodes.csv", out=out, seed=seed))
+    text = (out / "what-if.json").read_text()
+    found: dict[str, Any] = json.loads(text, parse_float=lambda number: round(float(number), DIGITS))
+    return found, time.perf_counter() - began
+
+
+def intervals(found: dict[str, Any]) -> dict[tuple[str, str], tuple[float, float]]:
+    """Low and high end by scheduler and quantity, of what has an interval."""
+    points = {
+        (name, quantity): (point["low"], point["high"])
+        for name, outcome in found["outcomes"].items()
+        for quantity, point in outcome.items()
+        if isinstance(point, dict) and point.get("low") is not None
+    }
+    return points
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Whether the verdict is the same, which of the intervals overlap, and whether all figures are equal."""
+    mine, others = intervals(one), intervals(other)
+    overlap = [max(a, c) <= min(b, d) for (a, b), (c, d) in ((mine[key], others[key]) for key in mine)]
+    equal = one["outcomes"] == other["outcomes"]
+    verdict = "same" if one["verdict"] == other["verdict"] else f"other: {other['verdict']}"
+    return [verdict, f"{sum(overlap)} of {len(overlap)}", "yes" if equal else "no"]
+
+
+def main(pods: int = 1000, days: int = 7, nodes: int = 120, renamings: int = 10, seeds: int = 5) -> None:
+    """Print the tables.
+
+    Args:
+        pods: of the cluster.
+        days: that are replayed.
+        nodes: of the cluster, besides the control plane.
+        renamings: other names of the same cluster.
+        seeds: other draws of the orders of what ties, under the same names.
+    """
+    with tempfile.TemporaryDirectory() as work:
+        base, other, out = (Path(work) / name for name in ("base", "other", "out"))
+        for folder in (base, other):
+            folder.mkdir()
+        sample(base, pods=pods, days=days, nodes=nodes)
+        first, seconds = found_in(base, out)
+        took, rows = [seconds], []
+        for seed in range(1, renamings + 1):
+            renamed(base, other, seed)
+            again, seconds = found_in(other, out)
+            took.append(seconds)
+            rows.append([f"renamed, {seed}", *same(first, again)])
+        for seed in range(1, seeds + 1):
+            again, seconds = found_in(base, out, seed)
+            took.append(seconds)
+            rows.append([f"other orders, {seed}", *same(first, again)])
+        print(markdown_table(["", "verdict", "intervals overlap", "all figures equal"], rows))
+        print(f"verdict: {first['verdict']}")
+        print(f"seconds: {min(took):.0f} to {max(took):.0f}")
+        mine = first["outcomes"]["as-placed"]
+        independent = [
+            [name, f"{mine[name]['mean']:.3f}", f"{found.mean():.3f}"] for name, found in counted(base).items()
+        ]
+        print(markdown_table(["as-placed", "tvwrl what-if", "counted independently"], independent))
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

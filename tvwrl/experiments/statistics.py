@@ -200,6 +200,26 @@ def crossed_estimate(values: Float, statistic: Statistic = mean) -> Estimate:
     return Estimate(centre, statistic(samples.reshape(RESAMPLES, -1)))
 
 
+def estimate_of_one(values: Float) -> Estimate:
+    """Mean of `values` (runs, days), and means over resampled days of a single run, drawn at random.
+
+    Its interval holds what one run may give. That of `crossed_estimate` holds the mean of all runs, and narrows the
+    more of them there are. The draws are the same for all arrays of one shape, so that estimates are paired. NaN is
+    left out.
+    """
+    known = np.isfinite(values)
+    if not known.any():
+        return NO_ESTIMATE
+    centre = float(values[known].mean())
+    if values.size < 2:
+        return Estimate(centre, np.empty(0))
+    _, counts = _resample_counts(*values.shape)
+    run = np.arange(RESAMPLES) % len(values)
+    total = (counts * np.where(known, values, 0.0)[run]).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return Estimate(centre, total / (counts * known[run]).sum(axis=1))
+
+
 @lru_cache(maxsize=8)
 def _resample_counts(seeds: int, sequences: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(RESAMPLES, seeds) and (RESAMPLES, sequences): how often each is in a resample; the latter for any `seeds`."""

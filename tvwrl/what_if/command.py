@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from tvwrl.agents.exporting.exported_facts import Facts
 from tvwrl.agents.observing import ObservingScheduler
@@ -20,13 +22,15 @@ from tvwrl.types import InputError
 from tvwrl.what_if.compared import compare, with_kept
 from tvwrl.what_if.from_csv import read_csv_record
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
+from tvwrl.what_if.pools import USUAL, prices_of, with_prices, without_pools
 from tvwrl.what_if.recorded import Recorded
-from tvwrl.what_if.replay import Placed, Replay
+from tvwrl.what_if.replay import FEWEST_ORDERS, Placed, Replay
 from tvwrl.what_if.report import write
 from tvwrl.what_if.shadow import shadow_placements
 
 Learnt = tuple[ObservingScheduler, Facts]  # a policy and what is known of it
 ALWAYS = "as-placed"
+NO_PRICE = "there is no price: give --price-per-machine-hour or --prices"
 DEFAULT = (
     "kube-default", "most-allocated", "best-fit", "load-aware", "target-load-packing", "forecast-fit",
     "expected-cost-backfill",
@@ -39,8 +43,8 @@ class WhatIfSettings:
     would have saved and cost.
 
     Reads a Prometheus server (cAdvisor and kube-state-metrics) or two CSV files; changes nothing. Prints a verdict and
-    a table, and writes report.md, what-if.png, what-if.json and days.csv to --out. What is read of a server is kept in
-    TVWRL_DATA (~/.cache/tvwrl), so that after Ctrl-C the same command continues.
+    tables, and writes report.md, pictures, what-if.json, days.csv, nodes-off.csv and requests.csv to --out. What is
+    read of a server is kept in TVWRL_DATA (~/.cache/tvwrl), so that after Ctrl-C the same command continues.
     """
 
     prometheus: str | None = None
@@ -63,7 +67,11 @@ class WhatIfSettings:
     """CSV or Parquet instead of a server, with columns pod, time, cpu (cores), memory (GiB), and if known node,
     request_cpu, request_memory and owner; one row for each pod and sample."""
     nodes: Path | None = None
-    """With --usage: columns node, cpu (cores) and memory (GiB)."""
+    """With --usage: columns node, cpu (cores) and memory (GiB), and if known kind, price (of an hour), pool, role
+    (control-plane) and gpus."""
+    leave_out: Names = USUAL
+    """Nodes to leave out, with the pods on them: names of pools, kinds or nodes, in which * stands for any letters.
+    control-plane and gpu are those with that role, and with GPUs; none: leave out none."""
     interval: int = 300
     """Interval of the samples, seconds; of a server, at least twice the scrape interval."""
     schedulers: Names = DEFAULT
@@ -84,10 +92,17 @@ class WhatIfSettings:
     """Let requests exceed a node, which kube-scheduler never does: shows what lower requests could save."""
     limit: float = 1.0
     """Share of a node above which usage counts as overshoot."""
+    orders: int | None = None
+    """How many orders of what ties to play each rule in; default: 5 to 20, fewer for larger records; policies: 5."""
+    seed: int = 0
+    """Draws these orders."""
     price_per_machine_hour: float | None = None
-    """Price of a machine-hour, to give savings in money too."""
+    """Price of an hour of each node without a price of its own, to give savings in money too."""
+    prices: Names = ()
+    """Price of an hour by kind of node, e.g. m5.xlarge=0.192,m5.2xlarge=0.384, or a CSV file with columns kind and
+    price. Kinds are from the column kind, or the label node.kubernetes.io/instance-type."""
     currency: str = ""
-    """Currency of that price, e.g. EUR."""
+    """Currency of the prices, e.g. EUR."""
     out: Path | None = None
     """Output folder; default: runs/what-if-<timestamp>."""
 
@@ -99,7 +114,8 @@ class WhatIfSettings:
             raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
         at_least(1, interval=self.interval, decision_seconds=self.decision_seconds)
         at_least(0, longest_hold=self.longest_hold)
-        at_least(0, retries=self.retries)
+        at_least(0, retries=self.retries, seed=self.seed)
+        at_least(1, orders=self.orders)
         positive(
             days=self.days,
             chunk=self.chunk,
@@ -111,11 +127,12 @@ class WhatIfSettings:
             raise InputError(
                 f"decision_seconds is {self.decision_seconds}: must be a multiple of interval, {self.interval}"
             )
-        if self.currency and self.price_per_machine_hour is None:
-            raise InputError(f"currency is {self.currency}, but there is no price: give --price-per-machine-hour")
+        if self.currency and self.nodes is None and self.price_per_machine_hour is None and not self.prices:
+            raise InputError(f"currency is {self.currency}, but {NO_PRICE}")
         for given in (self.schedulers, self.policies):
             if given:
                 different(schedulers=given)
+        prices_of(self.prices)
 
 
 def what_if(settings: WhatIfSettings) -> None:
@@ -146,39 +163,54 @@ def replayed(
     settings: WhatIfSettings, recorded: Recorded, schedulers: Sequence[Scheduler], policies: Sequence[Learnt]
 ) -> tuple[Path, str]:
     """The folder written, and its page."""
+    recorded = without_pools(recorded, settings.leave_out)
+    recorded = with_prices(recorded, prices_of(settings.prices), settings.price_per_machine_hour)
     slot = settings.decision_seconds
     replay = Replay(
         recorded, slot or recorded.interval, not settings.ignore_requests, settings.keep_running, settings.longest_hold
     )
     shadow = None if settings.record is None else shadow_placements(settings.record, replay)
     seen = [] if shadow is None else [shadow.placed]
-    placements = _placements(replay, schedulers, policies, slot)
-    money = settings.price_per_machine_hour, settings.currency
-    compared = compare(replay, [*seen, *placements], settings.limit, *money)
+    placements = _placements(settings, replay, schedulers, policies)
+    compared = compare(replay, [*seen, *placements], settings.limit, settings.currency)
+    if settings.currency and not compared.priced:
+        raise InputError(f"currency is {settings.currency}, but {NO_PRICE}")
     if not settings.keep_running and placements:
         kept = replace(replay, keep_running=True)
-        compared = with_kept(compared, kept, _placements(kept, schedulers, policies, slot))
+        compared = with_kept(compared, kept, _placements(settings, kept, schedulers, policies))
     out = settings.out or default_folder("what-if")
     return out, write(out, compared, replay, shadow)
 
 
 def _placements(
-    replay: Replay, schedulers: Sequence[Scheduler], policies: Sequence[Learnt], slot: int | None
+    settings: WhatIfSettings, replay: Replay, schedulers: Sequence[Scheduler], policies: Sequence[Learnt]
 ) -> list[Placed]:
-    """Where each would have placed the pods; `slot`: seconds between decisions, None: as each was fitted."""
-    placements: list[Placed] = []
+    """Where each would have placed the pods, in each order."""
+    slot, placements = settings.decision_seconds, list[Placed]()
     forecaster = shipped_forecaster() if any(one.needs_forecasts for one in schedulers) else None
     ending = ", with what ran at first where it was" if replay.keep_running else ""
+    replays = {replay.decision_seconds: replay}
+
+    def every(seconds: int) -> Replay:
+        return replays.setdefault(seconds, replay.every(seconds))
+
     for scheduler in schedulers:
         known = forecaster if scheduler.needs_forecasts else None
-        own = replay if known is None else replay.every(slot or known.step_seconds)
+        own = replay if known is None else every(slot or known.step_seconds)
         with phase(f"replaying {scheduler.name}{ending}"):
-            placements.append(replay.in_my_order(own.play(scheduler, known), own))
+            for rng in _draws(settings, replay.orders()):
+                placements.append(replay.in_my_order(own.play(scheduler, known, rng), own))
     for policy, facts in policies:
-        own = replay.every(slot or facts.scenario.step_seconds)
+        own = every(slot or facts.scenario.step_seconds)
         with phase(f"replaying {policy.name}{ending}"):
-            placements.append(replay.in_my_order(own.play_policy(policy, facts), own))
+            for rng in _draws(settings, FEWEST_ORDERS):
+                placements.append(replay.in_my_order(own.play_policy(policy, facts, rng), own))
     return placements
+
+
+def _draws(settings: WhatIfSettings, orders: int) -> Iterator[np.random.Generator]:
+    """What draws each order: the same for all rules."""
+    return (np.random.default_rng([settings.seed, order]) for order in range(settings.orders or orders))
 
 
 def _rule(entry: str) -> Scheduler:

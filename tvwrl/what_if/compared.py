@@ -1,4 +1,8 @@
-"""What each way to place the pods was worth, compared with how they were placed: means over days, with intervals."""
+"""What each way to place the pods was worth, compared with how they were placed: means over days, with intervals.
+
+A rule is played in several orders of what ties (see `replay`). A cluster sees one of them, so an interval holds what
+one order may give on other days: it is wider where the orders differ, however many of them were played.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, point_estimate
+from tvwrl.experiments.statistics import Estimate, estimate_of_one
 from tvwrl.plotting import Point
 from tvwrl.types import Float
 from tvwrl.what_if.recorded import Recorded
@@ -24,12 +28,17 @@ MONTH = 30  # days for which money is given
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Placements and what they were worth."""
+    """Placements by one scheduler in R orders, and what they were worth."""
 
-    placed: Placed
-    days: Sequence[Day]
-    moved: int  # pods that went to another node than they were on
+    orders: Sequence[Placed]  # R
+    days: Sequence[Sequence[Day]]  # R of the days
+    moved: float  # pods that went to another node than they were on, mean over orders
     slots: int  # T
+
+    @property
+    def placed(self) -> Placed:
+        """Those of the first order; what is known of the scheduler is the same in all."""
+        return self.orders[0]
 
     @property
     def name(self) -> str:
@@ -37,17 +46,40 @@ class Outcome:
         return self.placed.name
 
     def of(self, quantity: str) -> Float:
-        """(days,) one of QUANTITIES."""
-        return np.array([getattr(day, quantity) for day in self.days], np.float64)
+        """(R, days) one of QUANTITIES."""
+        return np.array([[getattr(day, quantity) for day in days] for days in self.days], np.float64)
+
+    @cached_property
+    def hours(self) -> Float:
+        """(R, days, M) for which each machine was in use."""
+        return np.array([[day.hours for day in days] for days in self.days])
 
     def mean(self, quantity: str) -> Point:
-        """Mean over days, and its interval."""
-        return Point(point_estimate(self.of(quantity)), *bootstrap_interval(self.of(quantity)))
+        """Mean over orders and days, and its interval."""
+        return _point(estimate_of_one(self.of(quantity)))
 
     @cached_property
     def unplaced(self) -> int:
-        """Pods that were not placed before the record ended, of all days."""
-        return int(((self.placed.start < 0) | (self.placed.start >= self.slots)).sum())
+        """Pods that were not placed before the record ended, of all days, in the worst order."""
+        return max(int(((one.start < 0) | (one.start >= self.slots)).sum()) for one in self.orders)
+
+    @cached_property
+    def let_go(self) -> int:
+        """Pods that were held for too long, in the worst order."""
+        return max(one.let_go for one in self.orders)
+
+    @cached_property
+    def typical(self) -> int:
+        """The order whose machine-hours are nearest to the mean."""
+        hours = self.of("machine_hours").sum(axis=1)
+        return int(np.abs(hours - hours.mean()).argmin())
+
+    def due_to_order(self, quantity: str) -> float:
+        """Share of the variance behind the interval of a quantity that comes from orders alone; NaN if it has none."""
+        values = self.of(quantity)
+        draws = estimate_of_one(values).draws
+        whole = draws.var() if len(draws) else 0.0
+        return float(values.mean(axis=1).var() / whole) if whole > 0 else float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +88,25 @@ class Compared:
 
     recorded: Recorded
     outcomes: Sequence[Outcome]
-    limit: float
-    left_hours: float  # at the end of the record, which make no whole day and count in no figure
-    price: float | None = None  # of a machine-hour
+    judged: Judged  # what the referee looked at
     currency: str = ""
     kept: Mapping[str, Outcome] = field(default_factory=dict)  # by name: the same, if what ran at first had stayed
+
+    @property
+    def limit(self) -> float:
+        """Share of a machine's size above which load is overshoot."""
+        return self.judged.limit
+
+    @property
+    def left_hours(self) -> float:
+        """At the end of the record, which make no whole day and count in no figure."""
+        rest = max(self.recorded.slots - self.judged.days * self.judged.day_slots, 0)
+        return rest * self.recorded.interval / 3600
+
+    @property
+    def priced(self) -> bool:
+        """Whether it is known what an hour of each machine costs."""
+        return not bool(np.isnan(self.recorded.price).any())
 
     @property
     def actual(self) -> Outcome:
@@ -75,22 +121,44 @@ class Compared:
     @property
     def days(self) -> int:
         """Whole days, or 1 if there is none."""
-        return len(self.actual.days)
+        return len(self.actual.days[0])
+
+    @property
+    def orders(self) -> int:
+        """Most orders in which one scheduler was played."""
+        return max(len(one.orders) for one in self.outcomes)
 
     def change(self, outcome: Outcome, quantity: str) -> Point:
         """By how much a quantity is above that of how the pods were placed, a day: mean and interval."""
-        return Point(*paired_bootstrap(outcome.of(quantity), self.actual.of(quantity)))
+        return self.difference(outcome, self.actual, quantity)
+
+    def difference(self, one: Outcome, other: Outcome, quantity: str) -> Point:
+        """By how much a quantity of one is above that of the other, a day, in the same orders: mean and interval."""
+        return _point(estimate_of_one(_paired(one.of(quantity), other.of(quantity))))
 
     def saved(self, outcome: Outcome, quantity: str = "needed") -> Point:
         """By how much a quantity is below that of how the pods were placed."""
-        value, low, high = self.change(outcome, quantity)
-        return Point(0.0 - value, 0.0 - high, 0.0 - low)
+        return _negative(self.change(outcome, quantity))
 
     def money(self, outcome: Outcome) -> Point:
-        """What fewer machine-hours are worth in a month, if machines without pods cost nothing."""
-        value, low, high = self.saved(outcome, "machine_hours")
-        factor = MONTH * (self.price or 0.0) / min(self._day_share, 1.0)
+        """What fewer machine-hours are worth in a month, each at the price of its machine, if machines without pods
+        cost nothing."""
+        fewer = _paired(self.actual.hours @ self.recorded.price, outcome.hours @ self.recorded.price)
+        value, low, high = _point(estimate_of_one(fewer))
+        factor = MONTH / min(self._day_share, 1.0)
         return Point(factor * value, factor * low, factor * high)
+
+    def by_kind(self, outcome: Outcome) -> list[tuple[str, int, float, float, float]]:
+        """(kind, nodes, mean number in use as placed and by the outcome, what the difference is worth in a month) of
+        each kind of node; the numbers in use add up to `in_use`, the money to `money`."""
+        recorded, hours = self.recorded, self.judged.day_slots * self.judged.interval / 3600
+        rows = []
+        for kind in sorted(set(recorded.kind)):
+            mine = recorded.kind == kind
+            before, after = (one.hours[..., mine].mean(axis=(0, 1)) for one in (self.actual, outcome))
+            money = float((before - after) @ recorded.price[mine]) * MONTH / min(self._day_share, 1.0)
+            rows.append((kind, int(mine.sum()), float(before.sum() / hours), float(after.sum() / hours), money))
+        return rows
 
     @property
     def _day_share(self) -> float:
@@ -102,11 +170,13 @@ class Compared:
         return {
             outcome.name: {
                 "knowledge": None if outcome.placed.knowledge is None else outcome.placed.knowledge._asdict(),
+                "orders": len(outcome.orders),
                 "unplaced": outcome.unplaced,
                 "on_another_node": outcome.moved,
                 **{quantity: _plain(outcome.mean(quantity)) for quantity in QUANTITIES},
                 **{f"{quantity}_change": _plain(self.change(outcome, quantity)) for quantity in QUANTITIES},
-                **({} if self.price is None else {"saved_a_month": _plain(self.money(outcome))}),
+                "variance_from_orders": {name: _number(outcome.due_to_order(name)) for name in QUANTITIES},
+                **({"saved_a_month": _plain(self.money(outcome))} if self.priced else {}),
                 **self._if_kept(outcome),
             }
             for outcome in self.outcomes
@@ -120,30 +190,38 @@ class Compared:
         return {"if_running_pods_stay": changes}
 
     def day_rows(self) -> list[dict[str, Any]]:
-        """One row for each outcome and day."""
+        """One row for each outcome, order and day."""
         return [
-            {"scheduler": outcome.name, "day": number, **asdict(day)}
+            {"scheduler": outcome.name, "order": order, "day": number}
+            | {name: value for name, value in asdict(day).items() if name != "hours"}
             for outcome in self.outcomes
-            for number, day in enumerate(outcome.days, 1)
+            for order, days in enumerate(outcome.days, 1)
+            for number, day in enumerate(days, 1)
         ]
 
 
-def compare(
-    replay: Replay, placements: Sequence[Placed], limit: float = 1.0, price: float | None = None, currency: str = ""
-) -> Compared:
+def compare(replay: Replay, placements: Sequence[Placed], limit: float = 1.0, currency: str = "") -> Compared:
     """Score placements of the pods of a replay; how the pods were placed comes first.
 
+    `placements`: those of one name are of one scheduler, in several orders
     `limit`: share of a machine's size above which load is overshoot
-    `price`, `currency`: of a machine-hour
+    `currency`: of the record's prices
     """
     judged = judged_of(replay, limit)
     actual = replay.as_placed()
+    named: dict[str, list[Placed]] = {actual.name: [actual]}
+    for placed in placements:
+        named.setdefault(placed.name, []).append(placed)
     outcomes = [
-        Outcome(placed, judge(judged, placed.machine, placed.start), _moved(placed, actual), replay.recorded.slots)
-        for placed in (actual, *placements)
+        Outcome(
+            orders,
+            [judge(judged, placed.machine, placed.start) for placed in orders],
+            float(np.mean([_moved(placed, actual) for placed in orders])),
+            replay.recorded.slots,
+        )
+        for orders in named.values()
     ]
-    rest = max(replay.recorded.slots - judged.days * judged.day_slots, 0)
-    return Compared(replay.recorded, outcomes, limit, rest * replay.recorded.interval / 3600, price, currency)
+    return Compared(replay.recorded, outcomes, judged, currency)
 
 
 def with_kept(compared: Compared, replay: Replay, placements: Sequence[Placed]) -> Compared:
@@ -173,6 +251,28 @@ def judged_of(replay: Replay, limit: float) -> Judged:
 
 def _moved(placed: Placed, actual: Placed) -> int:
     return int(((placed.machine != actual.machine) & (placed.machine >= 0)).sum())
+
+
+def _paired(one: Float, other: Float) -> Float:
+    """(R, days) `one` minus `other` in the same orders; what has a single order has it in all."""
+    orders = max(len(one), len(other)) if 1 in (len(one), len(other)) else min(len(one), len(other))
+    first, second = (
+        np.broadcast_to(values, (orders, values.shape[1])) if len(values) == 1 else values[:orders]
+        for values in (one, other)
+    )
+    return first - second
+
+
+def _point(estimate: Estimate) -> Point:
+    return Point(estimate.mean, *estimate.interval)
+
+
+def _negative(point: Point) -> Point:
+    return Point(0.0 - point.value, 0.0 - point.high, 0.0 - point.low)
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
 def _plain(point: Point) -> dict[str, float | None]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tvwrl.input_tables import InputTable, quoted
 from tvwrl.types import Float, InputError
+from tvwrl.what_if.pools import DEAREST, GPU
 from tvwrl.what_if.recorded import Recorded, record_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ USAGE = ("pod", "time", "cpu", "memory")
 ALSO = ("node", "request_cpu", "request_memory", "owner")
 IMPOSSIBLE = 2.0  # usage of all nodes; more is another unit, or most nodes are missing
 NODES = ("node", "cpu", "memory")
+ABOUT_NODES = ("kind", "price", "pool", "role", "gpus")  # what else may be known of one
 MOST = 1e5  # cores or GiB of one machine; what is above it is in another unit
 YEAR_10000 = 253_402_300_800.0  # seconds since 1970
 
@@ -33,6 +35,7 @@ def read_csv_record(usage: Path, nodes: Path, interval: int) -> Recorded:
 
     sizes = InputTable.read(nodes)
     sizes.need(*NODES)
+    sizes.only((*NODES, *ABOUT_NODES), "no column of this table")
     sizes.need_rows()
     size = {name: _size(sizes, column) for name, column in (("cpu", "cpu"), ("mem", "memory"))}
     names = sizes.names("node")
@@ -64,7 +67,7 @@ def read_csv_record(usage: Path, nodes: Path, interval: int) -> Recorded:
     pods = rows.group_by("pod").agg(
         pl.col("owner").drop_nulls().last(), pl.col("request_cpu", "request_mem").fill_nan(None).max()
     )
-    known = pl.DataFrame({"node": names, **size}, schema_overrides={"node": pl.String})
+    known = pl.DataFrame({"node": names, **size, **_about(sizes)}, schema_overrides={"node": pl.String})
     recorded = record_of(str(usage), rows.select("pod", "slot", "cpu", "mem", "node"), pods, known, interval)
     for share, column, unit in zip(recorded.utilisation, ("cpu", "memory"), ("cores", "GiB"), strict=True):
         if share > IMPOSSIBLE:
@@ -91,6 +94,15 @@ def _refuse_contradictions(table: InputTable, rows: pl.DataFrame) -> None:
     )
 
 
+def _about(table: InputTable) -> dict[str, Any]:
+    """Kind, price and pools of nodes, empty where they are not known."""
+    gpus = np.nan_to_num(_optional(table, "gpus"))
+    called = zip(_text(table, "pool"), _text(table, "role"), gpus, strict=True)
+    pools = [[name for name in (pool, role, GPU if count else None) if name] for pool, role, count in called]
+    price = _optional(table, "price", DEAREST)
+    return {"kind": _text(table, "kind").fill_null(""), "price": price, "pools": pools}
+
+
 def _size(table: InputTable, column: str) -> Float:
     values = table.numbers(column, 0, MOST)
     if not values.all():
@@ -107,13 +119,13 @@ def _text(table: InputTable, column: str) -> pl.Series:
     return table.frame[column].cast(pl.String)
 
 
-def _optional(table: InputTable, column: str) -> Float:
+def _optional(table: InputTable, column: str, most: float = MOST) -> Float:
     """(rows,) numbers of a column that may be empty or absent: NaN there."""
     if column not in table.columns:
         return np.full(len(table), np.nan)
     empty = table.frame[column].is_null().to_numpy()
     filled = table.frame.with_columns(table.frame[column].fill_null("0" if table.frame[column].dtype == str else 0))
-    values = InputTable(table.source, filled).numbers(column, 0, MOST)
+    values = InputTable(table.source, filled).numbers(column, 0, most)
     return np.where(empty, np.nan, values)
 
 

@@ -66,7 +66,9 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
     loader = _settled(asked)
     span = int(loader.start or 0), int(loader.end or 0)
     coarse = max((span[1] - span[0]) // 24 // asked.interval, 1) * asked.interval
-    sizes = cluster.node_sizes((span[1] - (span[1] - span[0]) // coarse * coarse, span[1]), coarse)
+    moments = span[1] - (span[1] - span[0]) // coarse * coarse, span[1]
+    sizes = cluster.node_sizes(moments, coarse)
+    sizes = sizes.join(cluster.node_pools(moments, coarse), on="node", how="left", maintain_order="left")
     loader = replace(
         loader,
         reference_cores=float(np.max(sizes["cpu"].to_numpy())),
@@ -177,5 +179,5 @@ def _record(
     rows = usage.join(nodes, on=["pod", "slot"], how="left")
     pods = usage.select("pod", "owner", "request_cpu", "request_mem").unique("pod")
     bad = sum(json.loads((folder / "report.json").read_text())["rows"]["bad"].values())
-    sizes = sizes.select("node", "cpu", pl.col("mem") / GIB)
+    sizes = sizes.select("node", "cpu", pl.col("mem") / GIB, "kind", pl.col("pools").fill_null([]))
     return record_of(url, rows.select("pod", "slot", "cpu", "mem", "node"), pods, sizes, asked.interval, bad)

@@ -6,7 +6,7 @@ which has the CPU and the memory of the largest node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 RESOURCES = ("cpu", "mem")
 DAY, HOUR = 86400, 3600  # seconds
+AGAIN = "#"  # between the name of a pod that came back and its turn
 LONGEST_GAP = 3600  # seconds without a sample after which a pod counts as a new one
 
 
@@ -50,6 +51,7 @@ class Trust:
     resized_nodes: int = 0  # nodes that had several sizes, as where a machine was replaced: the largest counts
     overused: str = ""  # a sentence about nodes that used more than they have; "": none did
     overasked: str = ""  # the same of requests
+    pools: tuple[tuple[str, int, int], ...] = ()  # what was left out on purpose: name, nodes, pods on them
 
 
 _NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0, 0, 0)
@@ -73,6 +75,9 @@ class Recorded:
     bound: npt.NDArray[np.bool_]  # (N,) whether it belongs to its node, as the pods of a DaemonSet do
     node_name: Strings  # (M,)
     size: Float  # (M, D) shares, > 0
+    kind: Strings  # (M,) such as m5.xlarge, "" = unknown
+    price: Float  # (M,) of an hour, NaN = unknown
+    pools: tuple[tuple[str, ...], ...]  # M: what nodes can be left out by besides name and kind
     trust: Trust
 
     def __len__(self) -> int:
@@ -110,7 +115,7 @@ def record_of(
     `rows`: pod, slot (since 1970), cpu (cores), mem (GiB), node (null: unknown), one or more per pod and slot, in the
     order of time; of several nodes in a slot the last counts
     `pods`: pod, owner ("": unknown), request_cpu (cores) and request_mem (GiB), null where not declared
-    `nodes`: node, cpu (cores), mem (GiB)
+    `nodes`: node, cpu (cores), mem (GiB), and where known kind, price (of an hour) and pools (a list of names)
     `interval`: length of a slot, seconds
 
     Raises InputError if nothing is left to replay.
@@ -190,7 +195,9 @@ def _assembled(
         interval,
         last - first + 1,
         reference,
-        np.array([name if turn == 1 else f"{name}#{turn}" for name, turn in mine.select("pod", "turn").rows()], object),
+        np.array(
+            [name if turn == 1 else f"{name}{AGAIN}{turn}" for name, turn in mine.select("pod", "turn").rows()], object
+        ),
         owners.to_numpy().astype(object),
         node.astype(np.int64),
         mine["slot"].to_numpy().astype(np.int64) - first,
@@ -199,8 +206,24 @@ def _assembled(
         np.array(bound, np.bool_),
         names.astype(object),
         size / reference,
+        _optional(nodes, "kind", "").astype(object),
+        _optional(nodes, "price", np.nan).astype(np.float64),
+        tuple(tuple(names) for names in nodes["pools"].to_list()) if "pools" in nodes.columns else ((),) * len(nodes),
         _NO_TRUST,
     )
+
+
+def _optional(nodes: pl.DataFrame, column: str, default: Any) -> npt.NDArray[Any]:
+    """A column of a table of nodes that may be absent or have gaps."""
+    if column not in nodes.columns:
+        return np.full(len(nodes), default)
+    return np.asarray(nodes[column].fill_null(default).to_numpy())
+
+
+_COUNTED = (
+    "pods", "bound", "without_owner", "without_cpu_request", "without_memory_request", "at_start", "at_end",
+    "idle_nodes", "restarts",
+)  # fmt: skip  # what `_trusted` finds in the record itself, and how many came back
 
 
 def _trusted(recorded: Recorded, facts: Mapping[str, Any]) -> Trust:
@@ -219,6 +242,45 @@ def _trusted(recorded: Recorded, facts: Mapping[str, Any]) -> Trust:
         idle_nodes=len(recorded.size) - len(np.unique(recorded.node)),
         **facts,
     )
+
+
+def turn_of(pod: str) -> int:
+    """Which run of a pod this is, from 1."""
+    turn = pod.rpartition(AGAIN)[2]
+    return int(turn) if AGAIN in pod and turn.isdecimal() else 1
+
+
+def without_nodes(recorded: Recorded, gone: npt.NDArray[np.bool_], pools: Sequence[tuple[str, int, int]]) -> Recorded:
+    """The record without some nodes (M,) and the pods on them; `pools`: as of `Trust`.
+
+    Raises InputError if nothing is left to replay.
+    """
+    pods = np.flatnonzero(~gone[recorded.node])
+    if recorded.bound[pods].all():
+        raise InputError(
+            f"{recorded.source}: no pod is left to replay without {', '.join(name for name, _, _ in pools)}: leave "
+            "out less"
+        )
+    kept = np.flatnonzero(~gone)
+    left = replace(
+        recorded,
+        pod=recorded.pod[pods],
+        owner=recorded.owner[pods],
+        node=np.searchsorted(kept, recorded.node[pods]),
+        start=recorded.start[pods],
+        usage=tuple(recorded.usage[i] for i in pods),
+        request=recorded.request[pods],
+        bound=recorded.bound[pods],
+        node_name=recorded.node_name[kept],
+        size=recorded.size[kept],
+        kind=recorded.kind[kept],
+        price=recorded.price[kept],
+        pools=tuple(recorded.pools[m] for m in kept),
+    )
+    before = asdict(recorded.trust)
+    facts = {name: before[name] for name in before if before[name] and name not in _COUNTED}
+    returned = [turn > 1 for turn in map(turn_of, left.pod)] & ~left.bound
+    return replace(left, trust=_trusted(left, facts | {"restarts": int(returned.sum()), "pools": tuple(pools)}))
 
 
 def trust_of(recorded: Recorded) -> Mapping[str, Any]:

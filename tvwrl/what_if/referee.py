@@ -19,7 +19,7 @@ NEARLY = 0.1  # of a day that may be missing at the end of the record
 TOLERANCE = 1e-9  # share of the capacity; rounding of sums is no overshoot
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Day:
     """What placements were worth on one day; a machine is in use while at least one pod runs there that may move."""
 
@@ -33,6 +33,7 @@ class Day:
     wait_p95: float
     arrived: int
     unplaced: int  # of these, not placed before the record ended
+    hours: Float  # (M,) for which each machine was in use; their sum is `machine_hours`
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,20 +67,29 @@ def judge(judged: Judged, machine: Int, start: Int) -> list[Day]:
     """
     slots = len(judged.background)
     load, requests = judged.background.copy(), judged.reserved.copy()
-    change = np.zeros((slots + 1, len(judged.size)), np.int64)
     declared = np.nan_to_num(judged.request)
     for i in np.flatnonzero((start >= 0) & (start < slots)).tolist():
         end = min(int(start[i]) + len(judged.demand[i]), slots)
         load[start[i] : end, machine[i]] += judged.demand[i][: end - start[i]]
         requests[start[i] : end, machine[i]] += declared[i]
-        change[start[i], machine[i]] += 1
-        change[end, machine[i]] -= 1
-    busy = change.cumsum(axis=0)[:slots] > 0
+    busy = in_use(judged, machine, start)
     over = load > judged.size * (judged.limit + TOLERANCE)
     crowded = (requests > judged.size * (1 + TOLERANCE)).any(axis=2) & busy
     wait = np.where(start >= 0, (start - judged.arrival) * judged.interval / MINUTE_SECONDS, np.nan)
     wait[start >= slots] = np.nan  # placed only after the record: what it would have done counts nowhere
     return [_day(judged, day, busy, over, crowded, wait) for day in range(judged.days)]
+
+
+def in_use(judged: Judged, machine: Int, start: Int) -> npt.NDArray[np.bool_]:
+    """(T, M) whether a pod runs on each machine that may move, with placements as of `judge`."""
+    slots = len(judged.background)
+    change = np.zeros((slots + 1, len(judged.size)), np.int64)
+    placed = np.flatnonzero((start >= 0) & (start < slots))
+    length = np.array([len(judged.demand[i]) for i in placed.tolist()], np.int64)
+    np.add.at(change, (start[placed], machine[placed]), 1)
+    np.add.at(change, (np.minimum(start[placed] + length, slots), machine[placed]), -1)
+    found: npt.NDArray[np.bool_] = change.cumsum(axis=0)[:slots] > 0
+    return found
 
 
 def _day(
@@ -92,6 +102,7 @@ def _day(
 ) -> Day:
     rows = slice(day * judged.day_slots, (day + 1) * judged.day_slots)
     hours, count = judged.interval / HOUR_SECONDS, busy[rows].sum(axis=1)
+    each = busy[rows].sum(axis=0) * hours
     today = (judged.arrival >= rows.start) & (judged.arrival < rows.stop)
     waits = wait[today & ~np.isnan(wait)]
     return Day(
@@ -105,4 +116,5 @@ def _day(
         wait_p95=float(np.percentile(waits, 95)) if len(waits) else float("nan"),
         arrived=int(today.sum()),
         unplaced=int((today & np.isnan(wait)).sum()),
+        hours=each,
     )

@@ -91,7 +91,7 @@ class Replay:
 
     @cached_property
     def pods(self) -> Int:
-        """(n,) the pods in order of arrival; those that stay come first. Ties are in an order that names do not change."""
+        """(n,) the pods in order of arrival; those that stay come first. Names do not change the order of ties."""
         free = np.flatnonzero(~self.recorded.bound)
         start = self.recorded.start[free]
         rank = np.argsort(_without_names(self.recorded)[0])
@@ -180,9 +180,7 @@ class Replay:
             sequences = replace(sequences, forecast=table)
         return self._played(scheduler, sequences, scenario, units, rng)
 
-    def play_policy(
-        self, policy: ObservingScheduler, facts: Facts, rng: np.random.Generator | None = None
-    ) -> Placed:
+    def play_policy(self, policy: ObservingScheduler, facts: Facts, rng: np.random.Generator | None = None) -> Placed:
         """Where a trained policy would have placed the pods; `rng`: as of `play`.
 
         Raises InputError if it is for another kind of cluster.
@@ -262,7 +260,7 @@ class Replay:
         )
 
     def _reserved(self) -> tuple[Float, Int, int]:
-        """(M, D) shares and (M,) pods: the most at a time that stays on each node; the most pods that a node may have."""
+        """(M, D) shares and (M,) pods: the most at a time that stays on each node; and how many pods one may have."""
         recorded, bound, one = self.recorded, np.flatnonzero(self.recorded.bound), np.ones((len(self.recorded), 1))
         request = np.nan_to_num(recorded.request)
         reserved, counted = (_most_at_a_time(recorded, bound, amount) for amount in (request, one))
@@ -313,7 +311,8 @@ def _without_names(recorded: Recorded) -> tuple[Int, Int]:
     facts = np.column_stack([np.ones(len(recorded)), recorded.start, recorded.length, recorded.bound, request, used])
     of_node = np.zeros((len(recorded.size), facts.shape[1]))
     np.add.at(of_node, recorded.node, facts)
-    nodes = np.lexsort(np.column_stack([recorded.size, of_node]).round(DIGITS).T[::-1])
+    price = np.nan_to_num(recorded.price, nan=-1.0)
+    nodes = np.lexsort(np.column_stack([recorded.size, price, of_node]).round(DIGITS).T[::-1])
     pods = np.lexsort((np.argsort(nodes)[recorded.node], whole, *facts.round(DIGITS).T[::-1]))
     return pods, nodes
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+import numpy as np
+
 from tvwrl.plotting import Point
-from tvwrl.schedulers.knowledge import FORECASTS_AND_PEAKS, FUTURE, PEAKS, REQUESTS
+from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.what_if.compared import MONTH, Compared, Outcome
 from tvwrl.what_if.recorded import Recorded
+from tvwrl.what_if.verdict import FEWEST_DAYS, NOTICEABLE, Answer, Verdict, is_reference, overshoots_more, verdict_of
 
 FEW_DAYS = 5
 HARDLY_USED = 0.03  # share of the CPU or memory of all nodes below which pods are probably missing
-ABOUT = 1.1  # times the fewest machines count as about as few
 NEARLY_A_DAY = 0.9
 MANY = 1.2  # times the nodes that had pods at the same time; with more in all, nodes came and went
-NOTICEABLE = 0.05  # machines, or machine-hours a day
 FREE = "most-allocated"  # a profile of kube-scheduler that packs
-REFERENCES = (PEAKS.group, FUTURE.group, FORECASTS_AND_PEAKS.group)
 KNOWN = {  # what stands in for undeclared requests is Kubernetes' own here
     REQUESTS.note: "requests of running and waiting pods; those without count as 0.1 cores and 200 MiB, as in the "
     "scores of Kubernetes"
@@ -33,15 +33,8 @@ THROTTLED = (
 )
 
 
-def is_reference(outcome: Outcome) -> bool:
-    """Whether it knows what no scheduler of a real cluster can know."""
-    knowledge = outcome.placed.knowledge
-    return knowledge is not None and knowledge.group in REFERENCES
-
-
 def verdict(compared: Compared) -> list[str]:
-    """The answer in a few sentences: the rule that needs about fewest machines, and what it has to be measured by."""
-    candidates = [one for one in compared.others if not is_reference(one) and one.name != "shadow"]
+    """The answer in a few sentences: what is recommended or open, and what it has to be measured by."""
     lines = []
     if (used := compared.recorded.utilisation.max()) < HARDLY_USED:
         lines.append(
@@ -49,21 +42,54 @@ def verdict(compared: Compared) -> list[str]:
             "follows means little.**"
         )
     lines += [sentence(compared, one) for one in compared.others if one.name == "shadow"]
-    if candidates:
-        least = _best(candidates)
-        lines.append(sentence(compared, least))
-        safe = [one for one in candidates if not overshoots_more(compared, one) and not one.unplaced]
-        if least not in safe:
-            lines.append(_safest(compared, safe))
-        free = next((one for one in candidates if one.name == FREE), None)
-        if free is not None and free is not least:
-            lines.append(f"Without new software, as kube-scheduler can do it alone: {sentence(compared, free)}")
+    found = verdict_of(compared)
+    if any(one.placed.knowledge is not None and not is_reference(one) for one in compared.others):
+        lines += _answer(compared, found)
     hours = compared.recorded.slots * compared.recorded.interval / 3600
     if hours < 24 * NEARLY_A_DAY:
         lines.append(f"The record has {hours:.1f} hours: figures per day are for these hours alone, and mean little.")
     elif compared.days < FEW_DAYS:
         lines.append(f"The record has {count_of(compared.days, 'whole day')}: intervals from so few mean little.")
     return lines
+
+
+def _answer(compared: Compared, found: Verdict) -> Iterator[str]:
+    """What is recommended, what needs fewest machines, and what Kubernetes can do alone."""
+    said = list(found.recommended or found.possible)[:1]
+    if found.recommended:
+        yield f"**Recommended: `{said[0].name}`.** {sentence(compared, said[0])}{_ties(found.recommended, 'machines')}"
+    elif compared.days < FEWEST_DAYS and found.possible:
+        yield "**One day recommends no rule**: it does not show how other days would have been."
+    elif found.possible:
+        yield (
+            f"**No rule is recommended: of none is it sure that it needs fewer machines and overshoots no more than "
+            f"as-placed.** It is possible for {_names(found.possible)}. {sentence(compared, said[0])}"
+        )
+    elif found.risky:
+        yield "**Every rule that needs fewer machines overshoots more than as-placed, or leaves pods unplaced.**"
+    else:
+        yield "**No rule needs fewer machines.**"
+    if found.fewest and found.fewest[0] not in said:
+        said.append(found.fewest[0])
+        yield f"About the fewest machines: {sentence(compared, found.fewest[0])}{_ties(found.fewest, 'overshoot')}"
+    free = next((one for one in compared.others if one.name == FREE), None)
+    if free is not None and free not in said:
+        yield f"Without new software, as kube-scheduler can do it alone: {sentence(compared, free)}"
+    if not said and free is None:
+        yield from (sentence(compared, one) for one in compared.others[:1] if one.placed.knowledge is not None)
+
+
+def _ties(outcomes: Sequence[Outcome], what: str) -> str:
+    """What cannot be told from the first by its machines, or by its overshoot."""
+    rest = outcomes[1:]
+    if not rest:
+        return ""
+    return f" {_names(rest)} {'ties' if len(rest) == 1 else 'tie'} with it in {what}: intervals do not separate them."
+
+
+def _names(outcomes: Sequence[Outcome]) -> str:
+    *most, last = (f"`{one.name}`" for one in outcomes)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def sentence(compared: Compared, outcome: Outcome) -> str:
@@ -79,14 +105,17 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
     kinds = {"cpu": "CPU", "memory": "memory"}
     changes = [part for key in kinds if (part := _overshoot(compared.change(outcome, f"{key}_over"), kinds[key]))]
     text += f", and overshot {' and '.join(changes)}" if changes else ", without more overshoot"
-    if overshoots_more(compared, outcome):
+    answer = overshoots_more(compared, outcome)
+    if not changes and answer is Answer.OPEN:
+        text = text.replace(", without more overshoot", ", on average without more overshoot")
+    if answer is not Answer.NO:
         over = max(outcome.mean("cpu_over").value, outcome.mean("memory_over").value)
         text += f" (overshoot in {over / outcome.mean('machine_hours').value:.1%} of its machine-hours)"
     wait = outcome.mean("wait_mean").value
     if wait > 0:
         text += f"; pods would have waited {wait:.1f} min on average"
-    if outcome.placed.let_go:
-        text += f"; it held **{count_of(outcome.placed.let_go, 'pod')} for too long**, which Kubernetes then placed"
+    if outcome.let_go:
+        text += f"; it held **{count_of(outcome.let_go, 'pod')} for too long**, which Kubernetes then placed"
     if outcome.unplaced:
         text += f"; **{count_of(outcome.unplaced, 'pod')} would never have been placed**"
     over = outcome.mean("requests_over").value
@@ -95,30 +124,15 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
             f"; in {over:,.0f} machine-hours a day, requests would have exceeded the node, which kube-scheduler never "
             "allows: lower the requests"
         )
-    if compared.price is not None:
-        money = compared.money(outcome)
+    if compared.priced:
+        money, fewer = compared.money(outcome), compared.saved(outcome, "in_use")
         unit = f" {compared.currency}".rstrip()
-        text += f"; worth {_interval(money, 0)}{unit} per {MONTH} days"
+        text += (
+            f"; its {_fewer(fewer)} machines in use on average are worth {_interval(money, 0)}{unit} per {MONTH} days"
+        )
         if kept is not None:
             text += f", or {_interval(compared.money(kept), 0)}{unit} if those had stayed"
     return text + "."
-
-
-def _best(candidates: list[Outcome]) -> Outcome:
-    """Of those that need about the fewest machines and leave fewest pods unplaced, the one that overshoots least."""
-    fewest = min(one.unplaced for one in candidates)
-    placing = [one for one in candidates if one.unplaced == fewest]
-    limit = ABOUT * min(one.mean("needed").value for one in placing)
-    about = [one for one in placing if one.mean("needed").value <= limit]
-    return min(about, key=lambda one: one.mean("memory_over").value + one.mean("cpu_over").value)
-
-
-def _safest(compared: Compared, safe: list[Outcome]) -> str:
-    """What can be had without more overshoot, and with every pod placed."""
-    found = min(safe, key=lambda one: one.mean("needed").value, default=None)
-    if found is None or compared.saved(found).value < NOTICEABLE:
-        return "**Every rule that needs fewer machines overshoots more than as-placed, or leaves pods unplaced.**"
-    return f"Of the rules that overshoot no more than as-placed: {sentence(compared, found)}"
 
 
 def trust(recorded: Recorded) -> list[str]:
@@ -179,6 +193,11 @@ def trust(recorded: Recorded) -> list[str]:
             f"{count_of(known.resized_nodes, 'node')} had several sizes, as when another machine takes over a name: "
             "the largest counts."
         )
+    lines += [
+        f"Left out on purpose: {count_of(nodes, 'node')} ({name}) and the {count_of(pods, 'pod')} on them; "
+        "`--leave-out` names what to leave out."
+        for name, nodes, pods in known.pools
+    ]
     if known.idle_nodes:
         lines.append(
             f"{count_of(known.idle_nodes, 'node')} had no pods at all in the record, but may get some in the replay."
@@ -204,6 +223,8 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool) -> It
             "**Requests may exceed a node here** (`--ignore-requests`). kube-scheduler never allows this, so you would "
             "have to lower the requests."
         )
+    if compared.orders > 1:
+        yield _orders(compared)
     yield THROTTLED
     yield from _slots(compared)
     yield (
@@ -212,7 +233,7 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool) -> It
     )
     if any(one.placed.knowledge is not None and "forecast" in one.placed.knowledge.group for one in compared.others):
         yield "Rules with forecasts use the network that ships with tvwrl, which was not fitted on this cluster."
-    most, nodes = max(day.needed for day in compared.actual.days), len(compared.recorded.size)
+    most, nodes = max(day.needed for day in compared.actual.days[0]), len(compared.recorded.size)
     if nodes > MANY * most:
         yield (
             f"At most {most:,} of the {nodes:,} nodes had pods at the same time: others were idle, or came and went. "
@@ -220,8 +241,38 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool) -> It
         )
     if compared.left_hours:
         yield f"The last {compared.left_hours:.1f} h of the record make no whole day, and are left out of all figures."
-    if compared.price is not None:
-        yield "Money counts every machine-hour alike, and is only saved if something switches empty machines off."
+    if compared.priced:
+        yield (
+            "Money is for machine-hours in use, each at the price of its node, and is only saved if something switches "
+            "empty machines off."
+        )
+
+
+def _orders(compared: Compared) -> str:
+    """In how many orders rules were played, and how much that matters."""
+    played = [one for one in compared.others if len(one.orders) > 1]
+    counts = sorted({len(one.orders) for one in played})
+    text = (
+        f"Each rule was played in {' or '.join(map(str, counts))} orders of what the record does not order: the pods "
+        "that ran when it began, those that came in one slot, and the nodes that a rule rates alike. A cluster sees "
+        "one of them, so intervals hold what one order may give. "
+    )
+    widest = {}
+    for quantity, what in (("needed", "machines needed"), ("cpu_over", "hours of CPU overshoot a day")):
+        each = {one.name: one.of(quantity).mean(axis=1) for one in played}
+        name = max(each, key=lambda name: float(np.ptp(each[name])))
+        widest[quantity] = f"{what}, from {each[name].min():,.1f} to {each[name].max():,.1f} of `{name}`"
+    shares = [
+        float(np.nanmean(found))
+        for quantity in widest
+        if np.isfinite(found := [one.due_to_order(quantity) for one in played]).any()
+    ]
+    text += f"Orders differ most in {'; in '.join(widest.values())}."
+    if len(shares) == len(widest):
+        text += (
+            f" On average {shares[0]:.0%} and {shares[1]:.0%} of these variances are from orders, the rest from days."
+        )
+    return text
 
 
 def _slots(compared: Compared) -> Iterator[str]:
@@ -251,11 +302,6 @@ def knowledge(compared: Compared) -> list[str]:
             mark = ": no scheduler of a real cluster knows this" if is_reference(one) else ""
             groups.setdefault(note.removesuffix(" (a reference)") + mark, []).append(f"`{one.name}`")
     return [f"{', '.join(names)}: {note}." for note, names in groups.items()]
-
-
-def overshoots_more(compared: Compared, outcome: Outcome) -> bool:
-    """Whether it has more machine-hours of overshoot than as placed, of CPU or memory."""
-    return any(compared.change(outcome, f"{kind}_over").value > NOTICEABLE for kind in ("cpu", "memory"))
 
 
 def _overshoot(change: Point, name: str) -> str:
@@ -290,6 +336,11 @@ def _share(count: int, of: int) -> str:
 def count_of(number: int, thing: str) -> str:
     """As in 1 pod, 2 pods."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Names between commas, the first few of many."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def _moment(seconds: int) -> str:
