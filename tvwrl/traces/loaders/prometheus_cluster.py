@@ -309,8 +309,14 @@ def good_usage(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _each(expression: str) -> str:
-    """Once for each time that a container was started (`id`, `name`), however many replicas watched it, by job."""
-    return f"max by (namespace, pod, container, job, id, name) ({expression})"
+    """Once for each time that a container was started, however many replicas watched it, by job.
+
+    A container that was started again has another `name`, or, where that label is missing, another `id`. One that runs
+    containers inside has several `id`.
+    """
+    by_id = f'label_replace({expression}, "start", "$1", "id", "(.*)")'
+    by_name = f'label_replace({by_id}, "start", "$1", "name", "(.+)")'
+    return f"max by (namespace, pod, container, job, start) ({by_name})"
 
 
 def _by_job(expression: str) -> str:

@@ -158,6 +158,15 @@ def split_jobs(scene: Scene) -> None:
 
 
 @case
+def nested(scene: Scene) -> None:
+    """A container that manages control groups of its own is there several times, with the same name."""
+    plain(scene)
+    scene.uses("db-0", 1, 9, last=RESTART, name="1a2b")
+    scene.uses("db-0", 1, 9, last=RESTART, name="1a2b", id="/kubepods/db-0/1/kubepods/db-0/1")
+    scene.uses("db-0", 1, 9, first=RESTART + 5, name="3c4d", id="/kubepods/db-0/2")
+
+
+@case
 def evicted(scene: Scene) -> None:
     """A namesake was evicted before, and is still listed."""
     plain(scene)

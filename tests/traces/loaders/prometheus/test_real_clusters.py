@@ -78,7 +78,7 @@ def read(real: str, scrape: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "name", ["restarted", "two_jobs", "two_replicas", "moved_exporter", "init_container", "split_jobs"]
+    "name", ["restarted", "two_jobs", "two_replicas", "moved_exporter", "init_container", "split_jobs", "nested"]
 )
 def test_a_container_counts_once(read: Callable[[str], Reader], name: str) -> None:
     """9 GiB and 1 core all the time, of which a request of 2 cores and 10 GiB; a restart costs a sample or two."""
