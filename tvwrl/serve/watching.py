@@ -55,7 +55,8 @@ class Watcher:
         self._remember(cluster, slot)
         at = (now, now)
         sizes = cluster.node_sizes(at, 1)
-        placed, _ = one_node_each(cluster.pod_nodes(at, 1).join(cluster.finished(now), on=POD, how="anti"))
+        listed = cluster.pod_nodes(at, 1).join(cluster.finished(now), on=[*POD, "uid"], how="anti")
+        placed, _ = one_node_each(listed)
         usage = self._usage_between(cluster, at, self.window)
         if usage["mem"].count() and not usage["cpu"].count():
             raise InputError(

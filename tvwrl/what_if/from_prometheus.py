@@ -106,7 +106,9 @@ def _settled(asked: Asked) -> Prometheus:
 
 def _name(url: str, loader: Prometheus) -> str:
     """A folder's name for what is read: the same for the same request."""
-    digest = hashlib.sha256(f"{url} {replace(loader, timeout=60.0, retries=4)!r}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(
+        f"{url} {loader.version} {replace(loader, timeout=60.0, retries=4)!r}".encode()
+    ).hexdigest()[:12]
     return f"{urlsplit(url).hostname}-{loader.start}-{loader.end}-{digest}"
 
 

@@ -87,6 +87,7 @@ class Prometheus(Loader):
     """Number of retries after a failed request, with growing waits between them."""
 
     name: ClassVar[str] = "prometheus"
+    version: ClassVar[int] = 2
     keys: ClassVar[tuple[str, ...]] = ("workload",)  # "namespace/pod": with "-" between them two could be the same
 
     def __post_init__(self) -> None:

@@ -83,14 +83,17 @@ class ClusterMetrics:
         memory = f"{self.selector.series(MEMORY)}[{window * 1000 - 1}ms]"  # the sample that ends the window before
         whole = f"{self.selector.series(MEMORY, WHOLE_POD)}[{window * 1000 - 1}ms]"
         # How often the pod was sampled: its containers may have run one after the other, or not all the time.
+        samples = _each(f"count_over_time({memory})")
         often = (
-            f"max by (namespace, pod) ({_by_container(f'count_over_time({memory})')} or "
-            f"max by (namespace, pod, container) (count_over_time({whole})))"
+            f"max by (namespace, pod, job) (sum by (namespace, pod, container, job) ({samples}) or "
+            f"max by (namespace, pod, container, job) (count_over_time({whole})))"
         )
         queries = {
-            "cpu": _by_pod(f"rate({self.selector.series(CPU)}[{window}s])"),
-            "mem": f"{_by_pod(f'sum_over_time({memory})')} / on (namespace, pod) {often}",
+            "cpu": _by_job(f"rate({self.selector.series(CPU)}[{window}s])"),
+            "mem": f"{_by_job(f'sum_over_time({memory})')} / on (namespace, pod, job) {often}",
         }
+        # Where several jobs scrape a pod, perhaps with other labels left, the one that saw the most of it counts.
+        queries = {name: f"max by (namespace, pod) ({query})" for name, query in queries.items()}
         cpu, mem = (self.server.table(query, span, step, POD, name) for name, query in queries.items())
         return cpu.join(mem, on=[*POD, "time"], how="full", coalesce=True).sort(*POD, "time")
 
@@ -236,15 +239,14 @@ class ClusterMetrics:
         return self.server.table(query, span, step, labels, "newest")
 
     def finished(self, now: int) -> pl.DataFrame:
-        """Columns namespace and pod: those that have ended but are still listed."""
-        query = f"max by (namespace, pod) ({self.selector.series(PHASE)}) == 1"
-        return self.server.table(query, (now, now), 1, POD, "phase").select(POD)
+        """Columns namespace, pod, uid: those that have ended but are still listed."""
+        query = f"max by (namespace, pod, uid) ({self.selector.series(PHASE)}) == 1"
+        return self.server.table(query, (now, now), 1, (*POD, "uid"), "phase").drop("phase", "time")
 
     def overfull(self, span: Span, step: int, window: int) -> list[str]:
         """Sentences about nodes that use, or are asked for, more than they have at some of these moments."""
         sizes, (nodes, _) = self.node_sizes(span, step), one_node_each(self.pod_nodes(span, step))
-        ended = self.finished(span[1])
-        where = nodes.select(*POD, "time", "node").join(ended, on=POD, how="anti")
+        where = nodes.join(self.finished(span[1]), on=[*POD, "uid"], how="anti").select(*POD, "time", "node")
         asked = self.requests(span, step).rename({f"request_{name}": name for name in KINDS})
         taken = {"use": good_usage(self.usage(span, step, window)), "are asked for": asked}
         found = [said(overfull(rows.join(where, on=[*POD, "time"]), sizes), what) for what, rows in taken.items()]
@@ -273,11 +275,11 @@ class ClusterMetrics:
 
         Raises InputError, with the label that tells them apart.
         """
-        foreign = self.selector.series(POD_INFO, 'exported_pod!=""')
-        if len(self.server.table(f"count({foreign})", span, step, (), "n")):
+        renamed = [self.selector.series(POD_INFO, f'exported_{label}!=""') for label in ("namespace", "pod", "node")]
+        if len(self.server.table(f"count({' or '.join(renamed)})", span, step, (), "n")):
             raise InputError(
-                f"{self.server.url}: {POD_INFO} has its pods in the label exported_pod: set honor_labels: true in the "
-                "scrape job of kube-state-metrics"
+                f"{self.server.url}: {POD_INFO} has its pods or nodes in labels that begin with exported_, as the job "
+                "that scrapes kube-state-metrics sets such labels itself: set honor_labels: true in that job"
             )
         names = self.server.get("labels", {"match[]": self.selector.series(SIZES[0]), "start": span[0], "end": span[1]})
         labels = [name for name in names if isinstance(name, str) and "cluster" in name.lower()]
@@ -349,17 +351,20 @@ def good_usage(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _by_container(expression: str) -> str:
-    """One value for each container of a pod: the sum over the times that it was started (`id`, `name`), each once.
+def _each(expression: str) -> str:
+    """Once for each time that a container was started, however many replicas watched it, by job.
 
-    Where several jobs scrape it, perhaps with other labels left, the job that saw the most of it counts.
+    A container that was started again has another `name`, or, where that label is missing, another `id`. One that runs
+    containers inside has several `id`.
     """
-    labels = "namespace, pod, container"
-    return f"max by ({labels}) (sum by ({labels}, job) (max by ({labels}, job, id, name) ({expression})))"
+    by_id = f'label_replace({expression}, "start", "$1", "id", "(.*)")'
+    by_name = f'label_replace({by_id}, "start", "$1", "name", "(.+)")'
+    return f"max by (namespace, pod, container, job, start) ({by_name})"
 
 
-def _by_pod(expression: str) -> str:
-    return f"sum by (namespace, pod) ({_by_container(expression)})"
+def _by_job(expression: str) -> str:
+    """The sum over the containers of a pod, and the times that each was started, by job."""
+    return f"sum by (namespace, pod, job) ({_each(expression)})"
 
 
 def _resource(kind: str) -> str:

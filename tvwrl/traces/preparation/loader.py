@@ -116,6 +116,7 @@ class Loader(ABC):
     """One family of traces. Instances are small and can be sent to another process."""
 
     name: ClassVar[str]  # of the family, and of the trace that it makes
+    version: ClassVar[int] = 1  # rises when what it reads means something else: what is kept of older ones is not used
     min_records: ClassVar[int] = 288  # default of --min-records
     paper_records: ClassVar[int | None] = None  # what --paper-filter asks for; None: the papers do not use this trace
 

@@ -60,7 +60,9 @@ def prepare(
         loader = loader.at(folder)
         parts = loader.parts(folder)
         shares = _shares(parts)
-        key = hashlib.sha256(repr(loader).encode()).hexdigest()[:12]  # pieces are of these very options
+        key = hashlib.sha256(f"{loader!r} {loader.version}".encode()).hexdigest()[
+            :12
+        ]  # pieces are of these very options
         pieces = work / f"{shares}-shares-{key}"
 
         def run(what: str, sizes: list[int], calls: Sequence[Call]) -> list[dict[str, Any]]:

@@ -147,6 +147,35 @@ def two_nodes(scene: Scene) -> None:
 
 
 @case
+def split_jobs(scene: Scene) -> None:
+    """One job has the pod as a whole, often; another its containers, seldom."""
+    plain(scene)
+    seldom = Scene("", 2 * scene.step)
+    seldom.cluster = scene.cluster
+    restarted(seldom)
+    scene.lines += [one for one in seldom.lines if one.startswith("container")]
+    scene.uses("db-0", 1, 9, container=None, id="/kubepods/db-0", job="cadvisor-2")
+
+
+@case
+def nested(scene: Scene) -> None:
+    """A container that manages control groups of its own is there several times, with the same name."""
+    plain(scene)
+    scene.uses("db-0", 1, 9, last=RESTART, name="1a2b")
+    scene.uses("db-0", 1, 9, last=RESTART, name="1a2b", id="/kubepods/db-0/1/kubepods/db-0/1")
+    scene.uses("db-0", 1, 9, first=RESTART + 5, name="3c4d", id="/kubepods/db-0/2")
+
+
+@case
+def evicted(scene: Scene) -> None:
+    """A namesake was evicted before, and is still listed."""
+    plain(scene)
+    scene.gauge("kube_pod_status_phase", 1, namespace="prod", pod="db-0", uid="old", phase="Failed")
+    scene.pod("db-0", "n2", last=120, uid="old")
+    scene.uses("db-0", 1, 9)
+
+
+@case
 def gaps(scene: Scene) -> None:
     """NaN and +Inf for a while, as other servers give where there is no sample."""
     plain(scene)

@@ -77,7 +77,9 @@ def read(real: str, scrape: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return lambda name: Reader(real, f"{name.replace('_', '-')}-{scrape}", tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("name", ["restarted", "two_jobs", "two_replicas", "moved_exporter", "init_container"])
+@pytest.mark.parametrize(
+    "name", ["restarted", "two_jobs", "two_replicas", "moved_exporter", "init_container", "split_jobs", "nested"]
+)
 def test_a_container_counts_once(read: Callable[[str], Reader], name: str) -> None:
     """9 GiB and 1 core all the time, of which a request of 2 cores and 10 GiB; a restart costs a sample or two."""
     reader = read(name)
@@ -118,6 +120,11 @@ def test_a_pod_on_two_nodes_is_where_it_was_sampled_last(read: Callable[[str], R
     assert found.trust.on_two_nodes == 1
     seen = reader.observed(HOUR + 90)
     assert (seen.uid, [seen.nodes[node] for node in seen.node]) == (("new",), ["n2"])
+
+
+def test_a_pod_runs_although_a_namesake_was_evicted(read: Callable[[str], Reader]) -> None:
+    seen = read("evicted").observed(HOUR)
+    assert (seen.running, seen.uid) == (1, ("u-db-0",))
 
 
 def test_what_is_no_sample_is_a_gap(read: Callable[[str], Reader]) -> None:
