@@ -25,6 +25,7 @@ from tvwrl.types import Float, Int
 from tvwrl.what_if.command import WhatIfSettings, what_if
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "bitbrains"
+DAEMON = np.array([0.1, 0.25])  # cores and GiB that a pod of a DaemonSet requests on each node
 DIGITS = 9  # after which figures differ by the order of what is summed
 MONTH, DAY, INTERVAL = 8640, 288, 300  # slots, slots, seconds
 BEGINS = 1767571200  # 2026-01-05T00:00:00Z
@@ -40,7 +41,8 @@ def sample(folder: Path, data: Path = DATA, pods: int = 1000, days: int = 7, nod
     machines = usage.filter(pl.col("cores") <= 8).partition_by("vm", maintain_order=True)
     sizes = [(f"node-{m:03d}", *KINDS[m % len(KINDS)]) for m in range(nodes)]
     room = np.array([size[2:4] for size in sizes])
-    reserved, load, rows = np.zeros((slots, nodes, 2)), np.full((slots, nodes, 2), (0.2, 0.3)), []
+    daemons = np.full((slots, nodes, 2), DAEMON)
+    reserved, load, rows = daemons.copy(), 2 * daemons, []
     chosen = [machines[i] for i in rng.choice(len(machines), max(pods // 7, 1))]
     for i in count():
         if len(rows) == pods:
@@ -65,10 +67,8 @@ def sample(folder: Path, data: Path = DATA, pods: int = 1000, days: int = 7, nod
             _rows(f"prod/app-{app}-{i:04d}", f"prod/deployment/app-{app}", node, first + seen, own[seen], request)
         )
     for m in range(nodes):
-        daemon = np.column_stack([0.1 * rng.gamma(20, 0.05, slots), np.full(slots, 0.25)])
-        rows.append(
-            _rows(f"kube-system/agent-{m}", "kube-system/daemonset/agent", m, np.arange(slots), daemon, (0.1, 0.25))
-        )
+        daemon = DAEMON * rng.gamma(20, 0.05, (slots, 1))
+        rows.append(_rows(f"kube-system/agent-{m}", "kube-system/daemonset/agent", m, np.arange(slots), daemon, DAEMON))
     masters = [(f"master-{m}", "m5.large", 2.0, 8.0, 0.11) for m in range(3)]
     for m in range(3):
         own = np.column_stack([0.4 * rng.gamma(20, 0.05, slots), np.full(slots, 2.0)])
@@ -170,12 +170,12 @@ def intervals(found: dict[str, Any]) -> dict[tuple[str, str], tuple[float, float
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Whether the verdict is the same, which of the intervals overlap, and whether all figures are equal."""
+    """Whether each part of the verdict is the same, how many intervals overlap, and whether all figures are equal."""
     mine, others = intervals(one), intervals(other)
     overlap = [max(a, c) <= min(b, d) for (a, b), (c, d) in ((mine[key], others[key]) for key in mine)]
     equal = one["outcomes"] == other["outcomes"]
-    verdict = "same" if one["verdict"] == other["verdict"] else f"other: {other['verdict']}"
-    return [verdict, f"{sum(overlap)} of {len(overlap)}", "yes" if equal else "no"]
+    verdict = ["same" if one["verdict"][part] == other["verdict"][part] else "other" for part in one["verdict"]]
+    return [*verdict, f"{sum(overlap)} of {len(overlap)}", "yes" if equal else "no"]
 
 
 def main(pods: int = 1000, days: int = 7, nodes: int = 120, renamings: int = 10, seeds: int = 5) -> None:
@@ -204,8 +204,8 @@ def main(pods: int = 1000, days: int = 7, nodes: int = 120, renamings: int = 10,
             again, seconds = found_in(base, out, seed)
             took.append(seconds)
             rows.append([f"other orders, {seed}", *same(first, again)])
-        print(markdown_table(["", "verdict", "intervals overlap", "all figures equal"], rows))
-        print(f"verdict: {first['verdict']}")
+        print(markdown_table(["", *first["verdict"], "intervals overlap", "all figures equal"], rows))
+        print(f"verdict: {first['verdict']}; {max(one['orders'] for one in first['outcomes'].values())} orders")
         print(f"seconds: {min(took):.0f} to {max(took):.0f}")
         mine = first["outcomes"]["as-placed"]
         independent = [

@@ -230,6 +230,12 @@ def _shadow_line(shadow: Shadow) -> str:
     )
     if shadow.unknown_pods:
         text += f" Left out: decisions for {words.count_of(shadow.unknown_pods, 'pod')} that the record does not have."
+    if shadow.clocks_differ:
+        when = f"{abs(shadow.early) / 60:.0f} min {'before' if shadow.early > 0 else 'after'}"
+        text += (
+            f" **Half of the decisions are dated {when} the start of their pods, or more: the clocks of the server and "
+            "of this record probably differ, and decisions may count for other runs of a pod.**"
+        )
     if shadow.unknown_nodes:
         text += (
             f" {words.count_of(shadow.unknown_nodes, 'pod')} would have gone to nodes that the record does not have."

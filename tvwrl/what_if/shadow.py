@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from tvwrl.types import InputError
+from tvwrl.types import Float, InputError
+from tvwrl.what_if.recorded import AGAIN, turn_of
 from tvwrl.what_if.replay import Placed, Replay
+
+CLOSE = 600.0  # seconds after the start of a pod at which a decision on it may be dated: samples are apart
+LONGEST_WAIT = 1800.0  # seconds before; half of all pods do not wait longer than that
+SOME = 10  # decisions that cannot all be wrong by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +28,12 @@ class Shadow:
     held: int  # of these, that would have waited: they are placed where they were
     unknown_pods: int  # decisions for pods that are not in the record, or may not be moved
     unknown_nodes: int  # decisions for nodes that are not in the record: such pods stay where they were
+    early: float = 0.0  # seconds from a decision to the start of its pod, median; much, or below 0: clocks differ
+
+    @property
+    def clocks_differ(self) -> bool:
+        """Whether decisions come so long before, or after, pods start that they may be for other runs of them."""
+        return not -CLOSE <= self.early <= LONGEST_WAIT
 
 
 def shadow_placements(file: Path, replay: Replay) -> Shadow:
@@ -30,22 +42,28 @@ def shadow_placements(file: Path, replay: Replay) -> Shadow:
     Each line is JSON with "time" (seconds since 1970), "pod" ("namespace/name") and "node" (null: hold). A decision is
     for the next run of its pod, which may have begun an interval before; the last one for a run counts. Decisions from
     before the record are only used for pods that still run. Raises InputError with file and line for anything else,
-    except a last line without an end, which somebody may still be writing.
+    except a last line without an end, which somebody may still be writing; and if there are many decisions in the time
+    of the record, and none of them is for one of its pods.
     """
     recorded, pods = replay.recorded, replay.pods
     places = {name: place for place, name in enumerate(recorded.node_name)}
     by_name: dict[str, list[int]] = {}
     for row, i in enumerate(pods):
-        by_name.setdefault(recorded.pod[i].partition("#")[0], []).append(row)
+        name = recorded.pod[i]
+        by_name.setdefault(name.rpartition(AGAIN)[0] if turn_of(name) > 1 else name, []).append(row)
     start = np.array([recorded.at(int(recorded.start[i])) for i in pods])
     chosen: dict[int, str | None] = {}
     strangers: set[str] = set()
-    for time, pod, node in _lines(file):
+    lines = _lines(file)
+    early = _early(lines, {name: start[rows][start[rows] > recorded.origin] for name, rows in by_name.items()})
+    for time, pod, node in lines:
         runs = [row for row in by_name.get(pod, ()) if start[row] >= time - recorded.interval]
         if runs:
             chosen[min(runs, key=start.__getitem__)] = node
         elif recorded.origin <= time < recorded.at(recorded.slots):
             strangers.add(pod)
+    if not chosen and len(strangers) >= SOME:
+        _refuse(file, early, strangers, by_name)
     machine = recorded.node[pods].copy()
     nowhere = 0
     for row, node in chosen.items():
@@ -53,7 +71,39 @@ def shadow_placements(file: Path, replay: Replay) -> Shadow:
         machine[row] = places.get(node or "", machine[row])
     placed = Placed("shadow", machine, recorded.start[pods])
     held = sum(node is None for node in chosen.values())
-    return Shadow(placed, len(chosen), held, len(strangers), nowhere)
+    return Shadow(placed, len(chosen), held, len(strangers), nowhere, early)
+
+
+def _early(lines: Sequence[tuple[float, str, str | None]], starts: Mapping[str, Float]) -> float:
+    """Median of the seconds from the nearest decision to the start of a pod; 0 if there is none.
+
+    `starts`: of the runs of each pod that began while recorded, seconds since 1970
+    """
+    moments: dict[str, list[float]] = {}
+    for time, pod, _ in lines:
+        moments.setdefault(pod, []).append(time)
+    gaps = [
+        min((begin - time for time in moments[pod]), key=abs)
+        for pod, begins in starts.items()
+        if pod in moments
+        for begin in begins.tolist()
+    ]
+    return float(np.median(gaps)) if gaps else 0.0
+
+
+def _refuse(file: Path, early: float, strangers: set[str], known: Mapping[str, Any]) -> NoReturn:
+    """Raise InputError for decisions none of which is for a pod of the record."""
+    if strangers & set(known):
+        when = f"{abs(early) / 60:.0f} min {'before' if early > 0 else 'after'}"
+        raise InputError(
+            f"{file}: decisions are dated {when} the start of their pods: the clocks of the server that wrote them and "
+            "of the record differ"
+        )
+    example = min(known, default="none")
+    raise InputError(
+        f"{file}: none of the {len(strangers):,} pods with decisions in the time of the record is in it: names differ, "
+        f"such as '{min(strangers)}' here and '{example}' there"
+    )
 
 
 def _lines(file: Path) -> list[tuple[float, str, str | None]]:

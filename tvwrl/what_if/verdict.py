@@ -34,14 +34,14 @@ class Verdict:
     """The rules that a cluster could have, by what the figures support; in each, those with fewest machines first."""
 
     recommended: Sequence[Outcome]  # one, and what cannot be told from it
-    possible: Sequence[Outcome]  # perhaps fewer machines, and perhaps no more overshoot
+    open: Sequence[Outcome]  # perhaps fewer machines, and perhaps no more overshoot
     risky: Sequence[Outcome]  # fewer machines, but surely more overshoot or pods without a place
     fewest: Sequence[Outcome]  # about the fewest machines: the one that overshoots least, and what ties with it
 
     @property
     def first(self) -> Outcome | None:
         """The rule to look at; None if none needs fewer machines."""
-        return next(iter((*self.recommended, *self.possible[:1], *self.fewest)), None)
+        return next(iter((*self.recommended, *self.fewest)), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Names."""
@@ -70,10 +70,13 @@ def verdict_of(compared: Compared) -> Verdict:
     )
 
 
-def supported(compared: Compared, outcome: Outcome) -> bool:
-    """Whether the intervals hold nothing but fewer machines and no more overshoot."""
+def supported(compared: Compared, outcome: Outcome, days: int | None = None) -> bool:
+    """Whether the intervals, of enough days, hold nothing but fewer machines and no more overshoot.
+
+    `days`: to go by, default: those that there are
+    """
     return (
-        compared.days >= FEWEST_DAYS
+        (compared.days if days is None else days) >= FEWEST_DAYS
         and not outcome.unplaced
         and saves(compared, outcome) is Answer.YES
         and _overshoots_anyhow(compared, outcome) is Answer.NO

@@ -12,7 +12,17 @@ from tvwrl.plotting import Point
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.what_if.compared import MONTH, Compared, Outcome
 from tvwrl.what_if.recorded import Recorded
-from tvwrl.what_if.verdict import FEWEST_DAYS, NOTICEABLE, Answer, Verdict, is_reference, overshoots_more, verdict_of
+from tvwrl.what_if.verdict import (
+    FEWEST_DAYS,
+    NOTICEABLE,
+    Answer,
+    Verdict,
+    is_reference,
+    overshoots_more,
+    saves,
+    supported,
+    verdict_of,
+)
 
 FEW_DAYS = 5
 HARDLY_USED = 0.03  # share of the CPU or memory of all nodes below which pods are probably missing
@@ -55,18 +65,11 @@ def verdict(compared: Compared) -> list[str]:
 
 def _answer(compared: Compared, found: Verdict) -> Iterator[str]:
     """What is recommended, what needs fewest machines, and what Kubernetes can do alone."""
-    said = list(found.recommended or found.possible)[:1]
-    if found.recommended:
+    said = list(found.recommended[:1])
+    if said:
         yield f"**Recommended: `{said[0].name}`.** {sentence(compared, said[0])}{_ties(found.recommended, 'machines')}"
-    elif compared.days < FEWEST_DAYS and found.possible:
-        yield "**One day recommends no rule**: it does not show how other days would have been."
-    elif found.possible:
-        yield (
-            f"**No rule is recommended: of none is it sure that it needs fewer machines and overshoots no more than "
-            f"as-placed.** It is possible for {_names(found.possible)}. {sentence(compared, said[0])}"
-        )
-    elif found.risky:
-        yield "**Every rule that needs fewer machines overshoots more than as-placed, or leaves pods unplaced.**"
+    elif found.open or found.risky:
+        yield f"**No rule is recommended.** {' '.join(_reasons(compared, found))}"
     else:
         yield "**No rule needs fewer machines.**"
     if found.fewest and found.fewest[0] not in said:
@@ -79,12 +82,39 @@ def _answer(compared: Compared, found: Verdict) -> Iterator[str]:
         yield from (sentence(compared, one) for one in compared.others[:1] if one.placed.knowledge is not None)
 
 
+def _reasons(compared: Compared, found: Verdict) -> Iterator[str]:
+    """Why no rule is recommended."""
+    if compared.days < FEWEST_DAYS:
+        yield "One day does not show how other days would have been."
+    unsure = [one for one in found.open if saves(compared, one) is not Answer.YES]
+    doubtful = [one for one in found.open if one not in unsure and not supported(compared, one, FEWEST_DAYS)]
+    unplaced = [one for one in found.risky if one.unplaced]
+    crowded = [one for one in found.risky if one not in unplaced]
+    reasons = [
+        f"{_names(rules)} {_form(rules, verb)} {what}"
+        for rules, verb, what in (
+            (crowded, "overshoot", "more than as-placed"),
+            (unplaced, "leave", "pods unplaced"),
+            (doubtful, "", "may overshoot more than as-placed"),
+            (unsure, "", "may need no fewer machines"),
+        )
+        if rules
+    ]
+    if reasons:
+        yield f"Of the rules that need fewer machines, or may, {'; '.join(reasons)}.".replace("  ", " ")
+
+
 def _ties(outcomes: Sequence[Outcome], what: str) -> str:
     """What cannot be told from the first by its machines, or by its overshoot."""
     rest = outcomes[1:]
     if not rest:
         return ""
-    return f" {_names(rest)} {'ties' if len(rest) == 1 else 'tie'} with it in {what}: intervals do not separate them."
+    return f" {_names(rest)} {_form(rest, 'tie')} with it in {what}: intervals do not separate them."
+
+
+def _form(outcomes: Sequence[Outcome], verb: str) -> str:
+    """The verb for one or several."""
+    return verb if len(outcomes) > 1 or not verb else f"{verb}s"
 
 
 def _names(outcomes: Sequence[Outcome]) -> str:
