@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from tvwrl.experiments.statistics import crossed_estimate as crossed
-from tvwrl.experiments.statistics import estimates_by_column, interquartile_mean
+from tvwrl.experiments.statistics import bootstrap_interval, estimate_of_one, estimates_by_column, interquartile_mean
 from tvwrl.types import InputError
 
 
@@ -75,3 +75,18 @@ def test_interquartile_mean_over_seeds_and_sequences() -> None:
     assert crossed(np.array([[0.0, 1.0], [3.0, 100.0]]), interquartile_mean).mean == 2.0
     assert np.isnan(crossed(np.array([[3.0]]), interquartile_mean).interval).all()
     assert crossed(np.full((2, 3), 4.0), interquartile_mean).interval == pytest.approx((4.0, 4.0))
+
+
+def test_estimate_of_one_holds_what_a_single_run_may_give():
+    """Two runs that are alike on all days: an interval from one to the other, however often each was played."""
+    values = np.array([[1.0] * 7, [3.0] * 7])
+    for repeats in (1, 10):
+        found = estimate_of_one(np.repeat(values, repeats, axis=0))
+        assert (found.mean, found.interval) == (2.0, (1.0, 3.0))
+    many = np.random.default_rng(0).normal(0, 1, (1, 30))
+    one = estimate_of_one(many)
+    assert one.interval == pytest.approx(bootstrap_interval(many[0]), abs=0.05)
+    assert np.isnan(estimate_of_one(np.array([[1.0]])).interval[0])
+    gap = estimate_of_one(np.array([[1.0, np.nan], [2.0, 4.0]]))
+    assert gap.mean == pytest.approx(7 / 3)
+    assert np.isnan(estimate_of_one(np.full((2, 2), np.nan)).mean)

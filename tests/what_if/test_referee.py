@@ -33,6 +33,7 @@ def test_two_days_by_hand():
     assert (one.cpu_over, one.memory_over, one.requests_over) == (24.0, 24.0, 24.0)
     assert (one.wait_mean, one.arrived) == (0.0, 2)
     assert (two.needed, two.in_use, two.machine_hours) == (2, 26 / 24, 26.0)
+    assert (one.hours.tolist(), two.hours.tolist()) == ([24.0, 0.0], [24.0, 2.0])
     assert (two.cpu_over, two.memory_over, two.requests_over) == (0.0, 0.0, 0.0)
     assert (two.wait_mean, two.wait_p95, two.unplaced) == (120.0, 120.0, 0)
 

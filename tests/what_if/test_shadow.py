@@ -11,6 +11,7 @@ from tests.what_if.test_replay import places
 from tvwrl.types import InputError
 from tvwrl.what_if.compared import compare
 from tvwrl.what_if.replay import Replay
+from tvwrl.what_if.report import page
 from tvwrl.what_if.shadow import shadow_placements
 
 START = ORIGIN * 300
@@ -96,3 +97,36 @@ def test_no_lines(replay, tmp_path):
         shadow(replay, tmp_path)
     with pytest.raises(InputError, match="cannot be read"):
         shadow_placements(tmp_path / "none", replay)
+
+
+@pytest.fixture
+def many():
+    """Twelve pods that begin one after the other."""
+    pods = [{"name": f"x/{i}", "node": "ab"[i % 2], "slots": range(6 + 12 * i, 200)} for i in range(12)]
+    return Replay(record([*pods, {"name": "x/all", "node": "a", "slots": range(200)}]))
+
+
+def decisions(tmp_path, seconds, name="x/{}"):
+    """One for each of these pods, so many seconds before it begins."""
+    file = tmp_path / "decisions.jsonl"
+    lines = [{"time": START + 300 * (6 + 12 * i) - seconds, "pod": name.format(i), "node": "b"} for i in range(12)]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return file
+
+
+@pytest.mark.parametrize(("seconds", "differ"), [(0, False), (200, False), (-200, False), (4500, True)])
+def test_clocks_that_differ_are_noticed(many, tmp_path, seconds, differ):
+    found = shadow_placements(decisions(tmp_path, seconds), many)
+    assert (found.decided, found.clocks_differ) == (12, differ)
+    text = " ".join(page(compare(many, [found.placed]), many, found).split())
+    assert ("decisions are dated 75 min before the start of their pods" in text) == differ
+
+
+def test_a_clock_that_is_an_hour_ahead_is_refused(many, tmp_path):
+    with pytest.raises(InputError, match="decisions are dated 60 min after the start of their pods: the clocks"):
+        shadow_placements(decisions(tmp_path, -3600), many)
+
+
+def test_pods_that_were_renamed_are_refused(many, tmp_path):
+    with pytest.raises(InputError, match=r"none of the 12 pods with decisions.*such as 'y/0' here and 'x/0' there"):
+        shadow_placements(decisions(tmp_path, 100, "y/{}"), many)

@@ -59,7 +59,7 @@ def verdict_of(compared: Compared) -> Verdict:
     candidates = [one for one in compared.others if not is_reference(one) and one.placed.knowledge is not None]
     candidates.sort(key=lambda one: one.mean("needed").value)
     saving = [one for one in candidates if saves(compared, one) is not Answer.NO]
-    safe = [one for one in saving if not one.unplaced and _overshoots_anyhow(compared, one) is not Answer.YES]
+    safe = [one for one in saving if not one.unplaced and overshoots_anyhow(compared, one) is not Answer.YES]
     sure = [one for one in safe if supported(compared, one)]
     recommended = [one for one in sure if one is sure[0] or tied(compared, one, sure[0])]
     return Verdict(
@@ -70,16 +70,13 @@ def verdict_of(compared: Compared) -> Verdict:
     )
 
 
-def supported(compared: Compared, outcome: Outcome, days: int | None = None) -> bool:
-    """Whether the intervals, of enough days, hold nothing but fewer machines and no more overshoot.
-
-    `days`: to go by, default: those that there are
-    """
+def supported(compared: Compared, outcome: Outcome) -> bool:
+    """Whether the intervals hold nothing but fewer machines and no more overshoot."""
     return (
-        (compared.days if days is None else days) >= FEWEST_DAYS
+        compared.days >= FEWEST_DAYS
         and not outcome.unplaced
         and saves(compared, outcome) is Answer.YES
-        and _overshoots_anyhow(compared, outcome) is Answer.NO
+        and overshoots_anyhow(compared, outcome) is Answer.NO
     )
 
 
@@ -94,17 +91,17 @@ def overshoots_more(compared: Compared, outcome: Outcome) -> Answer:
     return next(answer for answer in Answer if answer in answers)
 
 
-def tied(compared: Compared, one: Outcome, other: Outcome, *quantities: str) -> bool:
-    """Whether the sum of some quantities (default: machines needed) may be the same of both, for all that is known."""
-    parts = [compared.difference(one, other, name) for name in quantities or ("needed",)]
-    return all(not (part.low > NOTICEABLE or part.high < -NOTICEABLE) for part in parts)
-
-
-def _overshoots_anyhow(compared: Compared, outcome: Outcome) -> Answer:
+def overshoots_anyhow(compared: Compared, outcome: Outcome) -> Answer:
     """The worse of both: with all pods placed anew, and with those that ran at first where they were."""
     kept = compared.kept.get(outcome.name)
     answers = {overshoots_more(compared, one) for one in (outcome, kept) if one is not None}
     return next(answer for answer in Answer if answer in answers)
+
+
+def tied(compared: Compared, one: Outcome, other: Outcome, *quantities: str) -> bool:
+    """Whether the sum of some quantities (default: machines needed) may be the same of both, for all that is known."""
+    parts = [compared.difference(one, other, name) for name in quantities or ("needed",)]
+    return all(not (part.low > NOTICEABLE or part.high < -NOTICEABLE) for part in parts)
 
 
 def _above(change: Point) -> Answer:

@@ -18,9 +18,9 @@ from tvwrl.what_if.verdict import (
     Answer,
     Verdict,
     is_reference,
+    overshoots_anyhow,
     overshoots_more,
     saves,
-    supported,
     verdict_of,
 )
 
@@ -86,8 +86,8 @@ def _reasons(compared: Compared, found: Verdict) -> Iterator[str]:
     """Why no rule is recommended."""
     if compared.days < FEWEST_DAYS:
         yield "One day does not show how other days would have been."
-    unsure = [one for one in found.open if saves(compared, one) is not Answer.YES]
-    doubtful = [one for one in found.open if one not in unsure and not supported(compared, one, FEWEST_DAYS)]
+    doubtful = [one for one in found.open if overshoots_anyhow(compared, one) is Answer.OPEN]
+    unsure = [one for one in found.open if one not in doubtful and saves(compared, one) is Answer.OPEN]
     unplaced = [one for one in found.risky if one.unplaced]
     crowded = [one for one in found.risky if one not in unplaced]
     reasons = [
