@@ -178,10 +178,18 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     return [*verdict, f"{sum(overlap)} of {len(overlap)}", "yes" if equal else "no"]
 
 
-def main(pods: int = 1000, days: int = 7, nodes: int = 120, renamings: int = 10, seeds: int = 5) -> None:
+def main(
+    pods: int = 1000,
+    days: int = 7,
+    nodes: int = 120,
+    renamings: int = 10,
+    seeds: int = 5,
+    kept: Path | None = None,
+) -> None:
     """Print the tables.
 
     Args:
+        kept: folder to leave the cluster's two tables and its report in.
         pods: of the cluster.
         days: that are replayed.
         nodes: of the cluster, besides the control plane.
@@ -189,11 +197,11 @@ def main(pods: int = 1000, days: int = 7, nodes: int = 120, renamings: int = 10,
         seeds: other draws of the orders of what ties, under the same names.
     """
     with tempfile.TemporaryDirectory() as work:
-        base, other, out = (Path(work) / name for name in ("base", "other", "out"))
+        base, other, out = kept or Path(work) / "base", Path(work) / "other", Path(work) / "out"
         for folder in (base, other):
-            folder.mkdir()
+            folder.mkdir(parents=True, exist_ok=True)
         sample(base, pods=pods, days=days, nodes=nodes)
-        first, seconds = found_in(base, out)
+        first, seconds = found_in(base, base / "report")
         took, rows = [seconds], []
         for seed in range(1, renamings + 1):
             renamed(base, other, seed)

@@ -7,10 +7,15 @@ import json
 import pytest
 
 from tests.traces.conftest import serve  # noqa: F401  # a fixture
-from tests.traces.loaders.prometheus.conftest import T0, site, surroundings  # noqa: F401  # fixtures
+from tests.traces.loaders.prometheus.conftest import (  # noqa: F401  # fixtures
+    T0,
+    prometheus_with,
+    site,
+    surroundings,
+)
 from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders.prometheus_api import Server
-from tvwrl.traces.loaders.prometheus_cluster import ClusterMetrics
+from tvwrl.traces.loaders.prometheus_pools import node_pools
 from tvwrl.traces.prometheus_series import Selector
 from tvwrl.types import InputError
 from tvwrl.what_if.command import WhatIfSettings, what_if
@@ -67,7 +72,10 @@ def test_pools_kinds_and_names(recorded, names, nodes):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (("wbe",), "leave_out is 'wbe': no node has such a name, kind or pool; kinds and pools of this record: .*web"),
+        (
+            ("wbe",),
+            "excluded_nodes is 'wbe': no node has such a name, kind or pool; kinds and pools of this record: .*web",
+        ),
         (("none", "web"), "'none' stands alone"),
         (("*",), r"no pod is left to replay without \*"),
         (("web", "gpu", "control-plane"), "no pod is left to replay without web, gpu, control-plane"),
@@ -147,10 +155,41 @@ def test_a_server_says_what_nodes_are(site):  # noqa: F811
         "kube_node_role": [({"node": "m", "role": "control-plane"}, lambda t: 1)],
         "_com_gpu": [({"node": "a"}, lambda t: 2)],
     }
-    cluster = ClusterMetrics(Server(site.url, RetryPolicy(1, 10.0)), Selector('cluster="a",namespace="prod"'))
-    found = cluster.node_pools((T0, T0 + 3600), 300)
+    cluster = Server(site.url, RetryPolicy(1, 10.0)), Selector('cluster="a",namespace="prod"')
+    found = node_pools(*cluster, (T0, T0 + 3600), 300)
     assert found.rows() == [("a", "m5.xlarge", ["gpu", "web"]), ("b", "m5.xlarge", []), ("m", "", ["control-plane"])]
     asked = site.asked("kube_node_taint") + site.asked("kube_node_spec_taint")
     assert all('cluster="a"' in query["query"] and "namespace" not in query["query"] for query in asked)
     site.metrics = {}
-    assert cluster.node_pools((T0, T0 + 3600), 300).is_empty()
+    assert node_pools(*cluster, (T0, T0 + 3600), 300).is_empty()
+
+
+def test_a_real_server_says_what_nodes_are(tmp_path, monkeypatch):
+    """Two clusters on one server, scraped twice; a node without any of these metrics is in no pool."""
+    size, taint = "kube_node_status_allocatable", "kube_node_spec_taint"
+    series = [
+        'kube_node_labels{node="a",label_node_kubernetes_io_instance_type="m5.xlarge",label_agentpool="web"} 1',
+        'kube_node_labels{node="m",label_beta_kubernetes_io_instance_type="m5.large"} 1',
+        f'{taint}{{node="m",key="node-role.kubernetes.io/control-plane",effect="NoSchedule"}} 1',
+        f'{taint}{{node="b",key="node-role.kubernetes.io/control-plane-lookalike",effect="NoSchedule"}} 1',
+        'kube_node_role{node="old",role="master"} 1',
+        f'{size}{{node="g",resource="nvidia_com_gpu",unit="integer"}} 8',
+        f'{size}{{node="b",resource="nvidia_com_gpu",unit="integer"}} 0',
+    ]
+    other = ['kube_node_labels{node="a",label_node_kubernetes_io_instance_type="other"} 1']
+    lines = [
+        one.replace("{", f'{{cluster="{cluster}",job="{job}",') + f" {T0 + 60 * minute}"
+        for cluster, mine in (("one", series), ("two", other))
+        for one in mine
+        for job in ("first", "second")
+        for minute in range(30)
+    ]
+    with prometheus_with(sorted(lines), tmp_path) as url:
+        cluster = Server(url, RetryPolicy(1, 10.0)), Selector('cluster="one",namespace="prod"')
+        found = node_pools(*cluster, (T0, T0 + 1500), 300)
+    assert found.rows() == [
+        ("a", "m5.xlarge", ["web"]),
+        ("g", "", ["gpu"]),
+        ("m", "m5.large", ["control-plane"]),
+        ("old", "", ["control-plane"]),
+    ]

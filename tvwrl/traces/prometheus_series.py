@@ -16,7 +16,7 @@ OVERHEAD = {"cpu": "kube_pod_overhead_cpu_cores", "memory": "kube_pod_overhead_m
 OWNER, POD_INFO, NODE_INFO, PHASE = "kube_pod_owner", "kube_pod_info", "kube_node_info", "kube_pod_status_phase"
 RESTARTS = "kube_pod_container_status_restarts_total"
 SIZES = ("kube_node_status_allocatable", "kube_node_status_capacity")  # the first that is recorded
-NODE_LABELS, NODE_ROLE, NODE_TAINT = "kube_node_labels", "kube_node_role", "kube_node_spec_taint"
+OF_POOLS = NODE_LABELS, NODE_ROLE, NODE_TAINT = "kube_node_labels", "kube_node_role", "kube_node_spec_taint"
 
 
 _RESOURCES = 'resource=~"cpu|memory"'
@@ -30,15 +30,7 @@ WHERE = {
     POD_INFO: 'node!=""',
     PHASE: 'phase=~"Succeeded|Failed"',
 }
-_OF_NODES = {
-    *SIZES,
-    NODE_INFO,
-    NODE_LABELS,
-    NODE_ROLE,
-    NODE_TAINT,
-    "machine_cpu_cores",
-    "machine_memory_bytes",
-}  # metrics without namespace and pod
+_OF_NODES = {*SIZES, *OF_POOLS, NODE_INFO, "machine_cpu_cores", "machine_memory_bytes"}  # without namespace and pod
 
 _MATCHER = re.compile(
     r"""\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)\s*(?:,|$)"""

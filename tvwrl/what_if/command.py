@@ -69,7 +69,7 @@ class WhatIfSettings:
     nodes: Path | None = None
     """With --usage: columns node, cpu (cores) and memory (GiB), and if known kind, price (of an hour), pool, role
     (control-plane) and gpus."""
-    leave_out: Names = USUAL
+    excluded_nodes: Names = USUAL
     """Nodes to leave out, with the pods on them: names of pools, kinds or nodes, in which * stands for any letters.
     control-plane and gpu are those with that role, and with GPUs; none: leave out none."""
     interval: int = 300
@@ -163,7 +163,7 @@ def replayed(
     settings: WhatIfSettings, recorded: Recorded, schedulers: Sequence[Scheduler], policies: Sequence[Learnt]
 ) -> tuple[Path, str]:
     """The folder written, and its page."""
-    recorded = without_pools(recorded, settings.leave_out)
+    recorded = without_pools(recorded, settings.excluded_nodes)
     recorded = with_prices(recorded, prices_of(settings.prices), settings.price_per_machine_hour)
     slot = settings.decision_seconds
     replay = Replay(
@@ -189,14 +189,16 @@ def _placements(
     slot, placements = settings.decision_seconds, list[Placed]()
     forecaster = shipped_forecaster() if any(one.needs_forecasts for one in schedulers) else None
     ending = ", with what ran at first where it was" if replay.keep_running else ""
-    replays = {replay.decision_seconds: replay}
+    replays: dict[int, Replay] = {}  # what their orders share is forgotten at the end
 
     def every(seconds: int) -> Replay:
-        return replays.setdefault(seconds, replay.every(seconds))
+        if seconds not in replays:
+            replays[seconds] = replay.every(seconds)
+        return replays[seconds]
 
     for scheduler in schedulers:
         known = forecaster if scheduler.needs_forecasts else None
-        own = replay if known is None else every(slot or known.step_seconds)
+        own = every(replay.decision_seconds if known is None else slot or known.step_seconds)
         with phase(f"replaying {scheduler.name}{ending}"):
             for rng in _draws(settings, replay.orders()):
                 placements.append(replay.in_my_order(own.play(scheduler, known, rng), own))

@@ -177,6 +177,10 @@ class Compared:
                 **{f"{quantity}_change": _plain(self.change(outcome, quantity)) for quantity in QUANTITIES},
                 "variance_from_orders": {name: _number(outcome.due_to_order(name)) for name in QUANTITIES},
                 **({"saved_a_month": _plain(self.money(outcome))} if self.priced else {}),
+                "by_kind": {
+                    kind: {"nodes": nodes, "in_use_as_placed": before, "in_use": after, "saved_a_month": _number(money)}
+                    for kind, nodes, before, after, money in self.by_kind(outcome)
+                },
                 **self._if_kept(outcome),
             }
             for outcome in self.outcomes

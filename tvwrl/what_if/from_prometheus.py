@@ -59,6 +59,7 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
     from tvwrl.traces.http_requests import RetryPolicy
     from tvwrl.traces.loaders.prometheus_api import Server
     from tvwrl.traces.loaders.prometheus_cluster import ClusterMetrics
+    from tvwrl.traces.loaders.prometheus_pools import node_pools
 
     positive(days=asked.days)
     url = address(asked.url)
@@ -68,7 +69,9 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
     coarse = max((span[1] - span[0]) // 24 // asked.interval, 1) * asked.interval
     moments = span[1] - (span[1] - span[0]) // coarse * coarse, span[1]
     sizes = cluster.node_sizes(moments, coarse)
-    sizes = sizes.join(cluster.node_pools(moments, coarse), on="node", how="left", maintain_order="left")
+    sizes = sizes.join(
+        node_pools(cluster.server, cluster.selector, moments, coarse), on="node", how="left", maintain_order="left"
+    )
     loader = replace(
         loader,
         reference_cores=float(np.max(sizes["cpu"].to_numpy())),

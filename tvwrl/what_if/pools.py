@@ -29,7 +29,7 @@ def without_pools(recorded: Recorded, names: Sequence[str]) -> Recorded:
     """
     if NOTHING in names:
         if len(names) > 1:
-            raise InputError(f"leave_out is {', '.join(names)}: 'none' stands alone")
+            raise InputError(f"excluded_nodes is {', '.join(names)}: 'none' stands alone")
         return recorded
     called = [
         (name, kind, *pools)
@@ -41,7 +41,7 @@ def without_pools(recorded: Recorded, names: Sequence[str]) -> Recorded:
         if not meant.any() and name not in USUAL:
             known = sorted({own for of_node in called for own in of_node[1:] if own})
             raise InputError(
-                f"leave_out is '{name}': no node has such a name, kind or pool; kinds and pools of this record: "
+                f"excluded_nodes is '{name}': no node has such a name, kind or pool; kinds and pools of this record: "
                 f"{', '.join(known) or 'none are known'}"
             )
         new = meant & ~gone

@@ -225,7 +225,7 @@ def trust(recorded: Recorded) -> list[str]:
         )
     lines += [
         f"Left out on purpose: {count_of(nodes, 'node')} ({name}) and the {count_of(pods, 'pod')} on them; "
-        "`--leave-out` names what to leave out."
+        "`--excluded-nodes` names what to leave out."
         for name, nodes, pods in known.pools
     ]
     if known.idle_nodes:
