@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.traces.conftest import serve  # noqa: F401  # a fixture
 from tests.traces.loaders.prometheus.conftest import GIB, T0, site, surroundings  # noqa: F401  # fixtures
@@ -140,6 +142,24 @@ def test_names_change_nothing(rule):
         )
         np.testing.assert_array_equal(first.start, second.start)
         np.testing.assert_array_equal(first.machine, nodes[second.machine])
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), equal=st.booleans())
+def test_of_any_record_names_change_no_figure(seed, equal):
+    """Also where pods are equal, so that it cannot be told which of them went where."""
+    rng, pods = np.random.default_rng(seed), []
+    for i in range(10):
+        slots = range(int(rng.integers(0, 3)) * 4, int(rng.integers(13, 40)))
+        cpu = 1.0 if equal else float(rng.choice([0.5, 1.0, 2.0]))
+        pods.append({"name": f"x/{i}", "node": f"n{i % 4}", "slots": slots, "cpu": cpu, "request": (cpu, 1.0)})
+    recorded = record(pods, [(f"n{m}", 4, 16) for m in range(4)])
+    other, _ = renamed(recorded, seed)
+    first, second = (found_in(one) for one in (recorded, other))
+    assert verdict_of(first).as_dict() == verdict_of(second).as_dict()
+    for one, same in zip(first.outcomes, second.outcomes, strict=True):
+        for quantity in ("needed", "machine_hours", "cpu_over", "wait_mean"):
+            np.testing.assert_allclose(one.of(quantity), same.of(quantity))
 
 
 def test_orders_differ():

@@ -258,8 +258,8 @@ def without_nodes(recorded: Recorded, gone: npt.NDArray[np.bool_], pools: Sequen
     pods = np.flatnonzero(~gone[recorded.node])
     if recorded.bound[pods].all():
         raise InputError(
-            f"{recorded.source}: no pod is left to replay without {', '.join(name for name, _, _ in pools)}: leave "
-            "out less"
+            f"{recorded.source}: no pod is left to replay without {', '.join(name for name, _, _ in pools)}: "
+            "give fewer --excluded-nodes, or none"
         )
     kept = np.flatnonzero(~gone)
     left = replace(

@@ -157,9 +157,8 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
     if compared.priced:
         money, fewer = compared.money(outcome), compared.saved(outcome, "in_use")
         unit = f" {compared.currency}".rstrip()
-        text += (
-            f"; its {_fewer(fewer)} machines in use on average are worth {_interval(money, 0)}{unit} per {MONTH} days"
-        )
+        own = "as many" if abs(fewer.value) < NOTICEABLE else f"its {_fewer(fewer)}"
+        text += f"; {own} machines in use on average are worth {_interval(money, 0)}{unit} per {MONTH} days"
         if kept is not None:
             text += f", or {_interval(compared.money(kept), 0)}{unit} if those had stayed"
     return text + "."
