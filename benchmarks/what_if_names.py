@@ -25,6 +25,7 @@ from tvwrl.types import Float, Int
 from tvwrl.what_if.command import WhatIfSettings, what_if
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "bitbrains"
+PARTS = ("recommended", "open", "risky")  # of a verdict
 DAEMON = np.array([0.1, 0.25])  # cores and GiB that a pod of a DaemonSet requests on each node
 DIGITS = 9  # after which figures differ by the order of what is summed
 MONTH, DAY, INTERVAL = 8640, 288, 300  # slots, slots, seconds
@@ -127,12 +128,16 @@ def renamed(source: Path, folder: Path, seed: int) -> None:
 def counted(folder: Path) -> dict[str, Float]:
     """By quantity, (days,) of how the pods were placed, counted from the two tables without a line of `tvwrl`.
 
-    A node of the control plane is left out. A sample that is missing is not filled, unlike in the replay.
+    Nodes of the control plane are left out. Up to an hour without a sample has the one before, as in the replay.
     """
     nodes = pl.read_csv(folder / "nodes.csv").filter(pl.col("role") == "worker")
     usage = pl.read_csv(folder / "usage.csv").join(nodes.select("node", size=pl.col("cpu")), on="node")
     usage = usage.with_columns(slot=pl.col("time") // INTERVAL, moves=~pl.col("owner").str.contains("daemonset"))
-    usage = usage.with_columns(day=(pl.col("slot") - pl.col("slot").min()) // DAY)
+    begin = usage["slot"].min()
+    gap = pl.col("slot").shift(-1).over("pod") - pl.col("slot")
+    until = pl.col("slot") + pl.when(gap <= 13).then(gap).otherwise(1).fill_null(1)
+    usage = usage.sort("pod", "slot").with_columns(slot=pl.int_ranges("slot", until)).explode("slot")
+    usage = usage.with_columns(day=(pl.col("slot") - begin) // DAY)
     size = nodes.select("node", cores="cpu", gib="memory")
     load = usage.group_by("day", "slot", "node").agg(pl.col("cpu", "memory").sum(), pl.col("moves").any().alias("busy"))
     load = load.join(size, on="node").with_columns(
@@ -170,11 +175,14 @@ def intervals(found: dict[str, Any]) -> dict[tuple[str, str], tuple[float, float
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Whether each part of the verdict is the same, how many intervals overlap, and whether all figures are equal."""
+    """Whether the rules of each part of the verdict are the same, and which of those with fewest machines comes first;
+    how many intervals overlap; and whether all figures are equal."""
     mine, others = intervals(one), intervals(other)
     overlap = [max(a, c) <= min(b, d) for (a, b), (c, d) in ((mine[key], others[key]) for key in mine)]
     equal = one["outcomes"] == other["outcomes"]
-    verdict = ["same" if one["verdict"][part] == other["verdict"][part] else "other" for part in one["verdict"]]
+    parts = [{name: set(rules) for name, rules in found["verdict"].items()} for found in (one, other)]
+    verdict = ["same" if parts[0][part] == parts[1][part] else "other" for part in PARTS]
+    verdict.append(" or ".join(other["verdict"]["fewest"]))
     return [*verdict, f"{sum(overlap)} of {len(overlap)}", "yes" if equal else "no"]
 
 
@@ -212,7 +220,7 @@ def main(
             again, seconds = found_in(base, out, seed)
             took.append(seconds)
             rows.append([f"other orders, {seed}", *same(first, again)])
-        print(markdown_table(["", *first["verdict"], "intervals overlap", "all figures equal"], rows))
+        print(markdown_table(["", *PARTS, "fewest", "intervals overlap", "all figures equal"], rows))
         print(f"verdict: {first['verdict']}; {max(one['orders'] for one in first['outcomes'].values())} orders")
         print(f"seconds: {min(took):.0f} to {max(took):.0f}")
         mine = first["outcomes"]["as-placed"]
