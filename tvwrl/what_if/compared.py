@@ -132,9 +132,11 @@ class Compared:
         """By how much a quantity is above that of how the pods were placed, a day: mean and interval."""
         return self.difference(outcome, self.actual, quantity)
 
-    def difference(self, one: Outcome, other: Outcome, quantity: str) -> Point:
-        """By how much a quantity of one is above that of the other, a day, in the same orders: mean and interval."""
-        return _point(estimate_of_one(_paired(one.of(quantity), other.of(quantity))))
+    def difference(self, one: Outcome, other: Outcome, *quantities: str) -> Point:
+        """By how much the sum of quantities of one is above that of the other, a day, in the same orders: mean and
+        interval."""
+        first, second = (np.sum([outcome.of(name) for name in quantities], axis=0) for outcome in (one, other))
+        return _point(estimate_of_one(_paired(first, second)))
 
     def saved(self, outcome: Outcome, quantity: str = "needed") -> Point:
         """By how much a quantity is below that of how the pods were placed."""

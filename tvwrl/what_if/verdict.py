@@ -100,8 +100,8 @@ def overshoots_anyhow(compared: Compared, outcome: Outcome) -> Answer:
 
 def tied(compared: Compared, one: Outcome, other: Outcome, *quantities: str) -> bool:
     """Whether the sum of some quantities (default: machines needed) may be the same of both, for all that is known."""
-    parts = [compared.difference(one, other, name) for name in quantities or ("needed",)]
-    return all(not (part.low > NOTICEABLE or part.high < -NOTICEABLE) for part in parts)
+    difference = compared.difference(one, other, *(quantities or ("needed",)))
+    return not (difference.low > NOTICEABLE or difference.high < -NOTICEABLE)
 
 
 def _above(change: Point) -> Answer:

@@ -299,7 +299,8 @@ def _orders(compared: Compared) -> str:
     text += f"Orders differ most in {'; in '.join(widest.values())}."
     if len(shares) == len(widest):
         text += (
-            f" On average {shares[0]:.0%} and {shares[1]:.0%} of these variances are from orders, the rest from days."
+            f" On average over the rules, {shares[0]:.0%} and {shares[1]:.0%} of the variance of these two come from "
+            "orders, the rest from days."
         )
     return text
 
