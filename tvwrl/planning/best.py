@@ -14,13 +14,16 @@ from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows, Save
 from tvwrl.planning.ejection import NOTHING, EjectionSearch
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.pattern_search import Homes, PatternSearch
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.portfolio import run_portfolio
+from tvwrl.planning.portfolio import as_listed, by_kind, run_portfolio
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.types import InputError
 
 SEARCH = "best"
+PATTERNS_SHARE = 0.6  # of the time, at most, for the search by patterns
+EQUAL = 1e-6  # costs that differ by less, as a share, are equal
 TRIED = "nor did the search find any by moving others"
 
 
@@ -76,25 +79,50 @@ def search(
         merged.check_all_fit()
     if not len(merged.kept):
         return Found(merged.plan(SEARCH, NOTHING, 0.0, TRIED), 0.0)
-    work = merged.packing_problem
-    best = BestSoFar(lambda rows: merged.plan(SEARCH, rows, time.process_time() - clock.began, TRIED), clock, save)
+    shown = by_kind(merged.packing_problem) if seconds else as_listed(merged.packing_problem)
+    work = shown.problem
+
+    def made(rows: Rows) -> Plan:
+        return merged.plan(SEARCH, shown.listed(rows), time.process_time() - clock.began, TRIED)
+
+    best = BestSoFar(made, clock, save)
     counted = moves_cost > 0 or most_moves is not None
     pinned = _pinned(problem)
     start = start or (problem.running if counted or pinned.any() else None)
     if start is not None and pinned.any() and validate(problem, start).unpinned:
         raise InputError("the plan to improve moves replicas that must not move: plan anew, or unpin them")
-    rows = None if start is None else _kept(problem, start)
+    rows = None if start is None else shown.renumbered(_kept(problem, start))
     size = np.bincount(merged.vertex, weights=merged.count)[merged.kept].astype(np.int64)  # replicas in a copy
     found = run_portfolio(work, clock, best, size) if rows is None else {}
     least = max(bound, _least_cost(work))
-    tried = EjectionSearch(work, best, clock, seed, rows, pinned, size, (moves_cost, most_moves) if counted else None)
-    tried.run(least)
+    homes = Homes(rows, moves_cost, most_moves, pinned) if rows is not None and (counted or pinned.any()) else None
+    if seconds and PatternSearch.suits(work, homes):
+        until = clock.start + PATTERNS_SHARE * seconds
+        patterns = PatternSearch(work, size, until, homes, lambda: clock.report(best.machines))
+        least = max(least, _by_patterns(patterns, best, least))
+        rows = best.rows if rows is None else rows
+    enough = least + EQUAL * max(least, 1.0)
+    tried = None
+    if best.rows is None or (best.left, best.cost) > (0, enough):
+        tried = EjectionSearch(
+            work, best, clock, seed, rows, pinned, size, (moves_cost, most_moves) if counted else None
+        )
+        tried.run(enough)
     if best.rows is None:
         raise InputError(
             f"not all replicas were placed in {seconds:g} s: allow more time, or list a machine last that is large "
             "enough for every application"
         )
-    return Found(best.plan(), least, found, tried.steps, (best.left, best.cost))
+    return Found(best.plan(), least, found, 0 if tried is None else tried.steps, (best.left, best.cost))
+
+
+def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> float:
+    """Offer the plan of a search by patterns; returns what it proved that no plan costs less than."""
+    outcome = patterns.run(best.rows, least, best.cost if not best.left else np.inf)
+    if outcome.rows is not None:
+        rows = outcome.rows
+        best.offer(outcome.left, outcome.cost, len(np.unique(rows[1])), lambda: rows)
+    return outcome.bound
 
 
 def _best_of(
