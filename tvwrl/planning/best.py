@@ -13,8 +13,9 @@ from tvwrl.parallel import run_calls
 from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows, Save
 from tvwrl.planning.ejection import NOTHING, EjectionSearch
 from tvwrl.planning.kinds import Kinds
+from tvwrl.planning.milp import equal, solve
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.pattern_search import Homes, PatternSearch
+from tvwrl.planning.pattern_search import Homes, Outcome, PatternSearch
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.portfolio import as_listed, by_kind, run_portfolio
 from tvwrl.planning.problem import PlanningProblem
@@ -22,6 +23,7 @@ from tvwrl.planning.referee import validate
 from tvwrl.types import InputError
 
 SEARCH = "best"
+MILP_SHARE, SMALL = 0.6, 3_000  # of what is left of that, for the integer programme; its variables at most
 PATTERNS_SHARE = 0.6  # of the time, at most, for the search by patterns
 EQUAL = 1e-6  # costs that differ by less, as a share, are equal
 TRIED = "nor did the search find any by moving others"
@@ -96,33 +98,55 @@ def search(
     found = run_portfolio(work, clock, best, size) if rows is None else {}
     least = max(bound, _least_cost(work))
     homes = Homes(rows, moves_cost, most_moves, pinned) if rows is not None and (counted or pinned.any()) else None
+
+    def ejecting(rows: Rows | None) -> EjectionSearch:
+        moves = (moves_cost, most_moves) if counted else None
+        return EjectionSearch(work, best, clock, seed, rows, pinned, size, moves)
+
+    # Made at once where something runs, since it refuses what is pinned where it does not fit.
+    ejection = None if homes is None else ejecting(rows)
     if seconds and PatternSearch.suits(work, homes):
-        until = clock.start + PATTERNS_SHARE * seconds
-        patterns = PatternSearch(work, size, until, homes, lambda: clock.report(best.machines))
-        least = max(least, _by_patterns(patterns, best, least))
+        patterns = PatternSearch(
+            work, size, clock.start + PATTERNS_SHARE * seconds, homes, lambda: clock.report(best.machines)
+        )
+        least = _by_patterns(patterns, best, least)
         rows = best.rows if rows is None else rows
     enough = least + EQUAL * max(least, 1.0)
-    tried = None
     if best.rows is None or (best.left, best.cost) > (0, enough):
-        tried = EjectionSearch(
-            work, best, clock, seed, rows, pinned, size, (moves_cost, most_moves) if counted else None
-        )
-        tried.run(enough)
+        ejection = ejection or ejecting(rows)
+        ejection.run(enough)
     if best.rows is None:
         raise InputError(
             f"not all replicas were placed in {seconds:g} s: allow more time, or list a machine last that is large "
             "enough for every application"
         )
-    return Found(best.plan(), least, found, 0 if tried is None else tried.steps, (best.left, best.cost))
+    return Found(best.plan(), least, found, ejection.steps if ejection is not None else 0, (best.left, best.cost))
 
 
 def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> float:
-    """Offer the plan of a search by patterns; returns what it proved that no plan costs less than."""
-    outcome = patterns.run(best.rows, least, best.cost if not best.left else np.inf)
-    if outcome.rows is not None:
-        rows = outcome.rows
-        best.offer(outcome.left, outcome.cost, len(np.unique(rows[1])), lambda: rows)
-    return outcome.bound
+    """Offer plans of patterns, and of the integer programme; returns what no plan of all replicas costs less than."""
+    work, homes = patterns.problem, patterns.homes
+
+    def cost() -> float:
+        return best.cost if not best.left else np.inf
+
+    def take(outcome: Outcome) -> float:
+        if outcome.rows is not None:
+            rows = outcome.rows
+            best.offer(outcome.left, outcome.cost, len(np.unique(rows[1])), lambda: rows)
+        return outcome.bound
+
+    least = take(patterns.generate(best.rows, least, cost()))
+    size = len(work.instance) * (len(work.kinds) if work.fleet.fixed else best.machines)
+    if np.isfinite(cost()) and not equal(least, cost()) and homes is None and size <= SMALL:
+        seconds = MILP_SHARE * (patterns.deadline - time.monotonic())
+        if seconds > 0 and best.rows is not None:
+            solved = solve(work.instance, work.fleet, Plan.of(SEARCH, *best.rows), seconds, least)
+            plan = solved.plan
+            rows = plan.application, plan.machine, plan.replicas
+            left, price = patterns.value(rows)
+            least = take(Outcome(rows, left, price, max(least, solved.bound)))
+    return take(patterns.list_all(least, cost()))
 
 
 def _best_of(

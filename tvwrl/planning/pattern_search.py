@@ -95,6 +95,7 @@ class PatternSearch:
     _patterns: list[Int] = field(default_factory=list)  # (A,) copies
     _of: list[int] = field(default_factory=list)  # kind of each pattern
     _seen: set[tuple[int, bytes]] = field(default_factory=set)
+    _exact: _Duals | None = None  # of the master programme over all patterns
 
     @staticmethod
     def suits(problem: PackingProblem, homes: Homes | None) -> bool:
@@ -160,8 +161,8 @@ class PatternSearch:
         high = np.maximum(np.minimum(fit, own).astype(np.int64), low)
         self._kinds.append(_Kind(numbers, cost, most, room, home, low, high))
 
-    def run(self, known: Rows | None, least: float, most: float) -> Outcome:
-        """The best plan found, and what is proved.
+    def generate(self, known: Rows | None, least: float, most: float) -> Outcome:
+        """The best plan of the patterns that column generation finds, and what it proves.
 
         `known`: a plan whose patterns are taken up; `least`: no plan of all replicas costs less; `most`: the cost of a
         plan of all replicas that is known, moves included, infinite if there is none
@@ -170,14 +171,20 @@ class PatternSearch:
         if known is not None:
             self._take_up(known)
         duals, exact = self._generate(outcome, begun + ROOT * (self.deadline - begun), most)
-        if duals is None:
-            return outcome
-        self._round_up(outcome)
-        self._master(outcome, self._patterns, self._of)
-        self._round_up(outcome)
-        most = min(most, outcome.cost if not outcome.left else np.inf)
-        if exact and outcome.bound < most * (1 - SMALL) and np.isfinite(most):
-            self._list_all(outcome, duals, most)
+        if duals is not None:
+            self._exact = duals if exact else None
+            self._round_up(outcome)
+            self._master(outcome, self._patterns, self._of)
+        return outcome
+
+    def list_all(self, least: float, most: float) -> Outcome:
+        """The best plan of all patterns that a plan which costs less than `most` can have, if these are few enough.
+
+        After `generate`, with what is known since.
+        """
+        outcome = Outcome(bound=least)
+        if self._exact is not None and np.isfinite(most) and least < most * (1 - SMALL) and self._left():
+            self._list_all(outcome, self._exact, most)
         return outcome
 
     def _left(self) -> float:
@@ -204,8 +211,9 @@ class PatternSearch:
 
     # The master programme
 
-    def _columns(self, patterns: Sequence[Int], of: Sequence[int]) -> tuple[Float, Any, Any, Float, Any, Float]:
-        """Costs, A_ub, b_ub (covers, counts, kept) and A_eq, b_eq (machines that must be used) of patterns and slacks."""
+    def _columns(self, patterns: Sequence[Int], of: Sequence[int]) -> tuple[Float, Any, Any, Any, Float, Any]:
+        """Costs of patterns and slacks, A_ub and b_ub (covers, counts, kept), A_eq and b_eq (machines that must be
+        used), and which kinds these are."""
         from scipy.sparse import coo_array, csr_array, hstack, vstack
 
         held, kind = np.array(patterns), np.array(of)
@@ -215,7 +223,7 @@ class PatternSearch:
         cost = np.array([one.cost for one in self._kinds])[kind] - each * kept
         count = len(self._copies)
         cover = hstack([csr_array(-held.T.astype(np.float64)), -csr_array(np.eye(count))])
-        forced = np.array([one.low.any() for one in self._kinds])
+        forced: Any = np.array([one.low.any() for one in self._kinds])
         finite = np.array([np.isfinite(one.most) for one in self._kinds]) & ~forced
         where = np.arange(len(kind))
         machines = coo_array((np.ones(len(kind)), (kind, where)), shape=(len(self._kinds), len(kind) + count)).tocsr()
@@ -282,7 +290,7 @@ class PatternSearch:
         return worth
 
     def _machine(self, kind: _Kind, duals: _Duals, paying: bool) -> tuple[Any, Int]:
-        """The kernel's view of a machine, with the applications that fit, or pay, in the order of what they are worth."""
+        """The kernel's view of a machine: the applications that fit, or pay, in the order of what they are worth."""
         from tvwrl.packing.patterns import Machine
 
         worth, problem = self._worth(kind, duals), self.problem
@@ -292,7 +300,8 @@ class PatternSearch:
         order = chosen[np.argsort(-rate, kind="stable")]
         take = (problem.demand[order], problem.applications.needed[order], kind.low[order], kind.high[order])
         limit = np.ascontiguousarray(self._limit[np.ix_(order, order)])
-        return Machine(kind.room, *map(np.ascontiguousarray, take), limit, np.ascontiguousarray(worth[order])), order
+        demand, needed, low, high = map(np.ascontiguousarray, take)
+        return Machine(kind.room, demand, needed, low, high, limit, np.ascontiguousarray(worth[order])), order
 
     def _best_pattern(self, kind: _Kind, duals: _Duals, nodes: int) -> tuple[Int | None, float, float]:
         """The most valuable pattern found, its value, and what none is worth more than."""
@@ -346,7 +355,7 @@ class PatternSearch:
         )
         if found.x is not None:
             plan = self._plan(patterns, of, np.rint(found.x[: len(of)]).astype(np.int64))
-            left, price = self._value(plan)
+            left, price = self.value(plan)
             if outcome.rows is None or (left, price) < (outcome.left, outcome.cost - SMALL):
                 outcome.rows, outcome.left, outcome.cost = plan, left, price
         return bool(found.status == 0)
@@ -378,7 +387,7 @@ class PatternSearch:
         row, application = np.nonzero(there)
         return application, np.array(machine, np.int64)[row], there[row, application]
 
-    def _value(self, rows: Rows) -> tuple[int, float]:
+    def value(self, rows: Rows) -> tuple[int, float]:
         """Replicas left over, and the cost of machines and moves."""
         application, machine, copies = rows
         left = int((self._copies - np.bincount(application, copies, len(self._copies))) @ self.size)
@@ -422,7 +431,7 @@ class PatternSearch:
         return None if found.status != 0 else float(kinds.cost @ np.rint(found.x))
 
     def _list_all(self, outcome: Outcome, duals: _Duals, most: float) -> None:
-        """Take up all patterns that a plan cheaper than `most` can have; if they are few enough, its optimum is proved."""
+        """Take up all patterns that a plan cheaper than `most` can have: if they are few enough, the best is proved."""
         from tvwrl.packing.patterns import all_patterns
 
         aim = self._next_cost(most, above=False)
@@ -432,7 +441,9 @@ class PatternSearch:
             return
         gap = aim - duals.value + 2 * SMALL
         for share in (1.0, 0.4, 0.15):
-            patterns, of, whole = [], [], True
+            patterns: list[Int] = []
+            of: list[int] = []
+            whole = True
             for t, kind in enumerate(self._kinds):
                 machine, order = self._machine(kind, duals, False)
                 if not len(order):

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.admission import Admission
-from tvwrl.planning.bounds.lower_bound import PlanBound
+from tvwrl.planning.bounds.lower_bound import PlanBound, about
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import write_plans
@@ -41,11 +41,12 @@ HEADINGS = {
     "peak_mb": "MiB",
 }
 
+MILP = "MILP"
 MILP_ENDS = {
-    "optimal": "MILP: solved; no plan is better",
     "time limit": "MILP: out of time; its row is the best plan so far, the bound is what it proved",
     "too large": "MILP: too large for memory; its row is the best plan so far",
 }
+EQUAL = 1e-5  # costs that differ by less, as a share, are equal
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,16 @@ class Results:
         """The lower bound, or 0 where no plan places all replicas."""
         return 0 if self.bound is None else self.bound.machines
 
-    def raise_bound(self, machines: int) -> None:
-        """No plan uses fewer than so many machines, as has been proved meanwhile."""
-        if self.bound is not None and machines > self.bound.machines:
-            cost = self.bound.cost if self.problem.fleet.cost is not None else machines
-            self.bound = replace(self.bound, machines=machines, cost=cost)
+    def raise_bound(self, cost: float) -> None:
+        """No plan of all replicas costs less (1 for each machine where there are no costs), as was proved meanwhile."""
+        if self.bound is None or cost <= self.bound.cost + EQUAL * max(cost, 1.0):
+            return
+        if self.problem.fleet.cost is None:
+            machines = int(np.ceil(cost - EQUAL * max(cost, 1.0)))
+            self.bound = replace(self.bound, machines=machines, cost=machines)
+        else:
+            self.bound = replace(self.bound, cost=cost)
+        self.about_bound = about(self.problem, self.bound) if self.about_bound else ""
 
     def add(self, plan: Plan, peak_mb: float) -> None:
         """Keep a plan, and write all plans if the last writing was long enough ago; else they wait for the next one.
@@ -146,9 +152,31 @@ class Results:
         if (found := self.admitted) is not None:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap})")
-        lines += [MILP_ENDS[self.milp]] if self.milp else []
+        lines += [self._milp_ended()] if self.milp else []
         lines += [*self._added(), *self._reasons(), *([self.about_bound] if self.about_bound else [])]
         return "\n".join(lines)
+
+    def _milp_ended(self) -> str:
+        """How the integer programme ended, checked against all rows of the table."""
+        if self.milp != "optimal":
+            return MILP_ENDS[self.milp]
+        mine = self.made[MILP].verdict
+        good = {name: one.verdict for name, one in self.made.items() if not one.verdict.violations}
+        if self.admitted is not None and self.admitted.plan.algorithm == MILP and mine.missing:
+            better = [name for name, other in good.items() if other.whole > mine.whole]
+            claim = f"no plan places more than {mine.whole:,} applications completely"
+            if self.admitted.fragment_weight:
+                better, claim = [], f"no plan is worth more than {self.admitted.value:g}"
+        else:
+            cost = mine.cost * (1 - EQUAL) - EQUAL
+            better = [name for name, other in good.items() if not other.missing and other.cost < cost]
+            what = f"costs less than {mine.cost:,.6g}"
+            if self.problem.fleet.cost is None:
+                what = f"uses fewer than {mine.machines:,} machine{'s' * (mine.machines != 1)}"
+            claim = f"no plan that places all replicas {what}"
+        if better:  # it would be a fault in a planner, the referee or the solver
+            return f"MILP: it ended as if its plan were the best, but {better[0]} is better: please report this"
+        return f"MILP: solved; {claim}"
 
     def _added(self) -> list[str]:
         """Lines on plans that use more machines than an open fleet lists, where it lists several."""
@@ -188,7 +216,7 @@ def validated(problem: PlanningProblem, plan: Plan, peak_mb: float) -> Result:
     """
     plan = without_gaps(plan, problem)
     verdict = validate(problem, plan)
-    ignores = plan.algorithm != "MILP" and not abilities(plan.algorithm).keeps_constraints
+    ignores = plan.algorithm != MILP and not abilities(plan.algorithm).keeps_constraints
     if verdict.over_capacity or verdict.misplaced or (verdict.violations and not ignores):
         raise RuntimeError(f"a plan of {plan.algorithm} breaks a rule: {verdict.examples[0]}")
     return Result(plan, verdict, peak_mb)

@@ -16,10 +16,11 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.checks import at_least, different, positive
-from tvwrl.planning.admission import Weights, admit, check_limits
+from tvwrl.planning.admission import Weights, admit
 from tvwrl.planning.best import SEARCH, search
 from tvwrl.planning.bounds.lower_bound import bound_or_reason
 from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.merged import Merged
 from tvwrl.planning.milp import MOST_APPLICATIONS, solve
 from tvwrl.planning.milp import NAME as MILP
 from tvwrl.planning.pictures import plot_trade_off
@@ -30,6 +31,8 @@ from tvwrl.planning.registry import IMPROVED, check_planner, make_plan
 from tvwrl.planning.results import Results
 from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
+
+BOUND_SHARE, BOUND_SECONDS = 0.2, 1.0  # of the time of a search, for the bound before it, and the least
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,10 @@ def run_planners(
     budget = budget or Budget()
     _check(problem, names, budget, seed)
     check_new_folder(out)
-    bound, about = bound_or_reason(problem, budget.bound_seconds) if budget.bound_seconds is not None else (None, "")
+    bound, about = None, ""
+    if budget.bound_seconds is not None:
+        until = time.monotonic() + max(BOUND_SHARE * budget.seconds, BOUND_SECONDS)
+        bound, about = bound_or_reason(problem, budget.bound_seconds, until)
     results = Results(problem, bound, about, out)
     asked = {"planners": list(names), "seed": seed, "budget": vars(budget), "bounds": bound.each if bound else {}}
     asked |= {"about_bound": about}
@@ -160,8 +166,8 @@ def _check(problem: PlanningProblem, names: Sequence[str], budget: Budget, seed:
         raise InputError(
             f"milp: the instance has {len(problem.instance)} applications: must be {MOST_APPLICATIONS} at most"
         )
-    if budget.milp_seconds is not None and problem.fleet.fixed:
-        check_limits(problem.merged.instance)
+    if budget.milp_seconds is not None and problem.pinned is not None and problem.pinned.any():
+        raise InputError(f"milp: it places all replicas anew, but some must not move: use {SEARCH}")
     at_least(0, seed=seed)
     if not names and budget.milp_seconds is None:
         raise InputError("the list of planners is empty")
@@ -218,29 +224,46 @@ def _add_searched(results: Results, budget: Budget, seed: int, start: Plan | Non
         searches=budget.searches,
     )
     results.add(found.plan, peak_mb())
+    if not budget.moves_cost and budget.most_moves is None:  # else it counts moves, or leaves plans out
+        results.raise_bound(found.bound)
 
 
 def _add_milp(results: Results, budget: Budget) -> None:
-    """Solve the integer programme from the best plan so far, or a rule's; its bound then holds for all rows."""
+    """Solve the integer programme from the best plan so far, or a rule's; its bound then holds for all rows.
+
+    On a fixed fleet that does not hold all replicas, or where fragments count, it places as many whole applications as
+    it can. Where all are placed, it makes them as cheap as it can.
+    """
     results.write()
     forget_peak()
-    problem, merged, seconds = results.problem, results.problem.merged, budget.milp_seconds
-    assert seconds is not None
-    if problem.fleet.fixed:
-        best = max(results.made.values(), key=lambda one: one.verdict.whole).plan if results.made else None
-        start = merged.plan_of(best or make_plan(problem, "LRASched-Search"))
+    problem, merged = results.problem, results.problem.merged
+    assert budget.milp_seconds is not None
+    deadline = time.monotonic() + budget.milp_seconds
+    given = (
+        results.best().plan if results.made else make_plan(problem, "LRASched-Search" if problem.fleet.fixed else "FF")
+    )
+    start = merged.plan_of(given)
+    if budget.fragment_weight or (problem.fleet.fixed and not _places_all(merged, start)):
+        whole = max(results.made.values(), key=lambda one: one.verdict.whole).plan if results.made else given
         weights = Weights(1.0, budget.fragment_weight)
-        results.admitted = admit(merged.instance, merged.fleet, start, seconds, weights)
-        results.milp = results.admitted.status
-        results.add(merged.expanded(results.admitted.plan), peak_mb())
-        return
-    start = merged.plan_of(results.best().plan if results.made else make_plan(problem, "FF"))
-    solved = solve(merged.instance, merged.fleet, start, seconds)
-    results.raise_bound(solved.bound)
-    results.milp = solved.status
-    results.add(merged.expanded(solved.plan), peak_mb())
-    if results.made:
-        results.write_rows()
+        found = admit(merged.instance, merged.fleet, merged.plan_of(whole), budget.milp_seconds, weights)
+        results.admitted, results.milp, start = found, found.status, found.plan
+    seconds = deadline - time.monotonic()
+    if not budget.fragment_weight and _places_all(merged, start) and (results.admitted is None or seconds > 0):
+        least = results.bound.cost if results.bound else 0.0
+        solved = solve(merged.instance, merged.fleet, start, max(seconds, 0.01), least)
+        results.milp, start = solved.status, solved.plan
+        results.add(merged.expanded(start), peak_mb())
+        results.raise_bound(solved.bound)
+    else:
+        results.add(merged.expanded(start), peak_mb())
+    results.write()
+    results.write_rows()
+
+
+def _places_all(merged: Merged, plan: Plan) -> bool:
+    """Whether a plan of the vertices has all their copies."""
+    return int(plan.replicas.sum()) == int(merged.instance.replicas.sum())
 
 
 def warm_up(problem: PlanningProblem, name: str) -> None:
