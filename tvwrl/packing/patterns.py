@@ -20,12 +20,23 @@ class Machine(NamedTuple):
     """A machine, the applications in the order in which they are tried, and what their copies are worth there."""
 
     room: Any  # (K,) float64 capacity
+    slack: Any  # (K,) float64 by which a bound has to allow for more: see `packing.fit.enlarged`
     demand: Any  # (A, K) float64 of one copy, >= 0
     needed: Any  # (A, K) float64, see `packing.fit.needed`
     low: Any  # (A,) int64 copies that have to be there
     high: Any  # (A,) int64 copies at most
     limit: Any  # (A, A) int64: beside i at most so many of j
     value: Any  # (A, U + 1) float64: worth of 0 .. U copies, never falling, 0 of none
+
+
+def compile_kernels() -> None:
+    """Compile what searches with a time limit use, or load it, so that this takes none of their time."""
+    one, whole = np.ones((1, 1)), np.zeros((1, 1), np.int64)
+    machine = Machine(
+        np.ones(1), np.zeros(1), one, one, np.zeros(1, np.int64), np.ones(1, np.int64), whole, np.eye(1, 2, 1)
+    )
+    best_pattern(machine, 10)
+    all_patterns(machine, 0.0, 1, 10)
 
 
 @njit
@@ -69,7 +80,7 @@ def _bounds(p):  # type: ignore[no-untyped-def]
                     bound[i, k] = np.inf
     most = bound.copy()
     for k in range(dimensions):
-        most[0, k] *= p.room[k] * (1.0 + 1e-8)
+        most[0, k] *= p.room[k] + p.slack[k]
     return most, bound
 
 
@@ -106,7 +117,7 @@ def _search(p, least, only_best, found, value, most_nodes):  # type: ignore[no-u
         if next_one[depth] == -2:
             more = bound[depth, dimensions]
             for k in range(dimensions):
-                more = min(more, bound[depth, k] * residual[depth, k] * (1.0 + 1e-8) + SMALL)
+                more = min(more, bound[depth, k] * (residual[depth, k] + p.slack[k]))
             reached = worth[depth] + more
             if reached < least - SMALL or (only_best and count > 0 and reached <= best + SMALL):
                 next_one[depth] = -2

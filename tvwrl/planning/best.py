@@ -15,7 +15,8 @@ from tvwrl.planning.ejection import NOTHING, EjectionSearch
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.milp import equal, solve
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.pattern_search import Homes, Outcome, PatternSearch
+from tvwrl.planning.pattern_master import Homes, Master
+from tvwrl.planning.pattern_search import Outcome, PatternSearch
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.portfolio import as_listed, by_kind, run_portfolio
 from tvwrl.planning.problem import PlanningProblem
@@ -23,8 +24,9 @@ from tvwrl.planning.referee import validate
 from tvwrl.types import InputError
 
 SEARCH = "best"
-MILP_SHARE, SMALL = 0.6, 3_000  # of what is left of that, for the integer programme; its variables at most
-PATTERNS_SHARE = 0.6  # of the time, at most, for the search by patterns
+FIRST_SHARE, LIST_SHARE = 0.2, 0.5  # of what is left of that, for the integer programme, then for lists of patterns
+SMALL = 3_000  # variables of the integer programme at most
+PATTERNS_SHARE = 0.75  # of the time, at most, for the search by patterns
 EQUAL = 1e-6  # costs that differ by less, as a share, are equal
 TRIED = "nor did the search find any by moving others"
 
@@ -76,6 +78,10 @@ def search(
     if searches > 1:
         options = {"bound": bound, "start": start, "moves_cost": moves_cost, "most_moves": most_moves}
         return _best_of(problem, seconds, range(seed, seed + searches), options, progress, save)
+    from tvwrl.packing.patterns import compile_kernels
+
+    if seconds:
+        compile_kernels()
     merged, clock = problem.merged, Clock(seconds, progress)
     if not problem.fleet.fixed:
         merged.check_all_fit()
@@ -106,9 +112,8 @@ def search(
     # Made at once where something runs, since it refuses what is pinned where it does not fit.
     ejection = None if homes is None else ejecting(rows)
     if seconds and PatternSearch.suits(work, homes):
-        patterns = PatternSearch(
-            work, size, clock.start + PATTERNS_SHARE * seconds, homes, lambda: clock.report(best.machines)
-        )
+        until = clock.start + PATTERNS_SHARE * seconds
+        patterns = PatternSearch(Master(work, size, homes), until, lambda: clock.report(best.machines))
         least = _by_patterns(patterns, best, least)
         rows = best.rows if rows is None else rows
     enough = least + EQUAL * max(least, 1.0)
@@ -125,7 +130,7 @@ def search(
 
 def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> float:
     """Offer plans of patterns, and of the integer programme; returns what no plan of all replicas costs less than."""
-    work, homes = patterns.problem, patterns.homes
+    work, homes = patterns.master.problem, patterns.master.homes
 
     def cost() -> float:
         return best.cost if not best.left else np.inf
@@ -138,15 +143,20 @@ def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> floa
 
     least = take(patterns.generate(best.rows, least, cost()))
     size = len(work.instance) * (len(work.kinds) if work.fleet.fixed else best.machines)
-    if np.isfinite(cost()) and not equal(least, cost()) and homes is None and size <= SMALL:
-        seconds = MILP_SHARE * (patterns.deadline - time.monotonic())
-        if seconds > 0 and best.rows is not None:
-            solved = solve(work.instance, work.fleet, Plan.of(SEARCH, *best.rows), seconds, least)
-            plan = solved.plan
-            rows = plan.application, plan.machine, plan.replicas
-            left, price = patterns.value(rows)
-            least = take(Outcome(rows, left, price, max(least, solved.bound)))
-    return take(patterns.list_all(least, cost()))
+
+    def programme(least: float, seconds: float) -> float:
+        """By the integer programme, where it is small enough."""
+        if homes is not None or size > SMALL or seconds <= 0 or not np.isfinite(cost()) or equal(least, cost()):
+            return least
+        assert best.rows is not None
+        solved = solve(work.instance, work.fleet, Plan.of(SEARCH, *best.rows), seconds, least)
+        rows = solved.plan.application, solved.plan.machine, solved.plan.replicas
+        return take(Outcome(rows, *patterns.master.value(rows), max(least, solved.bound)))
+
+    # Some problems are easy for the one and hard for the other, and which is not known before.
+    least = programme(least, FIRST_SHARE * (patterns.deadline - time.monotonic()))
+    least = take(patterns.list_all(least, cost(), LIST_SHARE * (patterns.deadline - time.monotonic())))
+    return programme(least, patterns.deadline - time.monotonic())
 
 
 def _best_of(

@@ -148,7 +148,7 @@ class _Programme:
             low[self._y :] = np.arange(n) < np.ceil(least / self._cost[0] - 1e-6)
         high = np.concatenate([np.repeat(self._most, n), np.ones(self._y - self._z + n)])
         cost = np.concatenate([np.zeros(self._y), self._cost])
-        x, bound = minimise(cost, low, high, self._constraints(), seconds)
+        x, bound = minimise(cost, low, high, self._constraints(least), seconds)
         proved = float(np.ceil(bound - 1e-6)) if whole and np.isfinite(bound) else bound
         return (None if x is None else self._plan(x)), max(proved, least)
 
@@ -157,7 +157,7 @@ class _Programme:
         application, machine = np.nonzero(counts)
         return Plan.of(NAME, application, self._numbers[machine], counts[application, machine])
 
-    def _constraints(self) -> list[Any]:
+    def _constraints(self, least: float) -> list[Any]:
         """(2b) to (2f), and machines opened in order. Variables are numbered (A + B + 1, N): x, z and y."""
         from scipy.optimize import LinearConstraint
         from scipy.sparse import csr_array, eye_array, kron
@@ -186,7 +186,7 @@ class _Programme:
             *self._loads(),
             *(LinearConstraint(kron(c, eye_array(n)), -np.inf, np.repeat(high, n)) for c, high in on_each_machine),
             *in_order,
-            LinearConstraint(price, -np.inf, self._aim),
+            LinearConstraint(price, min(least, self._aim), self._aim),
         ]
 
     def _pairs(self, first: Int, weight: Any, second: Int | int, other: Any) -> Any:
