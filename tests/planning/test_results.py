@@ -50,7 +50,7 @@ def test_a_row_by_hand(instance: Instance, tmp_path: Path) -> None:
     assert (row["cpu_pct"], row["seconds"], row["peak_mb"]) == (66.67, 0.5, 12.3)  # 1, 2, 1 of 2
     written = pl.read_csv(tmp_path / "rows.csv").row(0, named=True)
     assert facts.items() <= written.items()
-    assert pl.read_parquet(tmp_path / "plan.parquet")["machine"].to_list() == [0, 1, 2, 1]
+    assert pl.read_parquet(tmp_path / "plan.parquet")["machine"].to_list() == ["1", "2", "3", "2"]
 
 
 def test_empty_machines_are_numbered_away_only_where_all_are_alike(instance: Instance) -> None:
@@ -77,7 +77,7 @@ def test_only_the_newest_plan_of_an_algorithm_counts_and_all_is_on_disk_at_the_e
 def test_a_plan_that_breaks_a_rule_is_not_written(instance: Instance, tmp_path: Path) -> None:
     results = results_of(instance, tmp_path)
     crowded = Plan("FF", np.array([0, 1]), np.array([0, 0]), np.array([3, 1]), 1)
-    with pytest.raises(RuntimeError, match="FF breaks a rule: machine 0"):
+    with pytest.raises(RuntimeError, match="FF breaks a rule: machine 1"):
         results.add(crowded, 1.0)
     assert not list(tmp_path.iterdir())
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Plans(InFolder):
     """Plans of one problem that the referee has checked, one per planner; printing it prints their table.
 
-    Its files are rows.csv, plan.parquet, unplaced.csv (of a fixed fleet), trade-off.png and run.json; `write(folder)`
+    Its files are rows.csv, plan.csv, plan.parquet, unplaced.csv (of a fixed fleet), trade-off.png and run.json; `write(folder)`
     copies them to a folder, and `explore()` adds a page for the browser.
     """
 
@@ -65,7 +65,8 @@ class Plans(InFolder):
 
     @property
     def placements(self) -> pl.DataFrame:
-        """A row per planner, application and machine (from 0), with how many replicas are there."""
+        """A row per planner, application and machine, both by name (machines without names: numbers from 1, as text),
+        with how many replicas are there."""
         import polars as pl
 
         return pl.read_parquet(self.folder / "plan.parquet")

@@ -1,4 +1,4 @@
-"""The results folder of planning: plans that the referee passed, as `rows.csv`, `plan.parquet` and `unplaced.csv`."""
+"""The results folder of planning: plans that the referee passed, as `rows.csv`, `plan.csv` and `unplaced.csv`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvwrl.planning.admission import Admission
 from tvwrl.planning.bounds.lower_bound import PlanBound
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.plan_file import write_plans
+from tvwrl.planning.plan_file import FILES, write_plans
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import Verdict, fragments, validate
 from tvwrl.planning.registry import abilities
@@ -98,7 +98,7 @@ class Results:
             self.write()
 
     def write(self) -> None:
-        """Write `rows.csv`, `plan.parquet` and `unplaced.csv`, each whole or not at all, if there is anything new.
+        """Write `rows.csv`, `plan.csv`, `plan.parquet` and `unplaced.csv`, each whole or not at all, if there is anything new.
 
         Raises RuntimeError as `add` does.
         """
@@ -110,7 +110,8 @@ class Results:
             self.made[name] = validated(self.problem, made(), peak_mb)
             del self._waiting[name]
         plans = [result.plan for result in self.made.values()]
-        write_plans(plans, self.problem.instance, self.folder / "plan.parquet")
+        for name in FILES:
+            write_plans(plans, self.problem, self.folder / name)
         if self.problem.fleet.fixed:
             _write_csv(self.folder / "unplaced.csv", UNPLACED, list(self.unplaced()))
         self.write_rows()
@@ -222,6 +223,8 @@ def row_of(problem: PlanningProblem, bound: PlanBound | None, result: Result) ->
 def without_gaps(plan: Plan, problem: PlanningProblem) -> Plan:
     """The same plan on machines numbered without gaps, where all machines are alike and none is told from another."""
     fleet: Fleet = problem.fleet
+    if fleet.name is not None:
+        return plan
     alike = bool((fleet.capacity == fleet.capacity[0]).all() and (fleet.costs == fleet.costs[0]).all())
     if not alike or problem.running is not None or len(problem.barred):
         return plan
