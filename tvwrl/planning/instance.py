@@ -244,7 +244,7 @@ class Fleet:
         for what, values in (("capacity", self.capacity), ("cost", self.cost)):
             if values is not None and (wrong := ~((values >= SMALLEST) & (values <= LARGEST))).any():
                 raise InputError(
-                    f"{what} of a machine is {values[wrong][0]:g}: must be a number > 0, from {SMALLEST:g} to {LARGEST:g}"
+                    f"{what} is {values[wrong][0]:g}: must be numbers > 0, from {SMALLEST:g} to {LARGEST:g}"
                 )
         if self.name is not None:
             self._check_names(self.name)
