@@ -43,7 +43,8 @@ class InputTable:
         """A .csv file (also .csv.gz) with every value as text, null if empty; a .parquet file as it is.
 
         Blanks around names and values, and blank rows, are left out; rows that end early are filled up with nulls.
-        Refuses columns without a name or given twice, and rows with too many values.
+        Refuses columns without a name or given twice, rows with too many values, quotes that are not closed, and
+        other separators than commas.
         """
         import polars as pl
 
@@ -52,7 +53,8 @@ class InputTable:
         try:
             with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
                 text = file.read().decode("utf-8-sig")
-            lines = [[value.strip() for value in line] for line in csv.reader(io.StringIO(text, newline=""))]
+            quotes_closed = csv.reader(io.StringIO(text, newline=""), strict=True)
+            lines = [[value.strip() for value in line] for line in quotes_closed]
         except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"{path}: cannot be read: {error}") from None
         names, *rows = [line for line in lines if any(line)] or [[]]

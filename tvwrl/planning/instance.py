@@ -16,8 +16,9 @@ from tvwrl.types import Float, InputError, Int, Strings, size_of, summary
 Int32 = npt.NDArray[np.int32]
 
 NO_LIMIT = np.iinfo(np.int32).max  # replicas per machine where no affinity limits them
-MOST_MACHINES = 1_000_000  # of a fleet
+MOST_MACHINES = 1_000_000  # of a fleet that is given by kinds
 MOST_REPLICAS = 10_000_000  # of an instance
+MOST_NUMBERS = 1_000_000_000  # that say what is left on all machines of a plan, at all times, of all resources: 8 GB
 SMALLEST, LARGEST = 1e-15, 1e18  # of capacities and costs above 0: products of these stay numbers
 NO_ARCS = np.empty(0, np.int32)
 
@@ -182,7 +183,7 @@ class Fleet:
     names, which are numbers from 1 where there are no others (see `names_of`).
     """
 
-    capacity: Float  # (F, D) > 0, at most `MOST_MACHINES` rows
+    capacity: Float  # (F, D) `SMALLEST` to `LARGEST`
     fixed: bool = False
     cost: Float | None = None  # (F,) > 0 of each machine that is used; None: 1 each
     name: Strings | None = None  # (F,) unique
@@ -239,8 +240,6 @@ class Fleet:
     def __post_init__(self) -> None:
         if self.capacity.ndim != 2 or not self.capacity.size:
             raise InputError("a fleet needs at least one machine")
-        if len(self.capacity) > MOST_MACHINES:
-            raise InputError(f"the fleet has {len(self.capacity):,} machines: must be at most {MOST_MACHINES:,}")
         for what, values in (("capacity", self.capacity), ("cost", self.cost)):
             if values is not None and (wrong := ~((values >= SMALLEST) & (values <= LARGEST))).any():
                 raise InputError(
@@ -304,8 +303,8 @@ def _machine_names(name: Sequence[str], count: Sequence[int], place: Callable[[i
     """
     kinds: dict[str, int] = {}
     for k, one in enumerate(name):
-        if not one or one != one.strip():
-            raise InputError(f"{place(k)}: machine is '{one}': must be a name without blanks at its ends")
+        if not one.isprintable() or one != one.strip() or not one:
+            raise InputError(f"{place(k)}: machine is {one!r}: must be a name in one line, without blanks at its ends")
         if kinds.setdefault(one, k) != k:
             raise InputError(f"{place(k)}: machine '{one}' is given a second time")
     for k, one in enumerate(name):

@@ -58,10 +58,17 @@ class Result:
 
 
 class Results:
-    """Plans of one problem: the latest of each planner, in the order in which planners first came."""
+    """Plans of one problem: the latest of each planner, in the order in which planners first came.
 
-    def __init__(self, problem: PlanningProblem, bound: PlanBound | None, about_bound: str, folder: Path) -> None:
+    With `renumber`, machines that are alike are renumbered by `without_gaps`; where plans go on from another, the same
+    number has to stay the same machine.
+    """
+
+    def __init__(
+        self, problem: PlanningProblem, bound: PlanBound | None, about_bound: str, folder: Path, renumber: bool = True
+    ) -> None:
         self.problem, self.bound, self.about_bound, self.folder = problem, bound, about_bound, folder
+        self._renumber = renumber
         self.made: dict[str, Result] = {}
         self.milp = ""  # how the integer programme ended, if it was asked for
         self.admitted: Admission | None = None  # what it found and proved for a fixed fleet
@@ -107,7 +114,7 @@ class Results:
         begun = time.monotonic()
         for name in list(self._waiting):
             made, peak_mb = self._waiting[name]
-            self.made[name] = validated(self.problem, made(), peak_mb)
+            self.made[name] = validated(self.problem, made(), peak_mb, self._renumber)
             del self._waiting[name]
         plans = [result.plan for result in self.made.values()]
         for name in FILES:
@@ -181,13 +188,13 @@ class Results:
         return min(self.made.values(), key=lambda one: (one.verdict.violations, one.verdict.missing, one.verdict.cost))
 
 
-def validated(problem: PlanningProblem, plan: Plan, peak_mb: float) -> Result:
-    """The plan, renumbered by `without_gaps`, with the referee's verdict.
+def validated(problem: PlanningProblem, plan: Plan, peak_mb: float, renumber: bool = True) -> Result:
+    """The plan, renumbered by `without_gaps` unless it is told not to, with the referee's verdict.
 
     `peak_mb`: as in `Result`. Raises RuntimeError, with the first fault, if the plan breaks a rule; limits and groups
     may be broken by planners that ignore them.
     """
-    plan = without_gaps(plan, problem)
+    plan = without_gaps(plan, problem) if renumber else plan
     verdict = validate(problem, plan)
     ignores = plan.algorithm != "MILP" and not abilities(plan.algorithm).keeps_constraints
     if verdict.over_capacity or verdict.misplaced or (verdict.violations and not ignores):

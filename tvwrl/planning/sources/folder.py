@@ -20,6 +20,7 @@ APPLICATIONS, MACHINES = "applications.csv", "machines.csv"
 AFFINITY, ANTI_AFFINITY = "affinity.csv", "anti-affinity.csv"  # may be absent
 BLACKLIST, RUNNING = "blacklist.csv", "running.csv"  # so may these
 GROUP = "group"
+MOST_BARRED = 10_000_000  # pairs of an application and a machine
 
 
 def is_folder(path: Path) -> bool:
@@ -105,6 +106,10 @@ def _read_blacklist(path: Path, instance: Instance, fleet: Fleet) -> Int:
             names.setdefault(row, []).append(m)
     group = table.positions(MACHINE, {name: k for k, name in enumerate(names)}, "machine")
     members = list(names.values())
+    pairs = np.cumsum([len(members[k]) for k in group.tolist()], dtype=np.int64)
+    if (over := pairs > MOST_BARRED).any():
+        row = int(np.argmax(over))
+        table.refuse(row, f"{pairs[row]:,} pairs of an application and a machine: must be at most {MOST_BARRED:,}")
     found = [(i, m) for i, k in zip(application.tolist(), group.tolist(), strict=True) for m in members[k]]
     return np.unique(np.array(found, dtype=np.int64).reshape(-1, 2), axis=0)
 

@@ -19,7 +19,7 @@ def affinity_of(applications: Strings, table: InputTable) -> Affinity:
     table.need("app_a", "app_b", value)
     position = {name: i for i, name in enumerate(applications.tolist())}
     i, j = (table.positions(name, position, "application") for name in ("app_a", "app_b"))
-    limit = table.whole_numbers(value, -NO_LIMIT, NO_LIMIT - 1)
+    limit = table.whole_numbers(value, 0, NO_LIMIT - 1)
     if value == "k":
-        limit = np.where((i == j) & (limit >= 0), limit + 1, limit)
+        limit = np.where(i == j, limit + 1, limit)
     return Affinity.of(len(applications), i, j, limit, lambda row: f"{table.source}: row {row + 1}")
