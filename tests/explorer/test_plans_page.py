@@ -215,7 +215,7 @@ def test_groups_blacklists_pins_and_costs_are_told(show: Show, written: Write) -
 def test_machines_are_called_by_their_names(show: Show, written: Write) -> None:
     """Also where a name looks like a number or like the words around it, and in links."""
     given = problem()
-    names = np.array(["007", "machine 2: left, \"a\""], dtype=object)
+    names = np.array(["007", 'machine 2: left, "a"'], dtype=object)
     given = replace(given, fleet=replace(given.fleet, name=names), running=running(), barred=np.array([[DB, 0]]))
     file = written(given, first_fit(), careless())
     page = show(file, "#machine=007&list=moved")

@@ -103,9 +103,19 @@ def test_blacklists_name_rows_or_machines(tmp_path: Path, machines: str, rows: s
 @pytest.mark.parametrize(
     ("table", "row", "changes", "message"),
     [
-        ("blacklist", "a,big-3", NAMED, "blacklist.csv: row 1: machine is 'big-3', which is no machine here; did you m"),
+        (
+            "blacklist",
+            "a,big-3",
+            NAMED,
+            "blacklist.csv: row 1: machine is 'big-3', which is no machine here; did you m",
+        ),
         ("blacklist", "a,1", NAMED, "blacklist.csv: row 1: machine is 1, which is no machine here"),
-        ("blacklist", "A,big", NAMED, "blacklist.csv: row 1: application is 'A', which is no application here; did you"),
+        (
+            "blacklist",
+            "A,big",
+            NAMED,
+            "blacklist.csv: row 1: application is 'A', which is no application here; did you",
+        ),
         ("blacklist", "a,1", {}, "machines.csv: row 1: count is 2, and blacklist.csv cannot say whether it means rows"),
         ("running", "a,big", NAMED, "running.csv: row 1: machine is 'big', which is no machine here"),
         ("running", "a,0", {}, "running.csv: row 1: machine is 0: must be a whole number from 1 to 3"),

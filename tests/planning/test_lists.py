@@ -54,10 +54,8 @@ def test_machines_have_names(tmp_path: Path) -> None:
     """NAME-1, NAME-2 of a row with a count; 7 and 007 are two names; those added are called after the last."""
     path = written(tmp_path / "m.csv", 'machine,cpu,count\n 7 ,8,1\n007,8,1\n"rack 1, left",8,2\n')
     fleet = read_machines(path, ("cpu",)).fleet(fixed=False)
-    assert fleet.names_of(np.arange(6)) == ["7", "007", "rack 1, left-1", "rack 1, left-2"] + [
-        "rack 1, left-2+1",
-        "rack 1, left-2+2",
-    ]
+    left = [f"rack 1, left-{end}" for end in ("1", "2", "2+1", "2+2")]
+    assert fleet.names_of(np.arange(6)) == ["7", "007", *left]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +113,10 @@ def test_a_replica_may_request_nothing(tmp_path: Path) -> None:
         ("application,replicas,cpu\nweb,1,2\nweb,1,2\n", "row 2: application 'web' is given a second time"),
         ("application,replicas\nweb,1\n", "no column of a resource"),
         ("application,replicas,cpu\n", "no rows"),
-        ("application,replicas,cpu\nweb,2147483646,2\n", "row 1: replicas is 2147483646: must be a whole number from 1"),
+        (
+            "application,replicas,cpu\nweb,2147483646,2\n",
+            "row 1: replicas is 2147483646: must be a whole number from 1",
+        ),
         ("application,replicas,cpu\na,9000000,1\nb,9000000,1\n", "row 2: replicas is 9000000, 18,000,000 with those"),
         ("application,replicas,cpu\nweb,1,1e308\n", r"row 1: cpu is 1e308: must be a number from 0 to 1e\+18"),
         ("application,replicas,cpu\nweb,1,1e-300\n", "row 1: cpu is 1e-300: must be 0 or at least 1e-12"),

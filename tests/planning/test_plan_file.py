@@ -112,7 +112,7 @@ def test_a_plan_follows_its_machines_when_the_fleet_changes(tmp_path: Path, prob
         ("application,machine,replicas\na,1,1e19\n", "row 1: replicas is 1e19: must be a whole number from 1 to"),
         ("application,machine,replicas\na,1,-1\n", "row 1: replicas is -1"),
         ("application,machine,replicas\na,1,1\na,1,1\n", "row 2: application 'a' on machine 1 is given twice"),
-        ("application,machine,replicas\na,1,\"1,000\"\n", "row 1: replicas is '1,000': must be a whole number"),
+        ('application,machine,replicas\na,1,"1,000"\n', "row 1: replicas is '1,000': must be a whole number"),
         ("application;machine\na;1\n", "the columns are separated by ';': must be by ','"),
         ("application,machine\nA,1\n", "row 1: application is 'A', which is no application here; did you mean 'a'"),
         ("application,machine\na\u200b,1\n", r"row 1: application is 'a\\u200b', which is no application here"),
@@ -120,9 +120,7 @@ def test_a_plan_follows_its_machines_when_the_fleet_changes(tmp_path: Path, prob
         ("planner,application,machine,replicas,pinned\nFF,a,1,1,true\n", "column 'pinned' is no column of a plan"),
     ],
 )
-def test_bad_tables_of_what_runs_are_refused(
-    tmp_path: Path, problem: PlanningProblem, text: str, message: str
-) -> None:
+def test_bad_tables_of_what_runs_are_refused(tmp_path: Path, problem: PlanningProblem, text: str, message: str) -> None:
     (tmp_path / "running.csv").write_text(text)
     with pytest.raises(InputError, match=rf"running\.csv: {message}"):
         read_running(tmp_path / "running.csv", problem)
@@ -159,7 +157,9 @@ def test_names_that_a_csv_loses_are_refused(tmp_path: Path, problem: PlanningPro
         ("planner", [1, 1, 1], "column planner holds Int64: must be text"),
     ],
 )
-def test_bad_rows_are_named(tmp_path: Path, problem: PlanningProblem, column: str, values: list[Any], message: str) -> None:
+def test_bad_rows_are_named(
+    tmp_path: Path, problem: PlanningProblem, column: str, values: list[Any], message: str
+) -> None:
     path = tmp_path / "plan.parquet"
     pl.DataFrame(ROWS | {column: values}).write_parquet(path)
     with pytest.raises(InputError, match=f"plan.parquet: {message}"):

@@ -229,7 +229,10 @@ def test_bad_affinity_tables_are_named(make_trace: Callable[..., Trace], tmp_pat
         ({"app_a": ["web"], "app_b": ["x"], "limit": [1]}, "row 1: app_b is 'x', which is no application"),
         ({"app_a": ["web"], "app_b": ["w1"]}, "no column 'limit'; the columns are: app_a, app_b"),
         ({"app_a": ["web"], "app_b": ["w1"], "limit": [0.5]}, "row 1: limit is 0.5: must be a whole number"),
-        ({"app_a": ["web"], "app_b": ["w1"], "limit": [-1]}, "row 1: limit is -1: must be a whole number from 0 to 2147483646"),
+        (
+            {"app_a": ["web"], "app_b": ["w1"], "limit": [-1]},
+            "row 1: limit is -1: must be a whole number from 0 to 2147483646",
+        ),
         ({"app_a": ["web"] * 2, "app_b": ["w1"] * 2, "limit": [1, 2]}, "row 2: the limit of these two"),
     ):
         pl.DataFrame(table).write_parquet(tmp_path / "limits.parquet")

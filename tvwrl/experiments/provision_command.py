@@ -34,9 +34,9 @@ from tvwrl.types import InputError, Trace
 class PlanningSettings(SearchOptions):
     """Plan as few machines as possible for all replicas of many applications, by one or more planners.
 
-    Writes rows.csv, plan.csv, plan.parquet, trade-off.png, explorer.html and run.json to --out, and prints the rows. Without
-    --planners, --best or --milp-seconds it searches for the best plan, as --best does. Every plan is checked before it
-    is written.
+    Writes rows.csv, plan.csv, plan.parquet, trade-off.png, explorer.html and run.json to --out, and prints the rows.
+    Without --planners, --best or --milp-seconds it searches for the best plan, as --best does. Every plan is checked
+    before it is written.
     """
 
     instance: str
@@ -47,8 +47,8 @@ class PlanningSettings(SearchOptions):
     """Capacity of a machine, one number per resource (cores, GiB). Repeat it for several kinds; machines are opened in
     this order."""
     machines_file: Path | None = None
-    """Instead of --machine: a CSV with a row per machine, or per kind with a column count; perhaps with names of machines
-    (column machine) and a cost of each; the other columns hold the free amount of each resource."""
+    """Instead of --machine: a CSV with a row per machine, or per kind with a column count; optionally with columns
+    machine (names) and cost; the other columns hold the free amount of each resource."""
     counts: Numbers = ()
     """Numbers of machines, one of each kind; unless --fixed, any number of machines of the last kind may be added."""
     costs: Shares = ()

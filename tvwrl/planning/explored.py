@@ -134,8 +134,9 @@ def _arcs(instance: Instance, reached: list[ReachedLimits | None]) -> tuple[dict
 
 def _machines(problem: PlanningProblem, shown: list[Result]) -> dict[str, Any]:
     fleet, kinds = problem.fleet, Kinds.among(problem.fleet)
-    plans = [one.plan for one in shown] + [problem.running] * (problem.running is not None)
-    names = [] if fleet.name is None else fleet.names_of(np.arange(max(len(fleet.name), *(_open(p) for p in plans))))
+    plans = [one.plan for one in shown] + ([] if problem.running is None else [problem.running])
+    count = max(len(fleet.capacity), *map(_open, plans))
+    names = [] if fleet.name is None else fleet.names_of(np.arange(count))
     few = [shortened(name) for name in names]
     return {
         "name": (few if len(set(few)) == len(names) else names) or None,  # None: numbers from 1

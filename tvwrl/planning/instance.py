@@ -272,7 +272,8 @@ class Fleet:
 
     def select(self, which: Int) -> Fleet:
         """The listed machines `which` (n,), and no others."""
-        cost, name, row = (None if one is None else one[which] for one in (self.cost, self.name, self.row))
+        cost = None if self.cost is None else self.cost[which]
+        name, row = (None if one is None else one[which] for one in (self.name, self.row))
         return Fleet(self.capacity[which], True, cost, name, row)
 
     def names_of(self, machines: Int) -> list[str]:
@@ -286,9 +287,7 @@ class Fleet:
         if self.name is None:
             return [str(m + 1) for m in machines.tolist()]
         listed = len(self.name)
-        return [
-            str(self.name[m]) if m < listed else f"{self.name[-1]}+{m - listed + 1}" for m in machines.tolist()
-        ]
+        return [str(self.name[m]) if m < listed else f"{self.name[-1]}+{m - listed + 1}" for m in machines.tolist()]
 
     def rows(self, machines: int) -> Float:
         """(machines, D) capacities of the first so many."""

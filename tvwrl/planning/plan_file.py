@@ -21,7 +21,7 @@ from tvwrl.runs import whole_file
 from tvwrl.types import InputError, Int
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 Bool = npt.NDArray[np.bool_]
 
@@ -159,8 +159,8 @@ def _read(path: Path) -> InputTable:
     if PLANNER in frame.columns and MACHINE in frame.columns and frame[MACHINE].dtype.is_integer():
         raise InputError(
             f"{path}: column {MACHINE} holds {frame[MACHINE].dtype}: must be text, the names of machines, or their "
-            f"numbers from 1. Earlier versions wrote numbers from 0: plan again, or, if it is such a file, add 1 to the "
-            f"column and make it text"
+            f"numbers from 1. Earlier versions wrote numbers from 0: plan again, or, if it is such a file, add 1 to "
+            f"the column and make it text"
         )
     for name in (one for one in COLUMNS if one in frame.columns):
         good = frame[name].dtype.is_integer() if name == REPLICAS else frame[name].dtype == pl.String

@@ -189,7 +189,8 @@ def _over_capacity(instance: Instance, fleet: Fleet, used: Int, load: Float) -> 
     return [
         Fault(
             1,
-            f"machine {_name(fleet, used[m])}, time {h}: {instance.resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}",
+            f"machine {_name(fleet, used[m])}, time {h}: "
+            f"{instance.resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}",
             int(used[m]),
         )
         for m, h, d in overloads(fleet, used, load).tolist()

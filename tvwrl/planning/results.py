@@ -105,7 +105,7 @@ class Results:
             self.write()
 
     def write(self) -> None:
-        """Write `rows.csv`, `plan.csv`, `plan.parquet` and `unplaced.csv`, each whole or not at all, if there is anything new.
+        """Write `rows.csv`, `plan.csv`, `plan.parquet` and `unplaced.csv`, each whole or not at all, if there is news.
 
         Raises RuntimeError as `add` does.
         """

@@ -31,7 +31,6 @@ from tvwrl.planning.results import Results
 from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
 
-
 MOST_SEARCHES = 256  # side by side
 
 
@@ -67,9 +66,10 @@ def run_planners(
     """Plan by every one of `names`, then by the integer programme if there is time for it.
 
     Writes `run.json` (with `facts`), `rows.csv`, `plan.csv`, `plan.parquet`, `trade-off.png` and, of a fixed fleet,
-    `unplaced.csv` to the folder `out`, new or empty. Plans found before an interruption are kept there, with every improvement of the
-    search. `start`: a plan for the search to go on from. Raises InputError for unknown or repeated names, planners that
-    cannot plan for this problem, and an application that no machine holds, before anything is written.
+    `unplaced.csv` to the folder `out`, new or empty. Plans found before an interruption are kept there, with every
+    improvement of the search. `start`: a plan for the search to go on from. Raises InputError for unknown or repeated
+    names, planners that cannot plan for this problem, and an application that no machine holds, before anything is
+    written.
     """
     budget = budget or Budget()
     _check(problem, names, budget, seed)

@@ -54,6 +54,4 @@ def scaled(problem: PlanningProblem, machines: int, seed: int = 0) -> PlanningPr
     applications = len(problem.instance)
     share = max(1, round(applications * machines / there))
     which = np.sort(np.random.default_rng(seed).choice(applications, share, replace=False))
-    return PlanningProblem(
-        problem.instance.only(which), problem.fleet.select(rows), problem.bundles
-    )
+    return PlanningProblem(problem.instance.only(which), problem.fleet.select(rows), problem.bundles)
