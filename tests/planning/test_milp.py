@@ -74,7 +74,7 @@ def test_a_programme_without_room_for_its_limits_says_so(make: Make, monkeypatch
 def test_what_cannot_be_solved_is_refused(make: Make) -> None:
     instance, fleet = make([3], [[4, 1]]), Fleet.of([8, 8])
     wrong = Plan("all", np.array([0]), np.array([0]), np.array([3]), 1)
-    with pytest.raises(InputError, match="initial plan is infeasible: machine 0, time 0: cpu 12 of 8"):
+    with pytest.raises(InputError, match="initial plan is infeasible: machine 1, time 0: cpu 12 of 8"):
         solve(instance, fleet, wrong, 1)
     with pytest.raises(InputError, match="seconds is 0"):
         solve(instance, fleet, singly(instance), 0)
