@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
@@ -64,6 +67,24 @@ def test_there_and_back(
         for name in ("application", "machine", "replicas"):
             np.testing.assert_array_equal(getattr(found, name), getattr(plan, name))
     assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+NAMES = st.text(min_size=1, max_size=5).filter(lambda name: name.isprintable() and name == name.strip())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(NAMES, min_size=3, max_size=3, unique=True), st.lists(NAMES, min_size=2, max_size=2, unique=True))
+def test_any_names_go_there_and_back(make: Make, machines: list[str], applications: list[str]) -> None:
+    """Quotes, commas, numbers, words such as null, letters of any script."""
+    instance = replace(make([3, 1], np.ones((2, 2))), application=np.array(applications, dtype=object))
+    problem = PlanningProblem(instance, Fleet.of_kinds([SIZE] * 3, fixed=True, name=machines))
+    plan = Plan.of("FF", np.array([0, 1, 0]), np.array([0, 1, 2]), np.array([2, 1, 1]))
+    with TemporaryDirectory() as folder:
+        for file in ("plan.csv", "plan.parquet"):
+            write_plans([plan], problem, Path(folder) / file)
+            (found,) = read_plans(Path(folder) / file, problem)
+            for name in ("application", "machine", "replicas"):
+                np.testing.assert_array_equal(getattr(found, name), getattr(plan, name))
 
 
 def test_a_file_with_numbers_from_0_is_refused(tmp_path: Path, problem: PlanningProblem) -> None:

@@ -72,7 +72,7 @@ def _plans_in(table: InputTable, problem: PlanningProblem, whole: bool) -> list[
         raise InputError(f"{table.source}: it has no rows")
     planner = table.names(PLANNER)
     application = _applications(table, problem.instance)
-    machine = machines_in(table, problem.fleet, _most_machines(problem))
+    machine = machines_in(table, problem.fleet, problem.most_machines)
     replicas = table.whole_numbers(REPLICAS, 1, MOST_REPLICAS)
     _check_repeats(table, planner, application, machine)
     plans = []
@@ -120,16 +120,11 @@ def machines_in(table: InputTable, fleet: Fleet, most: int) -> Int:
     return table.positions(MACHINE, position, "machine")
 
 
-def _most_machines(problem: PlanningProblem) -> int:
-    """Machines that a plan can name: no plan needs more."""
-    return len(problem.fleet.capacity) + (0 if problem.fleet.fixed else int(problem.instance.replicas.sum()))
-
-
 def _running_table(table: InputTable, problem: PlanningProblem) -> tuple[Plan, Bool | None]:
     table.only((*COLUMNS[1:], PINNED), "not known here")
     table.need(APPLICATION, MACHINE)
     application = _applications(table, problem.instance)
-    machine = machines_in(table, problem.fleet, _most_machines(problem))
+    machine = machines_in(table, problem.fleet, problem.most_machines)
     replicas = np.ones(len(table), np.int64)
     if REPLICAS in table.columns:
         replicas = table.whole_numbers(REPLICAS, 1, MOST_REPLICAS)

@@ -108,8 +108,7 @@ class PlanningProblem:
             raise InputError(
                 f"machine has {given} number{'s' * (given != 1)}: must be {len(resources)} ({', '.join(resources)})"
             )
-        times = self.instance.demand.shape[1]
-        most = machines + (0 if self.fleet.fixed else int(self.instance.replicas.sum()))
+        times, most = self.instance.demand.shape[1], self.most_machines
         if (numbers := most * times * len(resources)) > MOST_NUMBERS:
             raise InputError(
                 f"up to {most:,} machines, {times} times and {len(resources)} resources make {numbers:,} numbers: must "
@@ -124,6 +123,11 @@ class PlanningProblem:
                 raise InputError(f"blacklist: {what} {found[wrong][0]}: must be 0 to {most - 1}")
         if self.pinned is not None and self.pinned.any() and self.running is None:
             raise InputError("replicas are pinned where they run, but no running replicas are given")
+
+    @property
+    def most_machines(self) -> int:
+        """Machines that a plan can name: no plan needs more."""
+        return len(self.fleet.capacity) + (0 if self.fleet.fixed else int(self.instance.replicas.sum()))
 
     @cached_property
     def first(self) -> Int:
