@@ -48,7 +48,7 @@ def best_pattern(p, most_nodes):  # type: ignore[no-untyped-def]
     found = np.zeros((1, len(p.low)), np.int16)
     value = np.full(1, -np.inf)
     _, whole = _search(p, -np.inf, True, found, value, most_nodes)
-    return found[0], value[0], value[0] if whole else _bounds(p)[0].min()
+    return found[0], value[0], value[0] if whole else _bounds(p)[0][0].min()
 
 
 @njit

@@ -69,8 +69,7 @@ def by_kind(problem: PackingProblem) -> Shown:
 
 
 def _shown(problem: PackingProblem, number: Int) -> Shown:
-    cost = None if problem.fleet.cost is None else problem.fleet.cost[number]
-    fleet = replace(problem.fleet, capacity=problem.fleet.capacity[number], cost=cost)
+    fleet = replace(problem.fleet.select(number), fixed=problem.fleet.fixed)
     return Shown(PackingProblem(problem.instance, fleet), number)
 
 

@@ -1,4 +1,4 @@
-"""The results folder of planning: plans that the referee passed, as `rows.csv`, `plan.parquet` and `unplaced.csv`."""
+"""The results folder of planning: plans that the referee passed, as `rows.csv`, `plan.csv` and `unplaced.csv`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvwrl.planning.admission import Admission
 from tvwrl.planning.bounds.lower_bound import PlanBound, about
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.plan_file import write_plans
+from tvwrl.planning.plan_file import FILES, write_plans
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import Verdict, fragments, validate
 from tvwrl.planning.registry import abilities
@@ -59,10 +59,17 @@ class Result:
 
 
 class Results:
-    """Plans of one problem: the latest of each planner, in the order in which planners first came."""
+    """Plans of one problem: the latest of each planner, in the order in which planners first came.
 
-    def __init__(self, problem: PlanningProblem, bound: PlanBound | None, about_bound: str, folder: Path) -> None:
+    With `renumber`, machines that are alike are renumbered by `without_gaps`; where plans go on from another, the same
+    number has to stay the same machine.
+    """
+
+    def __init__(
+        self, problem: PlanningProblem, bound: PlanBound | None, about_bound: str, folder: Path, renumber: bool = True
+    ) -> None:
         self.problem, self.bound, self.about_bound, self.folder = problem, bound, about_bound, folder
+        self._renumber = renumber
         self.made: dict[str, Result] = {}
         self.milp = ""  # how the integer programme ended, if it was asked for
         self.admitted: Admission | None = None  # what it found and proved for a fixed fleet
@@ -104,7 +111,7 @@ class Results:
             self.write()
 
     def write(self) -> None:
-        """Write `rows.csv`, `plan.parquet` and `unplaced.csv`, each whole or not at all, if there is anything new.
+        """Write `rows.csv`, `plan.csv`, `plan.parquet` and `unplaced.csv`, each whole or not at all, if there is news.
 
         Raises RuntimeError as `add` does.
         """
@@ -113,10 +120,11 @@ class Results:
         begun = time.monotonic()
         for name in list(self._waiting):
             made, peak_mb = self._waiting[name]
-            self.made[name] = validated(self.problem, made(), peak_mb)
+            self.made[name] = validated(self.problem, made(), peak_mb, self._renumber)
             del self._waiting[name]
         plans = [result.plan for result in self.made.values()]
-        write_plans(plans, self.problem.instance, self.folder / "plan.parquet")
+        for name in FILES:
+            write_plans(plans, self.problem, self.folder / name)
         if self.problem.fleet.fixed:
             _write_csv(self.folder / "unplaced.csv", UNPLACED, list(self.unplaced()))
         self.write_rows()
@@ -208,13 +216,13 @@ class Results:
         return min(self.made.values(), key=lambda one: (one.verdict.violations, one.verdict.missing, one.verdict.cost))
 
 
-def validated(problem: PlanningProblem, plan: Plan, peak_mb: float) -> Result:
-    """The plan, renumbered by `without_gaps`, with the referee's verdict.
+def validated(problem: PlanningProblem, plan: Plan, peak_mb: float, renumber: bool = True) -> Result:
+    """The plan, renumbered by `without_gaps` unless it is told not to, with the referee's verdict.
 
     `peak_mb`: as in `Result`. Raises RuntimeError, with the first fault, if the plan breaks a rule; limits and groups
     may be broken by planners that ignore them.
     """
-    plan = without_gaps(plan, problem)
+    plan = without_gaps(plan, problem) if renumber else plan
     verdict = validate(problem, plan)
     ignores = plan.algorithm != MILP and not abilities(plan.algorithm).keeps_constraints
     if verdict.over_capacity or verdict.misplaced or (verdict.violations and not ignores):
@@ -250,6 +258,8 @@ def row_of(problem: PlanningProblem, bound: PlanBound | None, result: Result) ->
 def without_gaps(plan: Plan, problem: PlanningProblem) -> Plan:
     """The same plan on machines numbered without gaps, where all machines are alike and none is told from another."""
     fleet: Fleet = problem.fleet
+    if fleet.name is not None:
+        return plan
     alike = bool((fleet.capacity == fleet.capacity[0]).all() and (fleet.costs == fleet.costs[0]).all())
     if not alike or problem.running is not None or len(problem.barred):
         return plan

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.checks import at_least, different, positive
+from tvwrl.checks import at_least, different, positive, within
 from tvwrl.planning.admission import Weights, admit
 from tvwrl.planning.best import SEARCH, search
 from tvwrl.planning.bounds.lower_bound import bound_or_reason
-from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.instance import LARGEST, Affinity, Fleet, Instance
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.milp import MOST_APPLICATIONS, solve
 from tvwrl.planning.milp import NAME as MILP
@@ -33,6 +33,7 @@ from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
 
 BOUND_SHARE, BOUND_SECONDS = 0.2, 1.0  # of the time of a search, for the bound before it, and the least
+MOST_SEARCHES = 256  # side by side
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,15 @@ class Budget:
     seconds: float = 30.0  # >= 0, of each search; 0: first fit
     milp_seconds: float | None = None  # > 0: solve the integer programme too
     bound_seconds: float | None = 0.0  # >= 0, of the linear programme that raises the bound; None: no bound at all
-    moves_cost: float = 0.0  # >= 0, of a running replica that moves, in machines or in the unit of costs
+    moves_cost: float = 0.0  # 0 to `LARGEST`, of a running replica that moves, in machines or in the unit of costs
     most_moves: int | None = None  # >= 0
-    searches: int = 1  # >= 1, searches side by side
+    searches: int = 1  # 1 to `MOST_SEARCHES`, side by side, each in a process
     fragment_weight: float = 0.0  # >= 0, of the integer programme on a fixed fleet
 
     def __post_init__(self) -> None:
-        at_least(0, seconds=self.seconds, bound_seconds=self.bound_seconds, moves_cost=self.moves_cost)
-        at_least(0, most_moves=self.most_moves)
-        at_least(1, searches=self.searches)
+        at_least(0, seconds=self.seconds, bound_seconds=self.bound_seconds, most_moves=self.most_moves)
+        within(0, LARGEST, moves_cost=self.moves_cost)
+        within(1, MOST_SEARCHES, searches=self.searches)
         positive(milp_seconds=self.milp_seconds)
         Weights(1.0, self.fragment_weight)
 
@@ -66,10 +67,11 @@ def run_planners(
 ) -> Results:
     """Plan by every one of `names`, then by the integer programme if there is time for it.
 
-    Writes `run.json` (with `facts`), `rows.csv`, `plan.parquet`, `trade-off.png` and, of a fixed fleet, `unplaced.csv`
-    to the folder `out`, new or empty. Plans found before an interruption are kept there, with every improvement of the
-    search. `start`: a plan for the search to go on from. Raises InputError for unknown or repeated names, planners that
-    cannot plan for this problem, and an application that no machine holds, before anything is written.
+    Writes `run.json` (with `facts`), `rows.csv`, `plan.csv`, `plan.parquet`, `trade-off.png` and, of a fixed fleet,
+    `unplaced.csv` to the folder `out`, new or empty. Plans found before an interruption are kept there, with every
+    improvement of the search. `start`: a plan for the search to go on from. Raises InputError for unknown or repeated
+    names, planners that cannot plan for this problem, and an application that no machine holds, before anything is
+    written.
     """
     budget = budget or Budget()
     _check(problem, names, budget, seed)
@@ -78,7 +80,7 @@ def run_planners(
     if budget.bound_seconds is not None:
         until = time.monotonic() + max(BOUND_SHARE * budget.seconds, BOUND_SECONDS)
         bound, about = bound_or_reason(problem, budget.bound_seconds, until)
-    results = Results(problem, bound, about, out)
+    results = Results(problem, bound, about, out, renumber=start is None)
     asked = {"planners": list(names), "seed": seed, "budget": vars(budget), "bounds": bound.each if bound else {}}
     asked |= {"about_bound": about}
     write_json(out / "run.json", provenance() | describe(problem) | asked | (facts or {}))
