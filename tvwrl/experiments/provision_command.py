@@ -67,7 +67,8 @@ class PlanningSettings(SearchOptions):
     """With --best or --advise: time limit of the search, seconds."""
     milp_seconds: float | None = None
     """Also run the integer programme, with this time limit in seconds, on up to 2,000 applications; it starts from the
-    best plan of the other planners. With --fixed it maximises the number of applications placed completely."""
+    best plan of the other planners and makes it cheaper. Of machines that are --fixed and do not hold all, it makes as
+    many applications complete as it can."""
     fragment_weight: float = 0.0
     """With --milp-seconds and --fixed: value of a machine without a fragment, in applications (see
     docs/how-to/size-an-application.md)."""
