@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -43,7 +43,8 @@ class InputTable:
         """A .csv file (also .csv.gz) with every value as text, null if empty; a .parquet file as it is.
 
         Blanks around names and values, and blank rows, are left out; rows that end early are filled up with nulls.
-        Refuses columns without a name or given twice, and rows with too many values.
+        Refuses columns without a name or given twice, rows with too many values, quotes that are not closed, and
+        other separators than commas.
         """
         import polars as pl
 
@@ -52,12 +53,15 @@ class InputTable:
         try:
             with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
                 text = file.read().decode("utf-8-sig")
-            lines = [[value.strip() for value in line] for line in csv.reader(io.StringIO(text, newline=""))]
+            quotes_closed = csv.reader(io.StringIO(text, newline=""), strict=True)
+            lines = [[value.strip() for value in line] for line in quotes_closed]
         except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"{path}: cannot be read: {error}") from None
         names, *rows = [line for line in lines if any(line)] or [[]]
         if not names:
             raise InputError(f"{path}: the file is empty")
+        if len(names) == 1 and (other := next((mark for mark in ";\t|" if mark in names[0]), None)):
+            raise InputError(f"{path}: the columns are separated by {other!r}: must be by ','")
         if "" in names:
             raise InputError(f"{path}: column {names.index('') + 1} has no name; the columns are: {', '.join(names)}")
         if len(set(names)) < len(names):
@@ -114,6 +118,15 @@ class InputTable:
             self.refuse(int(np.argmax(empty)), f"{column} is empty")
         return names
 
+    def positions(self, column: str, known: Mapping[str, int], what: str) -> Int:
+        """(rows,) what the names in a column stand for in `known`; `what` says what they name, as in "application"."""
+        names = self.names(column)
+        found = np.array([known.get(name, -1) for name in names], np.int64)
+        if (unknown := found < 0).any():
+            row = int(np.argmax(unknown))
+            self.refuse(row, f"{column} is {quoted(names[row])}, which is no {what} here{_meant(names[row], known)}")
+        return found
+
     def numbers(self, column: str, least: float = -np.inf, most: float = np.inf) -> Float:
         """(rows,) finite numbers of a column, from `least` to `most`."""
         return self._within(column, "number", least, most)
@@ -135,16 +148,26 @@ class InputTable:
             values, good = np.where(blank, empty, values), good | blank
         if not good.all():
             row = int(np.argmin(good))
-            limit = f" of at least {least:g}" if most == np.inf else f" from {least:.0f} to {most:.0f}"
+            most_text = f"{most:.0f}" if kind == "whole number" else f"{most:g}"
+            limit = f" of at least {least:g}" if most == np.inf else f" from {least:.0f} to {most_text}"
             limit = "" if least == -np.inf else limit
             self.refuse(row, f"{column} is {quoted(given[row])}: must be a {kind}{limit}")
         return values
 
 
+def _meant(name: str, known: Iterable[str]) -> str:
+    """The end of a message on an unknown name: one that is known and close to it, if there is."""
+    small = {one.casefold(): one for one in known}
+    close = get_close_matches(name.casefold(), small, n=1, cutoff=0.8)
+    return f"; did you mean {quoted(small[close[0]])}?" if close else ""
+
+
 def quoted(value: object) -> str:
-    """A value in a message: numbers as they are, other text in quotes."""
+    """A value in a message: numbers as they are, other text in quotes, with letters that cannot be seen as codes."""
     if value is None:
         return "empty"
+    if not (text := str(value)).isprintable():
+        return ascii(text)
     try:
         return str(value) if np.isfinite(float(str(value))) else f"'{value}'"
     except ValueError:

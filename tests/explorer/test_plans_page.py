@@ -70,15 +70,15 @@ def test_the_verdict_says_what_the_plan_needs_and_why_some_replicas_are_not_plac
 
 
 def test_a_machine_shows_what_is_on_it_what_room_is_left_and_which_limits_it_reaches(show: Show, small: Path) -> None:
-    page = show(small, "#machine=1")
-    assert page.inner_text("#machine-title") == "Machine 1: 6 cpu, 4 mem"
+    page = show(small, "#machine=2")
+    assert page.inner_text("#machine-title") == "Machine 2: 6 cpu, 4 mem"
     assert "2 replicas of 2 applications. Fullest: cpu, 83 %" in page.inner_text("#machine-words")
     assert "Room left: 1 cpu, 2 mem." in page.inner_text("#machine-words")
-    assert table(page, "#contents") == ["db|1|3|1|1 on machine 0", "web|1|2|1|1 new"]
+    assert table(page, "#contents") == ["db|1|3|1|1 on machine 1", "web|1|2|1|1 new"]
     assert page.locator("#machine-limits > ul li").all_inner_texts() == ["At most 1 replica of web on a machine"]
     assert page.inner_text("#machine-limits summary") == "1 application is excluded here"
     press(page, "ArrowLeft")
-    assert table(page, "#contents") == ["web|1|2|1|here", "batch|1|1|1|1 on machine 1"]
+    assert table(page, "#contents") == ["web|1|2|1|here", "batch|1|1|1|1 on machine 2"]
     parts = page.locator("#machine-plot .part")
     assert parts.evaluate_all("all => all.map(one => one.style.width)") == ["33.3333%", "16.6667%", "25%", "25%"]
 
@@ -102,13 +102,13 @@ def test_lists_name_what_binds_what_is_left_over_and_what_moved(show: Show, smal
     assert table(page, "#list")[1] == f"batch|1 of 2|{FULL}"
     page.click("#list-choice button >> nth=2")
     settle(page)
-    assert table(page, "#list") == ["db|1|machine 0|machine 1", "batch|1|machine 1|machine 0"]
+    assert table(page, "#list") == ["db|1|machine 1|machine 2", "batch|1|machine 2|machine 1"]
     page.click("#list-choice button >> nth=3")
     settle(page)
-    assert table(page, "#list") == ["machine 0|50 %|2|2", "machine 1|83 %|2|2"]
+    assert table(page, "#list") == ["machine 1|50 %|2|2", "machine 2|83 %|2|2"]
     page.click("#list .link >> nth=1")
     settle(page)
-    assert page.inner_text("#machine-title").startswith("Machine 1:")
+    assert page.inner_text("#machine-title").startswith("Machine 2:")
 
 
 def test_an_application_that_is_searched_for_tells_where_it_is_and_why_not_elsewhere(show: Show, small: Path) -> None:
@@ -119,12 +119,12 @@ def test_an_application_that_is_searched_for_tells_where_it_is_and_why_not_elsew
     assert page.inner_text("#application-title") == "Application batch"
     words = page.inner_text("#application-words")
     assert "It has 2 replicas. 1 is on 1 machine. 1 is not placed: no machine with room allows it" in words
-    assert table(page, "#application-tables .list >> nth=0") == ["machine 0|1|50 %"]
+    assert table(page, "#application-tables .list >> nth=0") == ["machine 1|1|50 %"]
     assert table(page, "#application-tables .list >> nth=1") == [
         "Beside web, at most 1 replica of batch|1|1",
         "No batch beside db|1|1",
     ]
-    assert "1 from 1 to 0" in page.inner_text("#application-tables")
+    assert "1 from 2 to 1" in page.inner_text("#application-tables")
     press(page, "Escape")
     assert page.is_hidden("#application")
 
@@ -142,7 +142,7 @@ def test_two_planners_beside_each_other(show: Show, small: Path) -> None:
     assert page.input_value("#planner-a") == "1"
     page.click("#list-choice :text('Violates a constraint')")
     settle(page)
-    assert "machine 0|2 replicas of 'web' beside 'web', which allows 1" in table(page, "#list")
+    assert "machine 1|2 replicas of 'web' beside 'web', which allows 1" in table(page, "#list")
     page.click("#list .link >> nth=0")
     settle(page)
     assert "Violates a constraint" in page.inner_text("#machine-faults")
@@ -153,12 +153,12 @@ def test_a_click_on_a_column_chooses_its_machine_in_its_plan(show: Show, small: 
     box = page.locator("#map-b canvas >> nth=0").bounding_box()
     page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 60)
     settle(page)
-    assert page.inner_text("#machine-title").startswith("B Machine 0")
+    assert page.inner_text("#machine-title").startswith("B Machine 1")
     assert table(page, "#contents")[0].startswith("web|2|4|2")
 
 
 def test_times_are_drawn_and_stepped_through(show: Show, over_time: Path) -> None:
-    page = show(over_time, "#machine=0&application=0")
+    page = show(over_time, "#machine=1&application=0")
     assert page.inner_text("#time-words") == "Time 1 of 4"
     assert "50 % of its capacity at time 1" in page.inner_text("#machine-words")
     assert table(page, "#contents") == ["web|1|2|1", "batch|1|1|1"]
@@ -170,20 +170,20 @@ def test_times_are_drawn_and_stepped_through(show: Show, over_time: Path) -> Non
     press(page, "ArrowLeft")
     assert (page.inner_text("#time-words"), page.inner_text("#machine-title")) == (
         "Time 2 of 4",
-        "Machine 0: 6 cpu, 4 mem",
+        "Machine 1: 6 cpu, 4 mem",
     )
     press(page, "f")
     assert page.inner_text("#order [aria-pressed=true]") == "fullest first"
 
 
 def test_a_deep_link_restores_the_view(show: Show, small: Path) -> None:
-    page = show(small, "#a=Tetris.1&b=FF&machine=1&side=b&application=2&order=fill&list=moved")
+    page = show(small, "#a=Tetris.1&b=FF&machine=2&side=b&application=2&order=fill&list=moved")
     page.wait_for_timeout(400)
     again = show(small, page.evaluate("location.hash"))
     for where in ("#machine-title", "#application-title", "#list-words", "#order [aria-pressed=true]", "#verdict"):
         assert again.inner_text(where) == page.inner_text(where)
-    assert again.inner_text("#machine-title").startswith("B Machine 1")
-    for part in ("machine=2", "application=3", "time=1", "order=x"):
+    assert again.inner_text("#machine-title").startswith("B Machine 2")
+    for part in ("machine=3", "machine=0", "application=3", "time=1", "order=x"):
         page.evaluate("part => { location.hash = '#b=Tetris.1&' + part; }", part)
         page.wait_for_selector(f"#note:text-is('Ignored, because it does not fit this file: {part}')")
 
@@ -204,12 +204,38 @@ def test_groups_blacklists_pins_and_costs_are_told(show: Show, written: Write) -
         "#application-words"
     )
     assert "which cost 3" in page.inner_text("#verdict")
-    page.evaluate(f"location.hash = '#application={WEB}&machine=2'")
+    page.evaluate(f"location.hash = '#application={WEB}&machine=3'")
     page.wait_for_selector("#application-title:text('web')")
     words = page.inner_text("#application-words")
-    assert "Its blacklist names 2 machines: 1–2." in words
+    assert "Its blacklist names 2 machines: 2–3." in words
     assert "have to stay where they are" in words
     assert page.inner_text("#machine-words") == "No replica is on this machine."
+
+
+def test_machines_are_called_by_their_names(show: Show, written: Write) -> None:
+    """Also where a name looks like a number or like the words around it, and in links."""
+    given = problem()
+    names = np.array(["007", 'machine 2: left, "a"'], dtype=object)
+    given = replace(given, fleet=replace(given.fleet, name=names), running=running(), barred=np.array([[DB, 0]]))
+    file = written(given, first_fit(), careless())
+    page = show(file, "#machine=007&list=moved")
+    assert page.inner_text("#machine-title") == "Machine 007: 6 cpu, 4 mem"
+    assert table(page, "#list") == [f"db|1|machine 007|machine {names[1]}", f"batch|1|machine {names[1]}|machine 007"]
+    press(page, "/")
+    page.keyboard.type("LEFT")
+    press(page, "Enter")
+    assert page.inner_text("#machine-title") == f"Machine {names[1]}: 6 cpu, 4 mem"
+    page.wait_for_timeout(400)
+    again = show(file, page.evaluate("location.hash"))
+    assert again.inner_text("#machine-title") == page.inner_text("#machine-title")
+    assert table(again, "#contents")[0] == "db|1|3|1|1 on machine 007"
+    again.evaluate(f"location.hash = '#application={DB}'")
+    again.wait_for_selector("#application-title:text('db')")
+    assert "Its blacklist names 1 machine: 007." in again.inner_text("#application-words")
+    page = show(file, "#a=Tetris.1&list=faults")
+    assert "machine 007|2 replicas of 'web' beside 'web', which allows 1" in table(page, "#list")
+    page.evaluate("location.hash = '#machine=1'")
+    page.wait_for_selector("#note:text-is('Ignored, because it does not fit this file: machine=1')")
 
 
 @pytest.mark.parametrize(("machines", "times"), [(10_000, 1), (3000, 98)])
@@ -217,8 +243,8 @@ def test_thousands_of_machines_are_shown(show: Show, written: Write, machines: i
     given, plan = many(machines, times=times)
     file = written(given, plan)
     assert file.stat().st_size < 5_000_000
-    page = show(file, f"#order=fill&machine={machines - 1}&list=emptiest")
-    assert page.inner_text("#machine-title").startswith(f"Machine {machines - 1}:")
+    page = show(file, f"#order=fill&machine={machines}&list=emptiest")
+    assert page.inner_text("#machine-title").startswith(f"Machine {machines}:")
     assert page.locator("#list tbody tr").count() == 100
     page.click("#more")
     assert page.locator("#list tbody tr").count() == 200
@@ -233,7 +259,8 @@ def test_names_are_never_executed(show: Show, written: Write) -> None:
     given = problem(HOSTILE)
     instance = replace(given.instance, name=HOSTILE[1], resources=(HOSTILE[1], HOSTILE[0]))
     plan = replace(first_fit(), reasons={WEB: HOSTILE[0], BATCH: HOSTILE[1]})
-    page = show(written(replace(given, instance=instance), plan), "#application=0&list=unplaced")
+    fleet = replace(given.fleet, name=np.array(HOSTILE[:2], dtype=object))
+    page = show(written(replace(given, instance=instance, fleet=fleet), plan), "#application=0&list=unplaced")
     press(page, "/")
     page.keyboard.type("<")
     settle(page)
@@ -246,9 +273,9 @@ def test_names_are_never_executed(show: Show, written: Write) -> None:
 def test_axe_finds_no_serious_fault(show: Show, small: Path, over_time: Path, theme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     file, link = (
-        (small, "#b=Tetris.1&side=b&machine=0&application=0")
+        (small, "#b=Tetris.1&side=b&machine=1&application=0")
         if theme == "light"
-        else (over_time, "#machine=0&application=0")
+        else (over_time, "#machine=1&application=0")
     )
     page = show(file, link, color_scheme=theme)
     page.click("#about summary")

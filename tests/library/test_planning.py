@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import polars as pl
 import pytest
 
 import tvwrl
 from tvwrl import InputError
-from tvwrl.planning import Fleet
+from tvwrl.planning import Fleet, Plan, PlanningProblem
+from tvwrl.planning.plan_file import read_running
+from tvwrl.planning.suite import Budget, run_planners
 
 LIST = "application,replicas,cpu,mem\na,2,6,1\nb,2,4,1\n"  # a and b fill a machine of 10 cores together
 FOLDER = {
@@ -38,6 +43,32 @@ def test_what_does_not_fit_on_a_fixed_fleet_is_named(instance):
     assert "FF: without a machine: 2 of 'a', 'b': the machines are full" in found.table()
 
 
+def test_machines_are_called_by_name(instance, tmp_path):
+    """A plan goes back in, and keeps its machines where they stand in another order."""
+    fleet = Fleet.of_kinds([[10, 10], [20, 10]], [2, 1], fixed=True, name=["small", "007"])
+    found = tvwrl.plan(instance, fleet, "FF")
+    assert set(found.placements["machine"]) == {"007"}
+    table = pl.read_csv(found.folder / "plan.csv", infer_schema=False)
+    assert table["machine"].to_list() == found.placements["machine"].to_list()
+    other = Fleet.of_kinds([[20, 10], [10, 10]], [1, 2], fixed=True, name=["007", "small"])
+    problem = PlanningProblem(found.problem.instance, other)
+    running, _ = read_running(found.folder / "plan.csv", problem)
+    assert set(running.machine.tolist()) == {0}
+    again = tvwrl.place(replace(problem, running=running), "best", seconds=0.1, moves_cost=1)
+    assert again.rows["moved"].to_list() == [0]
+    numbered = tvwrl.plan(instance, [10, 10], "FF").placements
+    assert sorted(set(numbered["machine"])) == ["1", "2"]
+
+
+def test_a_plan_that_is_improved_keeps_its_numbers(instance, tmp_path):
+    """Machine 1 is empty in the plan to improve: what stays where it is is on machines 2 and 3 afterwards, too."""
+    problem = PlanningProblem(tvwrl.planning.open_instance(instance), Fleet.of_kinds([[10, 10]], [3], fixed=True))
+    start = Plan.of("FF", np.array([0, 1, 0, 1]), np.array([1, 1, 2, 2]), np.ones(4, np.int64))
+    options = {"budget": Budget(0.1, most_moves=0), "start": start}
+    run_planners(problem, ["best"], tmp_path / "out", **options)
+    assert set(pl.read_parquet(tmp_path / "out" / "plan.parquet")["machine"]) == {"2", "3"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -48,6 +79,8 @@ def test_what_does_not_fit_on_a_fixed_fleet_is_named(instance):
         ({"machine": [0, 10]}, "capacity is .*: must be numbers > 0"),
         ({"planner": []}, "empty"),
         ({"seconds": -1}, "seconds is -1"),
+        ({"moves_cost": 1e308}, "moves_cost is 1e\\+308: must be 0 to 1e\\+18"),
+        ({"machine": [1e308, 10]}, "capacity is 1e\\+308: must be numbers > 0"),
         ({"times": 0}, "times is 0"),
         ({"instance": 5}, "instance is 5: must be an Instance, or a file"),
         ({"instance": "nowhere.csv"}, "nowhere.csv"),

@@ -87,10 +87,18 @@ def test_it_finds_the_most(
     assert validate(PlanningProblem(instance, fleet), found.plan).feasible
 
 
+def test_applications_that_exclude_each_other_are_apart(make: Make) -> None:
+    """Two machines for three applications: with room for all, but the first is beside neither of the others."""
+    instance = make([2, 1, 1], [[1, 1], [1, 1], [1, 1]], [(0, 1, 0), (2, 0, 1)])
+    found = admit(instance, fixed([(4, 4)] * 2), NOTHING, 20)
+    assert (found.value, found.status) == (3, "optimal")  # both of the first on one, the others on the other
+    assert validate(PlanningProblem(instance, fixed([(4, 4)] * 2)), found.plan).feasible
+    one = admit(instance, fixed([(4, 4)]), NOTHING, 20)
+    assert (one.value, one.status) == (2, "optimal")  # without the first
+
+
 def test_bad_input(make: Make) -> None:
     instance = make([1, 1], [[1, 1], [1, 1]], [(0, 1, 0)])
-    with pytest.raises(InputError, match="only limits of an application on itself"):
-        admit(instance, fixed([(2, 2)]), NOTHING, 1)
     with pytest.raises(InputError, match="needs a fixed fleet"):
         admit(instance, Fleet.of([2, 2]), NOTHING, 1)
     with pytest.raises(InputError, match="seconds is 0"):

@@ -148,7 +148,7 @@ def test_the_page_is_told_what_was_worked_out_by_hand(told: Told) -> None:
     assert rows(binding, "i", "j", "limit", "machines", "room")[0] == (WEB, WEB, 1, 2, 1)
     assert tree["faults"] == {"machine": tree["faults"]["machine"], "text": [], "all": 0}
     assert other["faults"]["machine"].tolist() == [0, 0]
-    assert "machine 0: 2 replicas of 'web' beside 'web', which allows 1" in other["faults"]["text"]
+    assert "machine 1: 2 replicas of 'web' beside 'web', which allows 1" in other["faults"]["text"]
     assert index["left_out"] == []
 
 
@@ -156,7 +156,7 @@ def test_loads_above_the_capacity_are_those_of_the_referee(told: Told) -> None:
     crowded = Plan.of("FF", np.array([WEB, BATCH]), np.array([0, 0]), np.array([3, 1]))
     _, (tree,) = told(problem(times=3), crowded)
     assert tree["over"].tolist() == [[0, 0, 0]]  # 7 of 6 cores at the first time alone
-    assert "machine 0, time 0: cpu 7 of 6" in tree["faults"]["text"]
+    assert "machine 1, time 0: cpu 7 of 6" in tree["faults"]["text"]
 
 
 def test_what_is_too_large_is_left_out_and_said(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.planning.flow.conftest import replicas_of
+from tvwrl.planning.instance import Fleet
 from tvwrl.planning.problem import NOWHERE
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import make_plan
@@ -78,6 +79,72 @@ def test_tables_become_a_problem(tmp_path: Path) -> None:
 def test_bad_rows_are_named(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         read_folder(write(tmp_path, **changes))
+
+
+NAMED = {"machines": "machine,cpu,mem,count\nbig,8,16,2\n007,4,4,1\n7,4,4,1\n"}
+
+
+@pytest.mark.parametrize(
+    ("machines", "rows", "barred"),
+    [
+        (NAMED["machines"], "a,big\n", [[0, 0], [0, 1]]),  # a row of machines
+        (NAMED["machines"], "a,big-2\nc,7\n c , 7 \n", [[0, 1], [2, 3]]),  # one of them; a name like a number; twice
+        (NAMED["machines"], "a,007\n", [[0, 2]]),
+        ("cpu,mem\n8,16\n4,4\n", "a,2\n", [[0, 1]]),  # numbers from 1
+        ("cpu,mem,count\n8,16,1\n4,4,1\n", "a,1\n", [[0, 0]]),
+    ],
+)
+def test_blacklists_name_rows_or_machines(tmp_path: Path, machines: str, rows: str, barred: list[list[int]]) -> None:
+    write(tmp_path, machines=machines)
+    (tmp_path / "blacklist.csv").write_text(f"application,machine\n{rows}")
+    assert read_folder(tmp_path).barred.tolist() == barred
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "changes", "message"),
+    [
+        (
+            "blacklist",
+            "a,big-3",
+            NAMED,
+            "blacklist.csv: row 1: machine is 'big-3', which is no machine here; did you m",
+        ),
+        ("blacklist", "a,1", NAMED, "blacklist.csv: row 1: machine is 1, which is no machine here"),
+        (
+            "blacklist",
+            "A,big",
+            NAMED,
+            "blacklist.csv: row 1: application is 'A', which is no application here; did you",
+        ),
+        ("blacklist", "a,1", {}, "machines.csv: row 1: count is 2, and blacklist.csv cannot say whether it means rows"),
+        ("running", "a,big", NAMED, "running.csv: row 1: machine is 'big', which is no machine here"),
+        ("running", "a,0", {}, "running.csv: row 1: machine is 0: must be a whole number from 1 to 3"),
+    ],
+)
+def test_unknown_machines_are_named(
+    tmp_path: Path, table: str, row: str, changes: dict[str, str], message: str
+) -> None:
+    write(tmp_path, **changes)
+    (tmp_path / f"{table}.csv").write_text(f"application,machine\n{row}\n")
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_folder(tmp_path)
+
+
+def test_a_blacklist_of_too_many_pairs_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, machines="machine,cpu,mem,count\nbig,8,16,900000\n")
+    (tmp_path / "blacklist.csv").write_text("application,machine\n" + "a,big\n" * 12)
+    with pytest.raises(InputError, match=r"blacklist\.csv: row 12: 10,800,000 pairs of an application and a machine"):
+        read_folder(tmp_path)
+
+
+def test_tables_that_name_machines_need_those_machines(tmp_path: Path) -> None:
+    """--machine replaces machines.csv: its names must not be taken for numbers of the others."""
+    write(tmp_path, **NAMED)
+    (tmp_path / "blacklist.csv").write_text("application,machine\na,7\n")
+    with pytest.raises(InputError, match=r"blacklist\.csv names machines of machines\.csv"):
+        read_folder(tmp_path, Fleet.of_kinds([[8.0, 16.0]], [9]))
+    same = Fleet.of_kinds([[8.0, 16.0]] * 2, name=["x", "7"])
+    assert read_folder(tmp_path, same).barred.tolist() == [[0, 1]]
 
 
 def test_tables_with_a_header_alone_constrain_nothing(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_impossible_affinity_is_refused(make: Make, arcs: list[tuple[int, int, i
 def test_impossible_applications_are_refused(make: Make) -> None:
     with pytest.raises(InputError, match="replicas of application 'b' is 0: must be at least 1"):
         make([1, 0], [[1, 1], [1, 1]])
-    with pytest.raises(InputError, match=r"demand of application 'a' is -1.0"):
+    with pytest.raises(InputError, match=r"mem of application 'a' is -1.0"):
         make([1], [[1, -1]])
     with pytest.raises(InputError, match=r"'b' needs 3, 9 \(cpu, mem\) per replica: larger than every machine"):
         check_fits(make([1, 1], [[1, 1], [3, 9]]), Fleet.of([4, 8]))

@@ -74,12 +74,12 @@ def test_a_programme_without_room_for_its_limits_says_so(make: Make, monkeypatch
 def test_what_cannot_be_solved_is_refused(make: Make) -> None:
     instance, fleet = make([3], [[4, 1]]), Fleet.of([8, 8])
     wrong = Plan("all", np.array([0]), np.array([0]), np.array([3]), 1)
-    with pytest.raises(InputError, match="initial plan is infeasible: machine 0, time 0: cpu 12 of 8"):
+    with pytest.raises(InputError, match="initial plan is infeasible: machine 1, time 0: cpu 12 of 8"):
         solve(instance, fleet, wrong, 1)
     with pytest.raises(InputError, match="seconds is 0"):
         solve(instance, fleet, singly(instance), 0)
-    with pytest.raises(InputError, match="not fixed"):
-        solve(instance, Fleet(np.full((3, 2), 8.0), fixed=True), singly(instance), 1)
+    with pytest.raises(InputError, match="the initial plan leaves 1 replicas over: it must place all"):
+        solve(instance, Fleet(np.full((2, 2), 8.0), fixed=True), Plan.of("two", *np.array([[0, 0], [0, 1], [1, 1]])), 1)
     many = make([1] * (MOST_APPLICATIONS + 1), np.ones((MOST_APPLICATIONS + 1, 2)))
     with pytest.raises(InputError, match="2001 applications: the integer programme is for 2000"):
         solve(many, fleet, singly(many), 1)

@@ -10,18 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.lrasched import TwoPhase
+from tvwrl.planning.milp import solve
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.pictures import family_of
 from tvwrl.planning.planners import Watch
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.registry import plan
+from tvwrl.planning.registry import PLANNERS, abilities, make_plan, plan
 from tvwrl.planning.rules import RULES, rule
 from tvwrl.types import InputError
 
 FOUR = Fleet.of([4])
+FOUR_OF_TWO = Fleet.of([4, 4])
 # All but those in two phases, which place an application whole or not at all on a fixed fleet.
 REPLICA_BY_REPLICA = [name for name in RULES if family_of(name) != "in two phases"]
 
@@ -149,3 +152,35 @@ def test_a_fixed_fleet_takes_replicas_until_none_fits(fits, problems, data, name
     for i in np.flatnonzero(instance.replicas - counts.sum(axis=0)):
         for held, capacity in zip(counts, fleet.capacity, strict=True):
             assert not fits(instance, held + (np.arange(len(held)) == i), capacity + 1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in PLANNERS if name != "FFD-AntiAffinity"])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_replicas_that_request_nothing_fit_where_nothing_is_left(make, name, fixed):
+    """Two machines are filled by a and b, which exclude each other. Of c, one may share a machine; d only with a."""
+    limits = [(0, 1, 0), (2, 2, 1), (1, 3, 0)]
+    instance = make([1, 1, 2, 5], [[4, 4], [4, 4], [0, 0], [0, 0]], limits)
+    problem = PlanningProblem(instance, Fleet.of_kinds([[4, 4]], [2 if fixed else 1], fixed))
+    can = abilities(name)
+    if not fixed and not can.open_fleet:
+        return
+    made = make_plan(problem, name, seconds=0.1)
+    verdict = validate(problem, made)
+    placed = np.bincount(made.application, weights=made.replicas, minlength=4)
+    assert placed[2:].tolist() == [2, 5]
+    assert placed[:2].tolist() == [1, 1] or "Medea(" in name  # to which two whole machines are worth more
+    assert (verdict.misplaced, verdict.over_capacity) == (0, 0)
+    assert verdict.feasible or not can.keeps_constraints
+    if name in ("FF", "best"):
+        assert verdict.machines == lower_bound(problem, 0.0).machines == 2
+
+
+@pytest.mark.parametrize("limits", [(), [(0, 0, 2)]])
+def test_a_batch_that_requests_nothing_at_all(make, limits):
+    """Five replicas on one machine, or two on each; the bound and the integer programme agree."""
+    problem = PlanningProblem(make([5], [[0, 0]], list(limits)), FOUR_OF_TWO)
+    machines = 3 if limits else 1
+    assert make_plan(problem, "best", seconds=0.1).machines == machines
+    assert lower_bound(problem, 1.0).machines == machines
+    solved = solve(problem.instance, problem.fleet, make_plan(problem, "WF"), 5.0)
+    assert (solved.status, solved.bound, solved.plan.machines) == ("optimal", machines, machines)

@@ -1,6 +1,7 @@
 """What a problem refuses, and what becomes of limits when applications are made one."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.flow.conftest import constrained_problems, make_problem
-from tvwrl.planning.instance import Fleet
+from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import NOWHERE, Bundles, PlanningProblem
@@ -104,3 +105,14 @@ def test_merged_limits_allow_what_the_originals_do(problem: PlanningProblem, dat
     assert verdict.apart == 0
     assert (verdict.above_limits == 0) == (of_vertices.above_limits == 0)
     assert (verdict.over_capacity, verdict.machines) == (of_vertices.over_capacity, of_vertices.machines)
+
+
+def test_more_than_memory_holds_is_refused(make: Callable[..., Instance]) -> None:
+    many = make([9_000_000], np.ones((1, 300, 2)))
+    with pytest.raises(InputError, match=r"up to 9,000,001 machines, 300 times and 2 resources make 5,400,000,600"):
+        PlanningProblem(many, Fleet.of([1.0, 1.0]))
+    assert PlanningProblem(many, Fleet.of_kinds([[1.0, 1.0]], [9], fixed=True))
+    with pytest.raises(InputError, match="has 11,000,000 replicas: must be at most 10,000,000 together"):
+        make([5_500_000, 5_500_000], np.ones((2, 2)))
+    with pytest.raises(InputError, match=r"mem of application 'b' is inf: must be a number from 0 to 1e\+18"):
+        make([1, 1], [[1, 1], [1, np.inf]])

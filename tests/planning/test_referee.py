@@ -40,16 +40,16 @@ def test_capacity_at_one_time_only(make: Make) -> None:
     instance = make([2], [[[1, 1], [4, 5]]])
     verdict = validate(PlanningProblem(instance, FLEET), plan_of((0, 0, 2)))
     assert (verdict.feasible, verdict.over_capacity) == (False, 1)
-    assert verdict.examples == ("machine 0, time 1: mem 10 of 8",)
+    assert verdict.examples == ("machine 1, time 1: mem 10 of 8",)
     assert validate(PlanningProblem(instance, Fleet(np.array([[8.0, 8.0], [8.0, 10.0]]))), plan_of((0, 1, 2))).feasible
 
 
 @pytest.mark.parametrize(
     ("arcs", "faults"),
     [
-        ([(0, 1, 1)], ("machine 0: 2 replicas of 'b' beside 'a', which allows 1",)),
-        ([(1, 0, 0)], ("machine 0: 1 replicas of 'a' beside 'b', which allows 0",)),
-        ([(1, 1, 1)], ("machine 0: 2 replicas of 'b' beside 'b', which allows 1",)),
+        ([(0, 1, 1)], ("machine 1: 2 replicas of 'b' beside 'a', which allows 1",)),
+        ([(1, 0, 0)], ("machine 1: 1 replicas of 'a' beside 'b', which allows 0",)),
+        ([(1, 1, 1)], ("machine 1: 2 replicas of 'b' beside 'b', which allows 1",)),
         ([(0, 1, 2), (1, 0, 1), (1, 1, 2), (0, 2, 0)], ()),
     ],
 )
@@ -120,14 +120,14 @@ def test_violations_are_counted_in_replicas() -> None:
     assert together.above_limits == 3  # all of t1 beside t0, though only one is above its own limit
     assert together.over_capacity == 1  # five replicas on 4 cores
     assert together.examples == (
-        "machine 1, time 0: cpu 5 of 4",
-        "machine 0: 3 replicas of 't1' beside 't0', which allows 0",
+        "machine 2, time 0: cpu 5 of 4",
+        "machine 1: 3 replicas of 't1' beside 't0', which allows 0",
     )
     torn = judged(problem, np.array([0, 1, 1, 2, 2, 0, 1, 1, 1]))
     assert (torn.above_limits, torn.apart, torn.violations) == (0, 2, 2)
     assert torn.examples[1:] == (
-        "machine 0: the affinity group t2 + t3 is not whole there: 1 of 't2', 0 of 't3'",
-        "machine 1: the affinity group t2 + t3 is not whole there: 1 of 't2', 2 of 't3'",
+        "machine 1: the affinity group t2 + t3 is not whole there: 1 of 't2', 0 of 't3'",
+        "machine 2: the affinity group t2 + t3 is not whole there: 1 of 't2', 2 of 't3'",
     )
     half = judged(problem, np.array([0, 1, 1, 2, 2, 0, NOWHERE, 0, 2]))
     assert half.apart == 1  # the one of the second copy that is placed

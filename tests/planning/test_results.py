@@ -17,7 +17,7 @@ from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.results import Results, without_gaps
-from tvwrl.planning.suite import run_planners
+from tvwrl.planning.suite import Budget, run_planners
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
@@ -50,7 +50,7 @@ def test_a_row_by_hand(instance: Instance, tmp_path: Path) -> None:
     assert (row["cpu_pct"], row["seconds"], row["peak_mb"]) == (66.67, 0.5, 12.3)  # 1, 2, 1 of 2
     written = pl.read_csv(tmp_path / "rows.csv").row(0, named=True)
     assert facts.items() <= written.items()
-    assert pl.read_parquet(tmp_path / "plan.parquet")["machine"].to_list() == [0, 1, 2, 1]
+    assert pl.read_parquet(tmp_path / "plan.parquet")["machine"].to_list() == ["1", "2", "3", "2"]
 
 
 def test_empty_machines_are_numbered_away_only_where_all_are_alike(instance: Instance) -> None:
@@ -77,7 +77,7 @@ def test_only_the_newest_plan_of_an_algorithm_counts_and_all_is_on_disk_at_the_e
 def test_a_plan_that_breaks_a_rule_is_not_written(instance: Instance, tmp_path: Path) -> None:
     results = results_of(instance, tmp_path)
     crowded = Plan("FF", np.array([0, 1]), np.array([0, 0]), np.array([3, 1]), 1)
-    with pytest.raises(RuntimeError, match="FF breaks a rule: machine 0"):
+    with pytest.raises(RuntimeError, match="FF breaks a rule: machine 1"):
         results.add(crowded, 1.0)
     assert not list(tmp_path.iterdir())
 
@@ -91,6 +91,26 @@ def test_a_fixed_fleet_tells_what_is_left_over(instance: Instance, tmp_path: Pat
     assert "FF: without a machine: 2 of 'a', 'b': the machines are full" in results.summary()
 
 
+def test_a_budget_has_limits() -> None:
+    for options, message in (
+        ({"searches": 2_147_483_646}, "searches is 2147483646: must be 1 to 256"),
+        ({"moves_cost": 1e308}, r"moves_cost is 1e\+308: must be 0 to 1e\+18"),
+        ({"seconds": float("nan")}, "seconds is nan"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Budget(**options)  # type: ignore[arg-type]
+
+
+def test_machines_keep_their_names() -> None:
+    fleet = Fleet.of_kinds([[4.0], [2.0]], [2, 1], True, name=["a", "b"])
+    assert fleet.first(2).names_of(np.arange(2)) == ["a-1", "a-2"]
+    assert fleet.select(np.array([2, 0])).names_of(np.arange(2)) == ["b", "a-1"]
+    with pytest.raises(InputError, match="machine 'x' is given 2 times"):
+        Fleet(np.ones((2, 1)), name=np.array(["x", "x"], dtype=object))
+    with pytest.raises(InputError, match="the fleet has 1 names: must be 2, one for each machine"):
+        Fleet(np.ones((2, 1)), name=np.array(["x"], dtype=object))
+
+
 def test_kinds_of_machines() -> None:
     fleet = Fleet.of_kinds([[4.0, 8.0], [2.0, 2.0]], [2, 1], slack=0.25)
     assert fleet.capacity.tolist() == [[3.0, 6.0], [3.0, 6.0], [1.5, 1.5]]
@@ -100,6 +120,14 @@ def test_kinds_of_machines() -> None:
         (([[1.0]], [1, 2]), "count has 2"),
         (([[1.0]], [0]), "count is 0"),
         (([[1.0]], [1], False, 1.0), "slack is 1"),
+        (([[1.0]], [2_147_483_646]), "count is 2147483646: must be at most 1,000,000 machines together"),
+        (([[1.0], [1.0]], [600_000, 600_000]), "count is 600000, 600000: must be at most 1,000,000"),
+        (([[1e300]],), r"capacity is 1e\+300: must be numbers > 0, from 1e-15 to 1e\+18"),
+        (([[float("nan")]],), "capacity is nan"),
+        (([[1.0]], [], False, 0.0, [1e300]), r"cost is 1e\+300"),
+        (([[1.0]], [], False, 0.0, None, ["a", "b"]), "name has 2 names: must be 1"),
+        (([[1.0], [1.0]], [], False, 0.0, None, ["a", "a"]), "kind 2: machine 'a' is given a second time"),
+        (([[1.0]], [], False, 0.0, None, ["a\nb"]), r"kind 1: machine is 'a\\nb': must be a name in one line"),
     ]:
         with pytest.raises(InputError, match=message):
             Fleet.of_kinds(*arguments)
@@ -109,7 +137,7 @@ def test_the_peak_of_memory_is_that_of_the_last_step() -> None:
     # In a process of its own: one that ran other tests may give memory back in between.
     program = """
 import numpy as np
-from tvwrl.planning.suite import forget_peak, peak_mb
+from tvwrl.planning.suite import Budget, forget_peak, peak_mb
 forget_peak()
 before = peak_mb()
 held = np.ones(50 * 2**17)  # 50 MiB

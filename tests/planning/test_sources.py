@@ -76,11 +76,13 @@ def test_published_ids_in_any_order_and_series(tmp_path: Path) -> None:
     ("row", "line"),
     {
         "1\t1\t1\t1\t0": "line 5: 5 columns: must be 6",
-        "4\t0\t1\t1\t0\t[]": "line 5: nb_instances is '0': must be a whole number >= 1",
+        "4\t2147483646\t1\t1\t0\t[]": "line 5: nb_instances is '2147483646': must be a whole number from 1 to",
+        "4\t1\t1e308\t1\t0\t[]": "line 5: core is 1e\\+308: must be 0 to",
+        "4\t0\t1\t1\t0\t[]": "line 5: nb_instances is '0': must be a whole number from 1 to 999999999",
         "4\t-2\t1\t1\t0\t[]": "line 5: nb_instances is '-2'",
         "four\t1\t1\t1\t0\t[]": "line 5: app_id is 'four'",
         "2\t1\t1\t1\t0\t[]": "line 5: app_id 2 is in line 3 already",
-        "4\t1\t-1\t1\t0\t[]": "line 5: core is -1.0: must be >= 0",
+        "4\t1\t-1\t1\t0\t[]": "line 5: core is -1.0: must be 0 to 1e\\+18",
         "4\t1\t1\tmuch\t0\t[]": "line 5: memory is not a number",
         "4\t1\t1\tinf\t0\t[]": "line 5: memory is inf",
         "4\t1\t[1, 2]\t1\t0\t[]": "line 5: core is a list, unlike in line 2",
@@ -229,7 +231,10 @@ def test_bad_affinity_tables_are_named(make_trace: Callable[..., Trace], tmp_pat
         ({"app_a": ["web"], "app_b": ["x"], "limit": [1]}, "row 1: app_b is 'x', which is no application"),
         ({"app_a": ["web"], "app_b": ["w1"]}, "no column 'limit'; the columns are: app_a, app_b"),
         ({"app_a": ["web"], "app_b": ["w1"], "limit": [0.5]}, "row 1: limit is 0.5: must be a whole number"),
-        ({"app_a": ["web"], "app_b": ["w1"], "limit": [-1]}, "row 1: limit is -1: must be at least 0"),
+        (
+            {"app_a": ["web"], "app_b": ["w1"], "limit": [-1]},
+            "row 1: limit is -1: must be a whole number from 0 to 2147483646",
+        ),
         ({"app_a": ["web"] * 2, "app_b": ["w1"] * 2, "limit": [1, 2]}, "row 2: the limit of these two"),
     ):
         pl.DataFrame(table).write_parquet(tmp_path / "limits.parquet")

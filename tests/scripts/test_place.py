@@ -99,7 +99,7 @@ def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place.py", "--planners", "Medea(0,0,0)", message=["weights are 0, 0, 0: at least one must be above 0"])
     refused("place.py", "--planners", "Aladdin+H.4-none-still", message=["no effect with -none"])
     refused("place.py", "--planners", "Tetris.1,Tetris.1", message=["must be different values"])
-    refused("place.py", "--machines", 3, message=["machines is 3: must be at least 23"])
+    refused("place.py", "--machines", 3, message=["machines is 3: must be 23 to 1000000"])
     refused(
         "place.py",
         "--instance",

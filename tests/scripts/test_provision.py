@@ -101,11 +101,15 @@ def test_bad_instances(refused, write):
 
 def test_bad_plans(refused, write, tmp_path):
     instance, file = write(*ROWS), tmp_path / "plan.parquet"
-    plan = {"planner": ["X"] * 3, "application": ["1", "2", "3"], "machine": [0, 1, 2], "replicas": [2, 2, 1]}
+    plan = {"planner": ["X"] * 3, "application": ["1", "2", "3"], "machine": ["1", "2", "3"], "replicas": [2, 2, 1]}
     pl.DataFrame(plan).write_parquet(file)
     message = ["plan.parquet: row 1: X places 2 replicas of application '1': it has 3"]
     refused("provision.py", "--instance", instance, *MACHINE, "--verify", file, message=message)
-    refused("provision.py", "--instance", instance, *MACHINE, "--verify", instance, message=["not a readable Parquet"])
+    file.write_text("planner")
+    refused("provision.py", "--instance", instance, *MACHINE, "--verify", file, message=["not a readable Parquet"])
+    pl.DataFrame(plan).write_csv(table := tmp_path / "plan.csv")
+    message = ["plan.csv: row 1: X places 2 replicas of application '1': it has 3"]
+    refused("provision.py", "--instance", instance, *MACHINE, "--verify", table, message=message)
 
 
 def test_a_folder_has_its_own_machines_and_limits(refused, tmp_path):

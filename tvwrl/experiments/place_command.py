@@ -21,9 +21,9 @@ from tvwrl.runs import default_folder
 class PlacementSettings(SearchOptions):
     """Place the replicas of applications on the machines that there are, of any kinds, by one or more planners.
 
-    Writes rows.csv, plan.parquet, unplaced.csv, trade-off.png, explorer.html and run.json to --out, and prints a table.
-    Replicas that cannot be placed are listed with the reason; all others are placed. A referee that shares no code with
-    the planners checks every plan.
+    Writes rows.csv, plan.csv, plan.parquet, unplaced.csv, trade-off.png, explorer.html and run.json to --out, and
+    prints a table. Replicas that cannot be placed are listed with the reason; all others are placed. A referee that
+    shares no code with the planners checks every plan.
     """
 
     instance: str = GENERATED

@@ -34,9 +34,9 @@ from tvwrl.types import InputError, Trace
 class PlanningSettings(SearchOptions):
     """Plan as few machines as possible for all replicas of many applications, by one or more planners.
 
-    Writes rows.csv, plan.parquet, trade-off.png, explorer.html and run.json to --out, and prints the rows. Without
-    --planners, --best or --milp-seconds it searches for the best plan, as --best does. Every plan is checked before it
-    is written.
+    Writes rows.csv, plan.csv, plan.parquet, trade-off.png, explorer.html and run.json to --out, and prints the rows.
+    Without --planners, --best or --milp-seconds it searches for the best plan, as --best does. Every plan is checked
+    before it is written.
     """
 
     instance: str
@@ -47,8 +47,8 @@ class PlanningSettings(SearchOptions):
     """Capacity of a machine, one number per resource (cores, GiB). Repeat it for several kinds; machines are opened in
     this order."""
     machines_file: Path | None = None
-    """Instead of --machine: a CSV with a row per machine, or per kind with a column count; the other columns hold the
-    free amount of each resource."""
+    """Instead of --machine: a CSV with a row per machine, or per kind with a column count; optionally with columns
+    machine (names) and cost; the other columns hold the free amount of each resource."""
     counts: Numbers = ()
     """Numbers of machines, one of each kind; unless --fixed, any number of machines of the last kind may be added."""
     costs: Shares = ()
@@ -67,7 +67,8 @@ class PlanningSettings(SearchOptions):
     """With --best or --advise: time limit of the search, seconds."""
     milp_seconds: float | None = None
     """Also run the integer programme, with this time limit in seconds, on up to 2,000 applications; it starts from the
-    best plan of the other planners. With --fixed it maximises the number of applications placed completely."""
+    best plan of the other planners and makes it cheaper. Of machines that are --fixed and do not hold all, it makes as
+    many applications complete as it can."""
     fragment_weight: float = 0.0
     """With --milp-seconds and --fixed: value of a machine without a fragment, in applications (see
     docs/how-to/size-an-application.md)."""
@@ -77,7 +78,8 @@ class PlanningSettings(SearchOptions):
     advise: bool = False
     """Only recommend a planner for the instance and the time limit, with the reason."""
     verify: Path | None = None
-    """Only check this plan.parquet against instance and machines; the exit code is 1 if it is infeasible."""
+    """Only check this plan.csv or plan.parquet against instance and machines; the exit code is 1 if it is
+    infeasible."""
     hand_over: bool = False
     """For a trace: play the plan with the fewest machines in the simulator, slot by slot, and write an evaluation
     folder, hand-over/, to --out."""
@@ -97,8 +99,7 @@ class PlanningSettings(SearchOptions):
         if self.machines_file is not None:
             if self.machine or self.counts:
                 raise InputError("--machines-file cannot be combined with --machine or --counts: the file has both")
-            kinds, count, cost = read_machines(self.machines_file, resources)
-            return Fleet.of_kinds(kinds, count, self.fixed, self.slack, cost)
+            return read_machines(self.machines_file, resources).fleet(self.fixed, self.slack)
         if self.fixed and not self.counts:
             raise InputError("--fixed needs --counts (the number of machines of each kind) or --machines-file")
         return Fleet.of_kinds(self.machine, self.counts, self.fixed, self.slack, self.costs or None)
@@ -191,7 +192,7 @@ def _plan(problem: PlanningProblem, settings: PlanningSettings) -> None:
 
 def _verify(file: Path, problem: PlanningProblem) -> int:
     """Check a plan file, and print what is wrong with each plan in it."""
-    plans = read_plans(file, problem.instance, whole=not problem.fleet.fixed)
+    plans = read_plans(file, problem, whole=not problem.fleet.fixed)
     verdicts = [validate(problem, plan) for plan in plans]
     head = ("planner", "machines in use", "missing", "wrong replicas", "above capacity", "above affinity", "elsewhere")
     rows = [

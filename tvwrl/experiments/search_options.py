@@ -15,14 +15,14 @@ class SearchOptions:
     """What the search starts from, and what moves cost."""
 
     running: Path | None = None
-    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.parquet."""
+    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.csv or plan.parquet."""
     moves_cost: float = 0.0
     """With --running: what moving a replica costs, in machines (or in the unit of their costs); the search then starts
     from what runs."""
     most_moves: int | None = None
     """With --running: replicas that the search may move at most."""
     improve: Path | None = None
-    """A plan.parquet of an earlier run for the search to improve."""
+    """A plan.csv or plan.parquet of an earlier run for the search to improve."""
     searches: int = 1
     """Searches side by side, each in a process with a seed of its own; the best plan of any counts."""
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Plans(InFolder):
     """Plans of one problem that the referee has checked, one per planner; printing it prints their table.
 
-    Its files are rows.csv, plan.parquet, unplaced.csv (of a fixed fleet), trade-off.png and run.json; `write(folder)`
-    copies them to a folder, and `explore()` adds a page for the browser.
+    Its files are rows.csv, plan.csv, plan.parquet, unplaced.csv (of a fixed fleet), trade-off.png and run.json;
+    `write(folder)` copies them to a folder, and `explore()` adds a page for the browser.
     """
 
     results: Results
@@ -65,7 +65,11 @@ class Plans(InFolder):
 
     @property
     def placements(self) -> pl.DataFrame:
-        """A row per planner, application and machine (from 0), with how many replicas are there."""
+        """A row per planner, application and machine, with how many replicas are there.
+
+        Machines have their names, or numbers from 1, as text (`Fleet.names_of`). The arrays of a `Plan`, as in `best`,
+        count machines from 0.
+        """
         import polars as pl
 
         return pl.read_parquet(self.folder / "plan.parquet")

@@ -13,14 +13,21 @@ from tvwrl.parallel import run_calls
 from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows, Save
 from tvwrl.planning.ejection import NOTHING, EjectionSearch
 from tvwrl.planning.kinds import Kinds
+from tvwrl.planning.milp import equal, solve
 from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.pattern_master import Homes, Master
+from tvwrl.planning.pattern_search import Outcome, PatternSearch
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.portfolio import run_portfolio
+from tvwrl.planning.portfolio import as_listed, by_kind, run_portfolio
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.types import InputError
 
 SEARCH = "best"
+FIRST_SHARE, LIST_SHARE = 0.2, 0.5  # of what is left of that, for the integer programme, then for lists of patterns
+SMALL = 3_000  # variables of the integer programme at most
+PATTERNS_SHARE = 0.75  # of the time, at most, for the search by patterns
+EQUAL = 1e-6  # costs that differ by less, as a share, are equal
 TRIED = "nor did the search find any by moving others"
 
 
@@ -71,30 +78,85 @@ def search(
     if searches > 1:
         options = {"bound": bound, "start": start, "moves_cost": moves_cost, "most_moves": most_moves}
         return _best_of(problem, seconds, range(seed, seed + searches), options, progress, save)
+    from tvwrl.packing.patterns import compile_kernels
+
+    if seconds:
+        compile_kernels()
     merged, clock = problem.merged, Clock(seconds, progress)
     if not problem.fleet.fixed:
         merged.check_all_fit()
     if not len(merged.kept):
         return Found(merged.plan(SEARCH, NOTHING, 0.0, TRIED), 0.0)
-    work = merged.packing_problem
-    best = BestSoFar(lambda rows: merged.plan(SEARCH, rows, time.process_time() - clock.began, TRIED), clock, save)
+    shown = by_kind(merged.packing_problem) if seconds else as_listed(merged.packing_problem)
+    work = shown.problem
+
+    def made(rows: Rows) -> Plan:
+        return merged.plan(SEARCH, shown.listed(rows), time.process_time() - clock.began, TRIED)
+
+    best = BestSoFar(made, clock, save)
     counted = moves_cost > 0 or most_moves is not None
     pinned = _pinned(problem)
     start = start or (problem.running if counted or pinned.any() else None)
     if start is not None and pinned.any() and validate(problem, start).unpinned:
         raise InputError("the plan to improve moves replicas that must not move: plan anew, or unpin them")
-    rows = None if start is None else _kept(problem, start)
+    rows = None if start is None else shown.renumbered(_kept(problem, start))
     size = np.bincount(merged.vertex, weights=merged.count)[merged.kept].astype(np.int64)  # replicas in a copy
     found = run_portfolio(work, clock, best, size) if rows is None else {}
     least = max(bound, _least_cost(work))
-    tried = EjectionSearch(work, best, clock, seed, rows, pinned, size, (moves_cost, most_moves) if counted else None)
-    tried.run(least)
+    homes = Homes(rows, moves_cost, most_moves, pinned) if rows is not None and (counted or pinned.any()) else None
+
+    def ejecting(rows: Rows | None) -> EjectionSearch:
+        moves = (moves_cost, most_moves) if counted else None
+        return EjectionSearch(work, best, clock, seed, rows, pinned, size, moves)
+
+    # Made at once where something runs, since it refuses what is pinned where it does not fit.
+    ejection = None if homes is None else ejecting(rows)
+    if seconds and PatternSearch.suits(work, homes):
+        until = clock.start + PATTERNS_SHARE * seconds
+        patterns = PatternSearch(Master(work, size, homes), until, lambda: clock.report(best.machines))
+        least = _by_patterns(patterns, best, least)
+        rows = best.rows if rows is None else rows
+    enough = least + EQUAL * max(least, 1.0)
+    if best.rows is None or (best.left, best.cost) > (0, enough):
+        ejection = ejection or ejecting(rows)
+        ejection.run(enough)
     if best.rows is None:
         raise InputError(
             f"not all replicas were placed in {seconds:g} s: allow more time, or list a machine last that is large "
             "enough for every application"
         )
-    return Found(best.plan(), least, found, tried.steps, (best.left, best.cost))
+    return Found(best.plan(), least, found, ejection.steps if ejection is not None else 0, (best.left, best.cost))
+
+
+def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> float:
+    """Offer plans of patterns, and of the integer programme; returns what no plan of all replicas costs less than."""
+    work, homes = patterns.master.problem, patterns.master.homes
+
+    def cost() -> float:
+        return best.cost if not best.left else np.inf
+
+    def take(outcome: Outcome) -> float:
+        if outcome.rows is not None:
+            rows = outcome.rows
+            best.offer(outcome.left, outcome.cost, len(np.unique(rows[1])), lambda: rows)
+        return outcome.bound
+
+    least = take(patterns.generate(best.rows, least, cost()))
+    size = len(work.instance) * (len(work.kinds) if work.fleet.fixed else best.machines)
+
+    def programme(least: float, seconds: float) -> float:
+        """By the integer programme, where it is small enough."""
+        if homes is not None or size > SMALL or seconds <= 0 or not np.isfinite(cost()) or equal(least, cost()):
+            return least
+        assert best.rows is not None
+        solved = solve(work.instance, work.fleet, Plan.of(SEARCH, *best.rows), seconds, least)
+        rows = solved.plan.application, solved.plan.machine, solved.plan.replicas
+        return take(Outcome(rows, *patterns.master.value(rows), max(least, solved.bound)))
+
+    # Some problems are easy for the one and hard for the other, and which is not known before.
+    least = programme(least, FIRST_SHARE * (patterns.deadline - time.monotonic()))
+    least = take(patterns.list_all(least, cost(), LIST_SHARE * (patterns.deadline - time.monotonic())))
+    return programme(least, patterns.deadline - time.monotonic())
 
 
 def _best_of(

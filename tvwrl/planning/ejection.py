@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ EXAMINED = 12, 50  # machines examined for a replica, at least and at most: PER_
 PER_STEP = 20_000
 MOVES, FEW = 3, 100  # random moves after a replica that ejected others, while at most FEW are unplaced
 STEPS = 500  # of the search between two checks of the clock
+EXCHANGED = 4  # machines of one kind that are closed at once for others, at most
 SPARE = 32  # applications that a machine may hold beyond the most that any holds at the start
 PATIENCE = 20_000  # steps after which another way to do with cheaper machines is tried, at first
 NOTHING = (np.zeros(0, np.int64),) * 3  # rows
@@ -195,10 +197,11 @@ class EjectionSearch:
         for t in np.flatnonzero(opened):
             ways = [(one[t], 0 * one[t])]
             for u in np.flatnonzero(closed):
-                fewer = int(np.floor(kinds.cost[u] / kinds.cost[t] + 1e-9)) + 1  # closed for one of u
-                cheaper = int(np.ceil(kinds.cost[t] / kinds.cost[u] - 1e-9)) - 1  # opened for one of t
-                ways += [(fewer * one[t], one[u])] * int(u != t and fewer <= opened[t])
-                ways += [(one[t], cheaper * one[u])] * int(u != t and 1 <= cheaper <= closed[u])
+                if u != t:
+                    ways += [
+                        (a * one[t], b * one[u])
+                        for a, b in self._exchanges(int(t), int(u), int(opened[t]), int(closed[u]))
+                    ]
             for close, more in ways:
                 room, asked = (opened - close + more) @ kinds.capacity, self._demand > 0
                 share = float((room[asked] / self._demand[asked]).min(initial=np.inf))
@@ -208,6 +211,15 @@ class EjectionSearch:
             yield close, more
         if len(kinds) > 1 and (other := kinds.nearest(self._demand, opened, float(kinds.cost @ opened))) is not None:
             yield np.maximum(opened - other, 0), np.maximum(other - opened, 0)
+
+    def _exchanges(self, t: int, u: int, opened: int, closed: int) -> Iterator[tuple[int, int]]:
+        """So many machines of kind t to close, and so many of u to open, that cost less: few of them, or one of u."""
+        each, other = float(self._kinds.cost[t]), float(self._kinds.cost[u])
+        fewest = int(np.floor(other / each + 1e-9)) + 1  # for one of u
+        for close in sorted({*range(1, EXCHANGED + 1), fewest}):
+            cheaper = min(int(np.ceil(close * each / other - 1e-9)) - 1, closed)
+            if close <= opened and cheaper >= 1 and math.gcd(close, cheaper) == 1:
+                yield close, cheaper
 
     def _take(self, way: tuple[Int, Int]) -> None:
         """Close machines, then open others, so that these are the last that were opened."""

@@ -18,6 +18,7 @@ from tvwrl.planning.instance import NO_LIMIT, Instance
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.moves import moves_between
 from tvwrl.planning.pictures import title_of
+from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.reached_limits import ReachedLimits, pairs_of, reached_limits
 from tvwrl.planning.referee import judged, load_of, overloads
@@ -60,7 +61,7 @@ def explore(results: Results, file: Path) -> None:
         "title": shortened(problem.instance.name),
         "resources": list(problem.instance.resources),
         "times": drawn.demand.shape[1],
-        "machines": _machines(problem),
+        "machines": _machines(problem, shown),
         "applications": _applications(problem, drawn),
         "limits": arcs,
         "groups": {name: getattr(problem.bundles, name) for name in ("start", "member", "count")},
@@ -131,15 +132,24 @@ def _arcs(instance: Instance, reached: list[ReachedLimits | None]) -> tuple[dict
     return {"i": arcs.origin[arc], "j": arcs.to[arc], "limit": arcs.limit[arc]}, left_out
 
 
-def _machines(problem: PlanningProblem) -> dict[str, Any]:
+def _machines(problem: PlanningProblem, shown: list[Result]) -> dict[str, Any]:
     fleet, kinds = problem.fleet, Kinds.among(problem.fleet)
+    plans = [one.plan for one in shown] + ([] if problem.running is None else [problem.running])
+    count = max(len(fleet.capacity), *map(_open, plans))
+    names = [] if fleet.name is None else fleet.names_of(np.arange(count))
+    few = [shortened(name) for name in names]
     return {
+        "name": (few if len(set(few)) == len(names) else names) or None,  # None: numbers from 1
         "capacity": kinds.capacity,
         "cost": kinds.cost if fleet.cost is not None else None,
         "count": [int(most) if np.isfinite(most) else -1 for most in kinds.most],  # -1: as many as it takes
         "kind": kinds.of,
         "fixed": fleet.fixed,
     }
+
+
+def _open(plan: Plan) -> int:
+    return int(plan.machine.max(initial=-1)) + 1
 
 
 def _applications(problem: PlanningProblem, drawn: Instance) -> dict[str, Any]:
@@ -203,7 +213,7 @@ def _sequences(
     for row in results.unplaced():
         left.setdefault(row["planner"], []).append((number[row["application"]], row["replicas"], row["reason"]))
     for one, limits in zip(shown, reached, strict=True):
-        tree = _rows(one.plan) | {"machines": max(fleet_machines, int(one.plan.machine.max(initial=-1)) + 1)}
+        tree = _rows(one.plan) | {"machines": max(fleet_machines, _open(one.plan))}
         tree |= {"unplaced": _unplaced(left.get(one.plan.algorithm, []))}
         tree |= {"binding": _binding(problem.instance, limits)}
         tree |= {"moves": _moves(problem, one), "faults": _faults(problem, one), "over": _over(problem, one, drawn)}

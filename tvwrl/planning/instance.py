@@ -16,6 +16,10 @@ from tvwrl.types import Float, InputError, Int, Strings, size_of, summary
 Int32 = npt.NDArray[np.int32]
 
 NO_LIMIT = np.iinfo(np.int32).max  # replicas per machine where no affinity limits them
+MOST_MACHINES = 1_000_000  # of a fleet that is given by kinds
+MOST_REPLICAS = 10_000_000  # of an instance
+MOST_NUMBERS = 1_000_000_000  # that say what is left on all machines of a plan, at all times, of all resources: 8 GB
+SMALLEST, LARGEST = 1e-15, 1e18  # of capacities and costs above 0: products of these stay numbers
 NO_ARCS = np.empty(0, np.int32)
 
 
@@ -58,7 +62,8 @@ class Affinity:
         if low.any():
             arc = int(np.argmax(low))
             least = "1 for an application and itself" if i[arc] == j[arc] else "0"
-            raise InputError(f"{place(arc)}: limit is {limit[arc]}: must be at least {least}")
+            most = f" and at most {NO_LIMIT - 1}" if limit[arc] >= NO_LIMIT else ""
+            raise InputError(f"{place(arc)}: limit is {limit[arc]}: must be at least {least}{most}")
         order = np.argsort(i, kind="stable")
         start = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=applications))])
         to = j[order].astype(np.int32, copy=False)
@@ -100,8 +105,8 @@ class Instance:
 
     name: str
     application: Strings  # (A,) names, unique
-    replicas: Int  # (A,) >= 1
-    demand: Float  # (A, H, D) in the units of capacity (cores, GiB), >= 0, of one replica
+    replicas: Int  # (A,) >= 1, at most `MOST_REPLICAS` together
+    demand: Float  # (A, H, D) in the units of capacity (cores, GiB), 0 to `LARGEST`, of one replica
     resources: tuple[str, ...]  # (D,)
     affinity: Affinity
 
@@ -109,8 +114,17 @@ class Instance:
         if len(self.application) == 0:
             raise InputError(f"instance '{self.name}' has no applications")
         self._need(self.replicas >= 1, "replicas", self.replicas, "at least 1")
-        good = np.isfinite(self.demand) & (self.demand >= 0)
-        self._need(np.asarray(good.all(axis=(1, 2))), "demand", np.nanmin(self.demand, axis=(1, 2)), "a number >= 0")
+        if (total := float(self.replicas.sum(dtype=np.float64))) > MOST_REPLICAS:
+            raise InputError(
+                f"instance '{self.name}' has {total:,.0f} replicas: must be at most {MOST_REPLICAS:,} together"
+            )
+        good = np.isfinite(self.demand) & (self.demand >= 0) & (self.demand <= LARGEST)
+        if not good.all():
+            i, h, d = (int(place[0]) for place in np.nonzero(~good))
+            raise InputError(
+                f"{self.resources[d]} of application '{self.application[i]}' is {self.demand[i, h, d]}: must be a "
+                f"number from 0 to {LARGEST:g}"
+            )
         names, counts = np.unique(self.application.astype(str), return_counts=True)
         if (counts > 1).any():
             raise InputError(f"application '{names[np.argmax(counts)]}' is given {counts.max()} times")
@@ -165,12 +179,15 @@ class Fleet:
     """Machines to plan with, in the order in which they are opened.
 
     Machines beyond the last row are like the last one, without end, unless `fixed`: then there are no others, and
-    planners place as many replicas as they can (Section 7).
+    planners place as many replicas as they can (Section 7). Arrays count machines from 0; files and messages give their
+    names, which are numbers from 1 where there are no others (see `names_of`).
     """
 
-    capacity: Float  # (F, D) > 0
+    capacity: Float  # (F, D) `SMALLEST` to `LARGEST`
     fixed: bool = False
     cost: Float | None = None  # (F,) > 0 of each machine that is used; None: 1 each
+    name: Strings | None = None  # (F,) unique
+    row: Strings | None = None  # (F,) name that machines of one row of a table share; None: as `name`
 
     @classmethod
     def of(cls, capacity: Sequence[float]) -> Fleet:
@@ -185,11 +202,18 @@ class Fleet:
         fixed: bool = False,
         slack: float = 0.0,
         cost: Sequence[float] | None = None,
+        name: Sequence[str] | None = None,
+        place: Callable[[int], str] = lambda kind: f"kind {kind + 1}",
     ) -> Fleet:
         """`count` machines of each of these kinds in turn, by default one; of each, `slack` (0 to below 1) is reserved.
 
-        `cost` is that of one machine of each kind. Raises InputError for kinds of different resources, counts that are
-        too few, or below 1, and costs that are too few, or not above 0.
+        `cost` is that of one machine of each kind. `name` is one for each kind: several machines of a kind are called
+        NAME-1, NAME-2, ... Raises InputError for kinds of different resources, counts that are too few, below 1, or
+        more than `MOST_MACHINES` together, costs that are too few, or not above 0, and, after the `place` of the kind,
+        names that are not unique.
+
+        >>> Fleet.of_kinds([[8.0], [16.0]], [2, 1], name=["small", "large"]).names_of(np.arange(3))
+        ['small-1', 'small-2', 'large']
         """
         if not kinds:
             raise InputError("no machine is given: give its capacity, one number per resource, as in 64 128")
@@ -198,23 +222,44 @@ class Fleet:
         if count and len(count) != len(kinds):
             raise InputError(f"count has {len(count)} numbers: must be {len(kinds)}, one for each machine given")
         at_least(1, count=count)
+        if sum(count) > MOST_MACHINES:
+            given = ", ".join(map(str, count))
+            raise InputError(f"count is {given}: must be at most {MOST_MACHINES:,} machines together")
         below(1, slack=slack)
         rows = np.array(kinds, dtype=np.float64) * (1.0 - slack)
         if cost is not None and len(cost) != len(kinds):
             raise InputError(f"cost has {len(cost)} numbers: must be {len(kinds)}, one for each machine given")
-        costs = None if cost is None else np.repeat(np.array(cost, dtype=np.float64), count or 1)
-        return cls(np.repeat(rows, count or 1, axis=0), fixed, costs)
+        if name is not None and len(name) != len(kinds):
+            raise InputError(f"name has {len(name)} names: must be {len(kinds)}, one for each machine given")
+        many = [count[k] if count else 1 for k in range(len(kinds))]
+        costs = None if cost is None else np.repeat(np.array(cost, dtype=np.float64), many)
+        row = None if name is None else np.repeat(np.array(name, dtype=object), many)
+        names = None if name is None else _machine_names(name, many, place)
+        return cls(np.repeat(rows, many, axis=0), fixed, costs, names, row)
 
     def __post_init__(self) -> None:
         if self.capacity.ndim != 2 or not self.capacity.size:
             raise InputError("a fleet needs at least one machine")
-        if not (np.isfinite(self.capacity) & (self.capacity > 0)).all():
-            raise InputError(f"capacity is {self.capacity.tolist()}: must be numbers > 0")
-        if self.cost is not None and not (np.isfinite(self.cost) & (self.cost > 0)).all():
-            raise InputError(f"cost is {np.unique(self.cost).tolist()}: must be numbers > 0")
+        for what, values in (("capacity", self.capacity), ("cost", self.cost)):
+            if values is not None and (wrong := ~((values >= SMALLEST) & (values <= LARGEST))).any():
+                raise InputError(
+                    f"{what} is {values[wrong][0]:g}: must be numbers > 0, from {SMALLEST:g} to {LARGEST:g}"
+                )
+        if self.name is not None:
+            self._check_names(self.name)
 
     def __repr__(self) -> str:
         return summary(self, **size_of(self.capacity), fixed=self.fixed)
+
+    def _check_names(self, name: Strings) -> None:
+        if len(name) != len(self.capacity):
+            raise InputError(f"the fleet has {len(name)} names: must be {len(self.capacity)}, one for each machine")
+        if len(set(name.tolist())) < len(name):
+            names, times = np.unique(name.astype(str), return_counts=True)
+            raise InputError(f"machine '{names[np.argmax(times)]}' is given {times.max()} times")
+        like = f"{name[-1]}+"
+        if not self.fixed and (taken := [one for one in name.tolist() if one.startswith(like)]):
+            raise InputError(f"machine '{taken[0]}' is called as one that is added, like '{name[-1]}': rename it")
 
     @cached_property
     def costs(self) -> Float:
@@ -223,12 +268,56 @@ class Fleet:
 
     def first(self, machines: int) -> Fleet:
         """The first so many of those listed, and no others."""
-        return Fleet(self.capacity[:machines], True, None if self.cost is None else self.cost[:machines])
+        return self.select(np.arange(machines))
+
+    def select(self, which: Int) -> Fleet:
+        """The listed machines `which` (n,), and no others."""
+        cost = None if self.cost is None else self.cost[which]
+        name, row = (None if one is None else one[which] for one in (self.name, self.row))
+        return Fleet(self.capacity[which], True, cost, name, row)
+
+    def names_of(self, machines: Int) -> list[str]:
+        """Names of the machines (n,) >= 0: their own, or else numbers from 1.
+
+        Those beyond the last listed are called after it, as they are like it: NAME+1, NAME+2, ...
+
+        >>> Fleet.of([64.0, 128.0]).names_of(np.array([0, 2]))
+        ['1', '3']
+        """
+        if self.name is None:
+            return [str(m + 1) for m in machines.tolist()]
+        listed = len(self.name)
+        return [str(self.name[m]) if m < listed else f"{self.name[-1]}+{m - listed + 1}" for m in machines.tolist()]
 
     def rows(self, machines: int) -> Float:
         """(machines, D) capacities of the first so many."""
         rows: Float = self.capacity[np.minimum(np.arange(machines), len(self.capacity) - 1)]
         return rows
+
+
+def _machine_names(name: Sequence[str], count: Sequence[int], place: Callable[[int], str]) -> Strings:
+    """(F,) names of machines, `count` of each of the kinds `name`: NAME, or NAME-1, NAME-2, ... of several.
+
+    Raises InputError, beginning with the `place` of a kind, for one whose name is empty or is another's.
+    """
+    kinds: dict[str, int] = {}
+    for k, one in enumerate(name):
+        if not one.isprintable() or one != one.strip() or not one:
+            raise InputError(f"{place(k)}: machine is {one!r}: must be a name in one line, without blanks at its ends")
+        if kinds.setdefault(one, k) != k:
+            raise InputError(f"{place(k)}: machine '{one}' is given a second time")
+    for k, one in enumerate(name):
+        stem, _, number = one.rpartition("-")
+        of = kinds.get(stem, k)
+        if of != k and count[of] > 1 and number.isdecimal() and number == f"{int(number)}" and int(number) <= count[of]:
+            raise InputError(
+                f"{place(k)}: machine '{one}' is given a second time: the {count[of]} machines of '{stem}' are called "
+                f"{stem}-1, {stem}-2, ..."
+            )
+    named = (
+        (one,) if n == 1 else (f"{one}-{turn}" for turn in range(1, n + 1)) for one, n in zip(name, count, strict=True)
+    )
+    return np.array([one for names in named for one in names], dtype=object)
 
 
 def check_fits(instance: Instance, fleet: Fleet, source: str = "") -> None:

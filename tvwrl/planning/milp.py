@@ -1,10 +1,12 @@
 """The integer linear programme of Section 3.2 of the provisioning paper, solved by HiGHS, for up to 2,000 applications.
 
 Replicas of an application are alike, so the sum of x_irn over its replicas r is one integer variable x_in; that says
-the same with fewer symmetries. Further: machines are opened in order (y_n >= y_{n+1}), the floor stands in Eq. 1 where
-the paper prints a ceiling, self limits are in nu_i, and z_in and (2d-2f) are there only where a limit can bind. Where
-all of those limits would be too many for memory, the programme begins without them and takes up those that its plans
-break, round by round: what any round proves holds for all limits.
+the same with fewer symmetries. Further: machines of a kind are opened in order (y_n >= y_{n+1}), the floor stands in
+Eq. 1 where the paper prints a ceiling, self limits are in nu_i, and z_in and (2d-2f) are there only where a limit can
+bind. Where all of those limits would be too many for memory, the programme begins without them and takes up those that
+its plans break, round by round: what any round proves holds for all limits.
+
+The paper minimises machines. Here: what they cost, 1 each where no prices are given, on machines of any kinds.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from tvwrl.checks import positive
 from tvwrl.planning.bounds.counting import most_per_machine
 from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
@@ -33,6 +36,7 @@ MOST_ENTRIES = 20_000_000  # of the matrix, some 4 GB in the solver
 MOST_AT_ONCE = MOST_ENTRIES  # up to which it begins with all limits
 LIGHT = 1e-5  # share of a machine; a smaller demand could hide in the tolerance of the solver
 NAME = "MILP"
+STEP = 1e-5  # costs that differ by less, as a share, are taken for equal: the solver has tolerances
 
 
 @dataclass(frozen=True)
@@ -40,50 +44,71 @@ class Solved:
     """The best plan found and a proof of how good it is."""
 
     plan: Plan  # called "MILP"; the start's rows if nothing better was found
-    bound: int  # no plan uses fewer machines
+    bound: float  # no plan of all replicas costs less
     status: str  # "optimal", "time limit", or "too large": nothing, or no further limit, would have fitted into memory
 
 
-def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solved:
-    """Look for a plan of fewer machines than `start`, a plan of all replicas by any planner, within `seconds` > 0.
+def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float, bound: float = 0.0) -> Solved:
+    """Look for a plan that costs less than `start`, a plan of all replicas by any planner, within `seconds` > 0.
 
-    Raises InputError for more than 2,000 applications, fixed fleets, and a start that breaks a rule.
+    `bound`: what no plan costs less than, as far as it is known
+
+    Raises InputError for more than 2,000 applications, and a start that breaks a rule or leaves replicas over.
+
+    >>> solve(instance, fleet, make_plan(problem, "FF"), seconds=10.0).status  # doctest: +SKIP
+    'optimal'
     """
     if len(instance) > MOST_APPLICATIONS:
         raise InputError(f"{len(instance)} applications: the integer programme is for {MOST_APPLICATIONS} at most")
-    if fleet.fixed:
-        raise InputError("the integer programme minimises machines: it needs a fleet that is not fixed")
     positive(seconds=seconds)
-    if not (verdict := validate(PlanningProblem(instance, fleet), start)).feasible:
+    problem = PlanningProblem(instance, fleet)
+    verdict = validate(problem, start)
+    if not verdict.feasible:
         raise InputError(f"the initial plan is infeasible: {verdict.examples[0]}")
+    if verdict.missing:
+        raise InputError(f"the initial plan leaves {verdict.missing} replicas over: it must place all")
     begun, deadline = time.process_time(), time.monotonic() + seconds
-    best = replace(start, algorithm=NAME)
-    bound = lower_bound(PlanningProblem(instance, fleet)).machines
-    programme = _Programme(instance, fleet, best.machines - 1) if bound < best.machines else None
+    best, cost = replace(start, algorithm=NAME), verdict.cost
+    bound = max(bound, lower_bound(problem, deadline=deadline).cost)
     status = "optimal"
+    programme = _Programme(instance, fleet, cost) if not equal(bound, cost) else None
     while programme is not None:
         status = "too large" if programme.entries > MOST_ENTRIES else "time limit"
         if status == "too large" or time.monotonic() >= deadline:
             break
         found, proved = programme.solve(deadline - time.monotonic(), bound)
-        bound = max(bound, min(proved, best.machines))
-        if found is not None and validate(PlanningProblem(instance, fleet), found).feasible:
-            best = found
-        if bound == best.machines:
+        bound = max(bound, min(proved, cost))
+        if found is not None and (judged := validate(problem, found)).feasible and judged.cost < cost:
+            best, cost = found, judged.cost
+        if equal(bound, cost):
             status = "optimal"
             break
         if found is None or not programme.take_up(found):  # out of time
             break
-    return Solved(replace(best, seconds=time.process_time() - begun), bound, status)
+    return Solved(replace(best, seconds=time.process_time() - begun), min(bound, cost), status)
+
+
+def equal(bound: float, cost: float) -> bool:
+    """Whether a plan of that cost is as good as a bound allows, up to rounding."""
+    return cost <= bound + STEP * max(cost, 1.0)
 
 
 class _Programme:
-    """Variables x (A, N), then z (B, N) of the applications whose presence limits others, then y (N,)."""
+    """Variables x (A, N), then z (B, N) of the applications whose presence limits others, then y (N,).
 
-    def __init__(self, instance: Instance, fleet: Fleet, machines: int) -> None:
-        self._instance, self._machines = instance, machines
-        self._capacity: Float = fleet.rows(machines)
-        self._most: Int = most_per_machine(instance, fleet)
+    The N machines are those that a plan cheaper than `cost` may have, kind by kind.
+    """
+
+    def __init__(self, instance: Instance, fleet: Fleet, cost: float) -> None:
+        self._instance, self._most = instance, most_per_machine(instance, fleet)
+        kinds, replicas = Kinds.among(fleet), int(instance.replicas.sum())
+        aim = cost - STEP * max(cost, 1.0)
+        count = np.minimum(np.minimum(kinds.most, np.floor(aim / kinds.cost + 1e-9)), replicas).astype(np.int64)
+        self._kind: Int = np.repeat(np.arange(len(kinds)), count)
+        self._cost: Float = kinds.cost[self._kind]
+        self._numbers = np.concatenate([_numbers(kinds, fleet, t, int(n)) for t, n in enumerate(count)])
+        self._capacity: Float = fleet.capacity[np.minimum(self._numbers, len(fleet.capacity) - 1)]
+        self._machines, self._aim = len(self._kind), aim
         a = instance.affinity
         i = np.repeat(np.arange(len(instance)), np.diff(a.start))
         binding = np.flatnonzero((a.limit < self._most[a.to]) & (a.to != i))
@@ -113,33 +138,39 @@ class _Programme:
         self._take(self._active | broken)
         return bool(broken.any())
 
-    def solve(self, seconds: float, least: int) -> tuple[Plan | None, int]:
-        """A plan, if one of so few machines was found, and the machines that were proved to be needed."""
+    def solve(self, seconds: float, least: float) -> tuple[Plan | None, float]:
+        """A plan, if one was found that is cheaper, and what was proved that none costs less than."""
         n = self._machines
-        low = np.concatenate([np.zeros(self._y), np.arange(n) < least])
+        if not n:
+            return None, np.inf
+        low, whole = np.zeros(self._y + n), bool((self._cost % 1 == 0).all())
+        if (self._kind == self._kind[0]).all():
+            low[self._y :] = np.arange(n) < np.ceil(least / self._cost[0] - 1e-6)
         high = np.concatenate([np.repeat(self._most, n), np.ones(self._y - self._z + n)])
-        cost = np.concatenate([np.zeros(self._y), np.ones(n)])
-        x, bound = minimise(cost, low, high, self._constraints(), seconds)
-        proved = int(np.ceil(np.clip(bound - 1e-6, least, n + 1)))  # n + 1: so few machines are too few
-        return (None if x is None else self._plan(x)), proved
+        cost = np.concatenate([np.zeros(self._y), self._cost])
+        x, bound = minimise(cost, low, high, self._constraints(least), seconds)
+        proved = float(np.ceil(bound - 1e-6)) if whole and np.isfinite(bound) else bound
+        return (None if x is None else self._plan(x)), max(proved, least)
 
     def _plan(self, x: Float) -> Plan:
         counts = np.rint(x[: self._z]).astype(np.int64).reshape(-1, self._machines)
-        if (self._capacity == self._capacity[0]).all():
-            counts = counts[:, counts.any(axis=0)]  # which of equal machines is empty makes no difference
-        return Plan.of_counts(NAME, counts)
+        application, machine = np.nonzero(counts)
+        return Plan.of(NAME, application, self._numbers[machine], counts[application, machine])
 
-    def _constraints(self) -> list[Any]:
+    def _constraints(self, least: float) -> list[Any]:
         """(2b) to (2f), and machines opened in order. Variables are numbered (A + B + 1, N): x, z and y."""
         from scipy.optimize import LinearConstraint
-        from scipy.sparse import eye_array, kron
+        from scipy.sparse import csr_array, eye_array, kron
 
         n, most, instance = self._machines, self._most, self._instance
         z = len(most) + np.arange(len(self._limiting))  # numbers of z; that of y comes after them
         y = len(most) + len(z)
         light = np.flatnonzero((self._instance.peak < LIGHT * self._capacity.max(axis=0)).all(axis=1))
         all_placed = kron(eye_array(len(most), y + 1), np.ones((1, n)))
-        in_order = kron(eye_array(1, y + 1, k=y), eye_array(n - 1, n) - eye_array(n - 1, n, k=1))
+        alike = np.flatnonzero(self._kind[1:] == self._kind[:-1])
+        opened = csr_array(eye_array(n - 1, n) - eye_array(n - 1, n, k=1))[alike]
+        in_order = [LinearConstraint(kron(eye_array(1, y + 1, k=y), opened), 0, np.inf)] if len(alike) else []
+        price = kron(eye_array(1, y + 1, k=y), self._cost[None])
         beside = z[np.searchsorted(self._limiting, self._i)]
         on_each_machine = [
             # What (2c) misses: applications that need next to nothing are on open machines only, too.
@@ -154,7 +185,8 @@ class _Programme:
             LinearConstraint(all_placed, instance.replicas, instance.replicas),
             *self._loads(),
             *(LinearConstraint(kron(c, eye_array(n)), -np.inf, np.repeat(high, n)) for c, high in on_each_machine),
-            LinearConstraint(in_order, 0, np.inf),
+            *in_order,
+            LinearConstraint(price, min(least, self._aim), self._aim),
         ]
 
     def _pairs(self, first: Int, weight: Any, second: Int | int, other: Any) -> Any:
@@ -187,3 +219,9 @@ class _Programme:
             )
             for h, d in np.ndindex(demand.shape[1:])
         ]
+
+
+def _numbers(kinds: Kinds, fleet: Fleet, t: int, count: int) -> Int:
+    """(count,) numbers of machines of kind t in the fleet; beyond those listed, of the kind that it goes on with."""
+    listed = np.flatnonzero(kinds.of == t)[:count]
+    return np.concatenate([listed, len(fleet.capacity) + np.arange(count - len(listed))])

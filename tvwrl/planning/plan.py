@@ -19,7 +19,7 @@ class Plan:
 
     algorithm: str
     application: Int  # (R,) index into the instance
-    machine: Int  # (R,) index into the fleet
+    machine: Int  # (R,) index into the fleet, from 0; `Fleet.names_of` has the names
     replicas: Int  # (R,) >= 1
     machines: int
     seconds: float = 0.0  # of the solve, processor time without compilation

@@ -21,7 +21,7 @@ PORTFOLIO_SHARE = 0.5  # of the time; rules that have not started by then are le
 
 @dataclass(frozen=True)
 class Shown:
-    """A packing problem as a rule is shown it: its machines in another order."""
+    """A packing problem as a planner is shown it: its machines in another order."""
 
     problem: PackingProblem
     number: Int  # (F,) of each machine in the fleet; those beyond the last keep theirs
@@ -30,9 +30,47 @@ class Shown:
         """What a rule has packed, on machines of the fleet."""
         from tvwrl.packing.affinity import entries
 
-        application, machine, replicas = entries(packing)
-        last = len(self.number) - 1
-        return application, np.where(machine > last, machine, self.number[np.minimum(machine, last)]), replicas
+        return self.listed(entries(packing))
+
+    def listed(self, rows: Rows) -> Rows:
+        """Rows with the numbers that machines have in the fleet."""
+        return _on(self.number, rows)
+
+    def renumbered(self, rows: Rows) -> Rows:
+        """Rows of the fleet with the numbers that machines have here."""
+        return _on(np.argsort(self.number), rows)
+
+
+def _on(number: Int, rows: Rows) -> Rows:
+    """Rows on machines `number` (F,); those beyond the last keep theirs."""
+    application, machine, replicas = rows
+    last = len(number) - 1
+    return application, np.where(machine > last, machine, number[np.minimum(machine, last)]), replicas
+
+
+def as_listed(problem: PackingProblem) -> Shown:
+    """The problem with the machines as the fleet lists them."""
+    return Shown(problem, np.arange(len(problem.kinds)))
+
+
+def by_kind(problem: PackingProblem) -> Shown:
+    """The problem with machines of one kind one after the other, the largest first, however the fleet lists them.
+
+    The kind that an open fleet goes on with stays the last.
+    """
+    kinds = Kinds.among(problem.fleet)
+    if len(kinds) == 1:
+        return as_listed(problem)
+    number = kinds.first(np.full(len(kinds), len(problem.kinds)))
+    if not problem.fleet.fixed:
+        last = kinds.of[number] == kinds.of[-1]
+        number = np.concatenate([number[~last], number[last]])
+    return _shown(problem, number)
+
+
+def _shown(problem: PackingProblem, number: Int) -> Shown:
+    fleet = replace(problem.fleet.select(number), fixed=problem.fleet.fixed)
+    return Shown(PackingProblem(problem.instance, fleet), number)
 
 
 def cheapest_first(problem: PackingProblem) -> Shown | None:
@@ -46,9 +84,7 @@ def cheapest_first(problem: PackingProblem) -> Shown | None:
     if (count := kinds.cheapest(problem.instance.total.max(axis=0))) is None:
         count = kinds.most.astype(np.int64)  # all of them, the largest first
     chosen = kinds.first(count)
-    number = np.concatenate([chosen, np.setdiff1d(np.arange(len(problem.kinds)), chosen)])
-    fleet = replace(problem.fleet, capacity=problem.fleet.capacity[number], cost=problem.fleet.costs[number])
-    return Shown(PackingProblem(problem.instance, fleet), number)
+    return _shown(problem, np.concatenate([chosen, np.setdiff1d(np.arange(len(problem.kinds)), chosen)]))
 
 
 def run_portfolio(problem: PackingProblem, clock: Clock, best: BestSoFar, size: Int) -> dict[str, int]:
@@ -57,7 +93,7 @@ def run_portfolio(problem: PackingProblem, clock: Clock, best: BestSoFar, size: 
     First Fit is shown the machines as they are listed too.
     """
     found: dict[str, int] = {}
-    listed, ordered = Shown(problem, np.arange(len(problem.kinds))), cheapest_first(problem)
+    listed, ordered = as_listed(problem), cheapest_first(problem)
     ways = [(listed, PORTFOLIO)] if ordered is None else [(listed, PORTFOLIO[:1]), (ordered, PORTFOLIO)]
     for shown, names in ways:
         for name in names:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.instance import MOST_NUMBERS, Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.types import InputError, Int, summary
 
@@ -91,7 +91,7 @@ class PlanningProblem:
     `barred` is a blacklist: pairs (application, machine of the fleet) that must not come together; of an open fleet,
     a pair with the last machine counts for all that follow it. `running` says where replicas are now, of which those of
     `pinned` applications have to stay. Raises InputError for a fleet with other resources, invalid bundles (see
-    `check_bundles`), unknown applications and machines, and pins without a running plan.
+    `check_bundles`), unknown applications and machines, pins without a running plan, and more than memory holds.
     """
 
     instance: Instance
@@ -108,6 +108,12 @@ class PlanningProblem:
             raise InputError(
                 f"machine has {given} number{'s' * (given != 1)}: must be {len(resources)} ({', '.join(resources)})"
             )
+        times, most = self.instance.demand.shape[1], self.most_machines
+        if (numbers := most * times * len(resources)) > MOST_NUMBERS:
+            raise InputError(
+                f"up to {most:,} machines, {times} times and {len(resources)} resources make {numbers:,} numbers: must "
+                f"be at most {MOST_NUMBERS:,}: plan for fewer times, or for fewer replicas"
+            )
         check_bundles(self.instance, self.bundles)
         for what, found, most in (
             ("application", self.barred[:, 0], len(self.instance)),
@@ -117,6 +123,11 @@ class PlanningProblem:
                 raise InputError(f"blacklist: {what} {found[wrong][0]}: must be 0 to {most - 1}")
         if self.pinned is not None and self.pinned.any() and self.running is None:
             raise InputError("replicas are pinned where they run, but no running replicas are given")
+
+    @property
+    def most_machines(self) -> int:
+        """Machines that a plan can name: no plan needs more."""
+        return len(self.fleet.capacity) + (0 if self.fleet.fixed else int(self.instance.replicas.sum()))
 
     @cached_property
     def first(self) -> Int:

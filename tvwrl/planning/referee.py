@@ -90,7 +90,7 @@ def judged(problem: PlanningProblem, plan: Plan) -> tuple[Verdict, dict[str, Fau
         load = load_of(instance, plan, used)
         efficiency = load.mean(axis=1) / _capacity(fleet, used)
         faults["over_capacity"] = _over_capacity(instance, fleet, used, load)
-        faults["above_limits"], broken = _above_limits(instance, plan)
+        faults["above_limits"], broken = _above_limits(instance, fleet, plan)
         faults["apart"] = _apart(problem, plan)
         faults["barred"] = _barred(problem, plan)
         moved, faults["unpinned"] = _moved(problem, plan)
@@ -126,11 +126,12 @@ def _misplaced(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults, in
             faults.append(Fault(1, f"row {row}: there is no application {i}"))
             continue
         if not 0 <= machine < last:
-            faults.append(Fault(1, f"row {row}: machine {machine} is not open: there are {last}"))
+            faults.append(Fault(1, f"row {row}: machine {_name(fleet, machine)} is not open: there are {last}"))
         if replicas < 1:
             faults.append(Fault(1, f"row {row}: {replicas} replicas"))
         if (i, machine) in seen:
-            faults.append(Fault(1, f"row {row}: application '{instance.application[i]}' on machine {machine} again"))
+            name = instance.application[i]
+            faults.append(Fault(1, f"row {row}: application '{name}' on machine {_name(fleet, machine)} again"))
         seen.add((i, machine))
         counts[i] += replicas
     placed = whole = 0
@@ -140,6 +141,11 @@ def _misplaced(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults, in
         if found > has or (found < has and not fleet.fixed):
             faults.append(Fault(1, f"application '{instance.application[i]}': {found} replicas placed, it has {has}"))
     return faults, placed, whole
+
+
+def _name(fleet: Fleet, machine: int) -> str:
+    """What messages call a machine: by its name in files, or its index if it is below 0."""
+    return fleet.names_of(np.array([machine]))[0] if machine >= 0 else f"with index {machine}"
 
 
 def _numbered(instance: Instance, fleet: Fleet) -> int:
@@ -183,14 +189,15 @@ def _over_capacity(instance: Instance, fleet: Fleet, used: Int, load: Float) -> 
     return [
         Fault(
             1,
-            f"machine {used[m]}, time {h}: {instance.resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}",
+            f"machine {_name(fleet, used[m])}, time {h}: "
+            f"{instance.resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}",
             int(used[m]),
         )
         for m, h, d in overloads(fleet, used, load).tolist()
     ]
 
 
-def _above_limits(instance: Instance, plan: Plan) -> tuple[Faults, int]:
+def _above_limits(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults, int]:
     """Replicas of j beyond a_ij on machines that hold i, each counted once; and how many triples (machine, i, j)."""
     import polars as pl
 
@@ -208,10 +215,10 @@ def _above_limits(instance: Instance, plan: Plan) -> tuple[Faults, int]:
         .sort("limit", "i")
     )
     tightest = every.unique(["j", "machine"], keep="first", maintain_order=True).sort("machine", "j")
-    faults = [
-        Fault(n - limit, f"machine {m}: {n} replicas of '{names[j]}' beside '{names[i]}', which allows {limit}", m)
-        for i, m, j, limit, n in tightest.iter_rows()
-    ]
+    faults = []
+    for i, m, j, limit, n in tightest.iter_rows():
+        text = f"{n} replicas of '{names[j]}' beside '{names[i]}', which allows {limit}"
+        faults.append(Fault(n - limit, f"machine {_name(fleet, m)}: {text}", m))
     return faults, len(every)
 
 
@@ -236,7 +243,7 @@ def _apart(problem: PlanningProblem, plan: Plan) -> Faults:
             if over := sum(found.values()) - copies * sum(counts.values()):
                 group = " + ".join(str(names[i]) for i in counts)
                 has = ", ".join(f"{found.get(i, 0)} of '{names[i]}'" for i in counts)
-                text = f"machine {machine}: the affinity group {group} is not whole there: {has}"
+                text = f"machine {_name(problem.fleet, machine)}: the affinity group {group} is not whole there: {has}"
                 faults.append(Fault(over, text, machine))
     return faults
 
@@ -245,11 +252,12 @@ def _barred(problem: PlanningProblem, plan: Plan) -> Faults:
     """Replicas on machines of their blacklist."""
     pairs = set(map(tuple, problem.barred.tolist()))
     last = len(problem.fleet.capacity) - 1
-    return [
-        Fault(n, f"machine {m}: {n} replicas of '{problem.instance.application[i]}', whose blacklist names it", m)
-        for i, m, n in zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)
-        if pairs and (i, min(m, last)) in pairs
-    ]
+    faults = []
+    for i, m, n in zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True):
+        if pairs and (i, min(m, last)) in pairs:
+            text = f"{n} replicas of '{problem.instance.application[i]}', whose blacklist names it"
+            faults.append(Fault(n, f"machine {_name(problem.fleet, m)}: {text}", m))
+    return faults
 
 
 def _moved(problem: PlanningProblem, plan: Plan) -> tuple[int, Faults]:
@@ -264,7 +272,8 @@ def _moved(problem: PlanningProblem, plan: Plan) -> tuple[int, Faults]:
         moved += gone
         if gone and problem.pinned is not None and problem.pinned[i]:
             name = problem.instance.application[i]
-            text = f"machine {machine}: {gone} replicas of '{name}' are gone, which must not move"
+            where = _name(problem.fleet, machine)
+            text = f"machine {where}: {gone} replicas of '{name}' are gone, which must not move"
             faults.append(Fault(gone, text, machine))
     return moved, faults
 

@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from tvwrl.checks import hint
 from tvwrl.planning.best import SEARCH, search
 from tvwrl.planning.ejection import NOTHING
@@ -15,7 +13,7 @@ from tvwrl.planning.flow.registry import ALADDIN, BASELINES, FlowPlanner, flow_p
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.planners import Planner, Progress, Watch
-from tvwrl.planning.portfolio import Shown, cheapest_first
+from tvwrl.planning.portfolio import as_listed, cheapest_first
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.rules import RULES, rule
 from tvwrl.types import InputError
@@ -130,22 +128,22 @@ def make_plan(
         return Plan.of(name, found.application, found.machine, found.replicas, start.seconds + found.seconds)
     if (flow := flow_planner(name, seed, medea_seconds)) is not None:
         return replace(flow(problem), algorithm=name)
-    return _by_rule(problem, rule(name), name, Watch(progress, deadline), as_listed=False)
+    return _by_rule(problem, rule(name), name, Watch(progress, deadline), in_order=False)
 
 
 def by_rule(problem: PlanningProblem, planner: Planner, name: str, watch: Watch | None = None) -> Plan:
     """The plan of a rule, named or not; see `make_plan`. Machines are tried in the order in which they are listed."""
-    return _by_rule(problem, planner, name, watch or Watch(), as_listed=True)
+    return _by_rule(problem, planner, name, watch or Watch(), in_order=True)
 
 
-def _by_rule(problem: PlanningProblem, planner: Planner, name: str, watch: Watch, as_listed: bool) -> Plan:
+def _by_rule(problem: PlanningProblem, planner: Planner, name: str, watch: Watch, in_order: bool) -> Plan:
     begun = time.process_time()
     if not problem.fleet.fixed:
         problem.merged.check_all_fit()
     if not len(problem.merged.kept):
         return problem.merged.plan(name, NOTHING, 0.0, TRIED)
     work = problem.merged.packing_problem
-    shown = (None if as_listed else cheapest_first(work)) or Shown(work, np.arange(len(work.kinds)))
+    shown = (None if in_order else cheapest_first(work)) or as_listed(work)
     packing = planner.pack(shown.problem, watch)
     watch.report(1.0)
     work.check_all_placed(packing)

@@ -1,4 +1,4 @@
-"""The results folder of planning: plans that the referee passed, as `rows.csv`, `plan.parquet` and `unplaced.csv`."""
+"""The results folder of planning: plans that the referee passed, as `rows.csv`, `plan.csv` and `unplaced.csv`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.admission import Admission
-from tvwrl.planning.bounds.lower_bound import PlanBound
+from tvwrl.planning.bounds.lower_bound import PlanBound, about
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.plan_file import write_plans
+from tvwrl.planning.plan_file import FILES, write_plans
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import Verdict, fragments, validate
 from tvwrl.planning.registry import abilities
@@ -41,11 +41,12 @@ HEADINGS = {
     "peak_mb": "MiB",
 }
 
+MILP = "MILP"
 MILP_ENDS = {
-    "optimal": "MILP: solved; no plan is better",
     "time limit": "MILP: out of time; its row is the best plan so far, the bound is what it proved",
     "too large": "MILP: too large for memory; its row is the best plan so far",
 }
+EQUAL = 1e-5  # costs that differ by less, as a share, are equal
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,17 @@ class Result:
 
 
 class Results:
-    """Plans of one problem: the latest of each planner, in the order in which planners first came."""
+    """Plans of one problem: the latest of each planner, in the order in which planners first came.
 
-    def __init__(self, problem: PlanningProblem, bound: PlanBound | None, about_bound: str, folder: Path) -> None:
+    With `renumber`, machines that are alike are renumbered by `without_gaps`; where plans go on from another, the same
+    number has to stay the same machine.
+    """
+
+    def __init__(
+        self, problem: PlanningProblem, bound: PlanBound | None, about_bound: str, folder: Path, renumber: bool = True
+    ) -> None:
         self.problem, self.bound, self.about_bound, self.folder = problem, bound, about_bound, folder
+        self._renumber = renumber
         self.made: dict[str, Result] = {}
         self.milp = ""  # how the integer programme ended, if it was asked for
         self.admitted: Admission | None = None  # what it found and proved for a fixed fleet
@@ -73,11 +81,16 @@ class Results:
         """The lower bound, or 0 where no plan places all replicas."""
         return 0 if self.bound is None else self.bound.machines
 
-    def raise_bound(self, machines: int) -> None:
-        """No plan uses fewer than so many machines, as has been proved meanwhile."""
-        if self.bound is not None and machines > self.bound.machines:
-            cost = self.bound.cost if self.problem.fleet.cost is not None else machines
-            self.bound = replace(self.bound, machines=machines, cost=cost)
+    def raise_bound(self, cost: float) -> None:
+        """No plan of all replicas costs less (1 for each machine where there are no costs), as was proved meanwhile."""
+        if self.bound is None or cost <= self.bound.cost + EQUAL * max(cost, 1.0):
+            return
+        if self.problem.fleet.cost is None:
+            machines = int(np.ceil(cost - EQUAL * max(cost, 1.0)))
+            self.bound = replace(self.bound, machines=machines, cost=machines)
+        else:
+            self.bound = replace(self.bound, cost=cost)
+        self.about_bound = about(self.problem, self.bound) if self.about_bound else ""
 
     def add(self, plan: Plan, peak_mb: float) -> None:
         """Keep a plan, and write all plans if the last writing was long enough ago; else they wait for the next one.
@@ -98,7 +111,7 @@ class Results:
             self.write()
 
     def write(self) -> None:
-        """Write `rows.csv`, `plan.parquet` and `unplaced.csv`, each whole or not at all, if there is anything new.
+        """Write `rows.csv`, `plan.csv`, `plan.parquet` and `unplaced.csv`, each whole or not at all, if there is news.
 
         Raises RuntimeError as `add` does.
         """
@@ -107,10 +120,11 @@ class Results:
         begun = time.monotonic()
         for name in list(self._waiting):
             made, peak_mb = self._waiting[name]
-            self.made[name] = validated(self.problem, made(), peak_mb)
+            self.made[name] = validated(self.problem, made(), peak_mb, self._renumber)
             del self._waiting[name]
         plans = [result.plan for result in self.made.values()]
-        write_plans(plans, self.problem.instance, self.folder / "plan.parquet")
+        for name in FILES:
+            write_plans(plans, self.problem, self.folder / name)
         if self.problem.fleet.fixed:
             _write_csv(self.folder / "unplaced.csv", UNPLACED, list(self.unplaced()))
         self.write_rows()
@@ -146,9 +160,31 @@ class Results:
         if (found := self.admitted) is not None:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap})")
-        lines += [MILP_ENDS[self.milp]] if self.milp else []
+        lines += [self._milp_ended()] if self.milp else []
         lines += [*self._added(), *self._reasons(), *([self.about_bound] if self.about_bound else [])]
         return "\n".join(lines)
+
+    def _milp_ended(self) -> str:
+        """How the integer programme ended, checked against all rows of the table."""
+        if self.milp != "optimal":
+            return MILP_ENDS[self.milp]
+        mine = self.made[MILP].verdict
+        good = {name: one.verdict for name, one in self.made.items() if not one.verdict.violations}
+        if self.admitted is not None and self.admitted.plan.algorithm == MILP and mine.missing:
+            better = [name for name, other in good.items() if other.whole > mine.whole]
+            claim = f"no plan places more than {mine.whole:,} applications completely"
+            if self.admitted.fragment_weight:
+                better, claim = [], f"no plan is worth more than {self.admitted.value:g}"
+        else:
+            cost = mine.cost * (1 - EQUAL) - EQUAL
+            better = [name for name, other in good.items() if not other.missing and other.cost < cost]
+            what = f"costs less than {mine.cost:,.6g}"
+            if self.problem.fleet.cost is None:
+                what = f"uses fewer than {mine.machines:,} machine{'s' * (mine.machines != 1)}"
+            claim = f"no plan that places all replicas {what}"
+        if better:  # it would be a fault in a planner, the referee or the solver
+            return f"MILP: it ended as if its plan were the best, but {better[0]} is better: please report this"
+        return f"MILP: solved; {claim}"
 
     def _added(self) -> list[str]:
         """Lines on plans that use more machines than an open fleet lists, where it lists several."""
@@ -180,15 +216,15 @@ class Results:
         return min(self.made.values(), key=lambda one: (one.verdict.violations, one.verdict.missing, one.verdict.cost))
 
 
-def validated(problem: PlanningProblem, plan: Plan, peak_mb: float) -> Result:
-    """The plan, renumbered by `without_gaps`, with the referee's verdict.
+def validated(problem: PlanningProblem, plan: Plan, peak_mb: float, renumber: bool = True) -> Result:
+    """The plan, renumbered by `without_gaps` unless it is told not to, with the referee's verdict.
 
     `peak_mb`: as in `Result`. Raises RuntimeError, with the first fault, if the plan breaks a rule; limits and groups
     may be broken by planners that ignore them.
     """
-    plan = without_gaps(plan, problem)
+    plan = without_gaps(plan, problem) if renumber else plan
     verdict = validate(problem, plan)
-    ignores = plan.algorithm != "MILP" and not abilities(plan.algorithm).keeps_constraints
+    ignores = plan.algorithm != MILP and not abilities(plan.algorithm).keeps_constraints
     if verdict.over_capacity or verdict.misplaced or (verdict.violations and not ignores):
         raise RuntimeError(f"a plan of {plan.algorithm} breaks a rule: {verdict.examples[0]}")
     return Result(plan, verdict, peak_mb)
@@ -222,6 +258,8 @@ def row_of(problem: PlanningProblem, bound: PlanBound | None, result: Result) ->
 def without_gaps(plan: Plan, problem: PlanningProblem) -> Plan:
     """The same plan on machines numbered without gaps, where all machines are alike and none is told from another."""
     fleet: Fleet = problem.fleet
+    if fleet.name is not None:
+        return plan
     alike = bool((fleet.capacity == fleet.capacity[0]).all() and (fleet.costs == fleet.costs[0]).all())
     if not alike or problem.running is not None or len(problem.barred):
         return plan

@@ -12,6 +12,8 @@ import numpy as np
 
 from tvwrl.types import Float
 
+GAP = 1e-6  # share of the cost by which a solution may be from the best one
+
 
 def minimise(cost: Float, low: Any, high: Any, constraints: Any, seconds: float) -> tuple[Float | None, float]:
     """Whole numbers (n,) from `low` to `high` of the least `cost` (n,) found in time, and what none costs less than.
@@ -25,7 +27,7 @@ def minimise(cost: Float, low: Any, high: Any, constraints: Any, seconds: float)
         integrality=np.ones(len(cost)),
         bounds=Bounds(low, high),
         constraints=constraints,
-        options={"time_limit": seconds},
+        options={"time_limit": max(seconds, 0.01), "mip_rel_gap": GAP},
     )
     if found.status == 2:
         return None, np.inf

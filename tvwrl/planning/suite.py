@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.checks import at_least, different, positive
-from tvwrl.planning.admission import Weights, admit, check_limits
+from tvwrl.checks import at_least, different, positive, within
+from tvwrl.planning.admission import Weights, admit
 from tvwrl.planning.best import SEARCH, search
 from tvwrl.planning.bounds.lower_bound import bound_or_reason
-from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.instance import LARGEST, Affinity, Fleet, Instance
+from tvwrl.planning.merged import Merged
 from tvwrl.planning.milp import MOST_APPLICATIONS, solve
 from tvwrl.planning.milp import NAME as MILP
 from tvwrl.planning.pictures import plot_trade_off
@@ -31,6 +32,9 @@ from tvwrl.planning.results import Results
 from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
 
+BOUND_SHARE, BOUND_SECONDS = 0.2, 1.0  # of the time of a search, for the bound before it, and the least
+MOST_SEARCHES = 256  # side by side
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -39,15 +43,15 @@ class Budget:
     seconds: float = 30.0  # >= 0, of each search; 0: first fit
     milp_seconds: float | None = None  # > 0: solve the integer programme too
     bound_seconds: float | None = 0.0  # >= 0, of the linear programme that raises the bound; None: no bound at all
-    moves_cost: float = 0.0  # >= 0, of a running replica that moves, in machines or in the unit of costs
+    moves_cost: float = 0.0  # 0 to `LARGEST`, of a running replica that moves, in machines or in the unit of costs
     most_moves: int | None = None  # >= 0
-    searches: int = 1  # >= 1, searches side by side
+    searches: int = 1  # 1 to `MOST_SEARCHES`, side by side, each in a process
     fragment_weight: float = 0.0  # >= 0, of the integer programme on a fixed fleet
 
     def __post_init__(self) -> None:
-        at_least(0, seconds=self.seconds, bound_seconds=self.bound_seconds, moves_cost=self.moves_cost)
-        at_least(0, most_moves=self.most_moves)
-        at_least(1, searches=self.searches)
+        at_least(0, seconds=self.seconds, bound_seconds=self.bound_seconds, most_moves=self.most_moves)
+        within(0, LARGEST, moves_cost=self.moves_cost)
+        within(1, MOST_SEARCHES, searches=self.searches)
         positive(milp_seconds=self.milp_seconds)
         Weights(1.0, self.fragment_weight)
 
@@ -63,16 +67,20 @@ def run_planners(
 ) -> Results:
     """Plan by every one of `names`, then by the integer programme if there is time for it.
 
-    Writes `run.json` (with `facts`), `rows.csv`, `plan.parquet`, `trade-off.png` and, of a fixed fleet, `unplaced.csv`
-    to the folder `out`, new or empty. Plans found before an interruption are kept there, with every improvement of the
-    search. `start`: a plan for the search to go on from. Raises InputError for unknown or repeated names, planners that
-    cannot plan for this problem, and an application that no machine holds, before anything is written.
+    Writes `run.json` (with `facts`), `rows.csv`, `plan.csv`, `plan.parquet`, `trade-off.png` and, of a fixed fleet,
+    `unplaced.csv` to the folder `out`, new or empty. Plans found before an interruption are kept there, with every
+    improvement of the search. `start`: a plan for the search to go on from. Raises InputError for unknown or repeated
+    names, planners that cannot plan for this problem, and an application that no machine holds, before anything is
+    written.
     """
     budget = budget or Budget()
     _check(problem, names, budget, seed)
     check_new_folder(out)
-    bound, about = bound_or_reason(problem, budget.bound_seconds) if budget.bound_seconds is not None else (None, "")
-    results = Results(problem, bound, about, out)
+    bound, about = None, ""
+    if budget.bound_seconds is not None:
+        until = time.monotonic() + max(BOUND_SHARE * budget.seconds, BOUND_SECONDS)
+        bound, about = bound_or_reason(problem, budget.bound_seconds, until)
+    results = Results(problem, bound, about, out, renumber=start is None)
     asked = {"planners": list(names), "seed": seed, "budget": vars(budget), "bounds": bound.each if bound else {}}
     asked |= {"about_bound": about}
     write_json(out / "run.json", provenance() | describe(problem) | asked | (facts or {}))
@@ -160,8 +168,8 @@ def _check(problem: PlanningProblem, names: Sequence[str], budget: Budget, seed:
         raise InputError(
             f"milp: the instance has {len(problem.instance)} applications: must be {MOST_APPLICATIONS} at most"
         )
-    if budget.milp_seconds is not None and problem.fleet.fixed:
-        check_limits(problem.merged.instance)
+    if budget.milp_seconds is not None and problem.pinned is not None and problem.pinned.any():
+        raise InputError(f"milp: it places all replicas anew, but some must not move: use {SEARCH}")
     at_least(0, seed=seed)
     if not names and budget.milp_seconds is None:
         raise InputError("the list of planners is empty")
@@ -218,29 +226,46 @@ def _add_searched(results: Results, budget: Budget, seed: int, start: Plan | Non
         searches=budget.searches,
     )
     results.add(found.plan, peak_mb())
+    if not budget.moves_cost and budget.most_moves is None:  # else it counts moves, or leaves plans out
+        results.raise_bound(found.bound)
 
 
 def _add_milp(results: Results, budget: Budget) -> None:
-    """Solve the integer programme from the best plan so far, or a rule's; its bound then holds for all rows."""
+    """Solve the integer programme from the best plan so far, or a rule's; its bound then holds for all rows.
+
+    On a fixed fleet that does not hold all replicas, or where fragments count, it places as many whole applications as
+    it can. Where all are placed, it makes them as cheap as it can.
+    """
     results.write()
     forget_peak()
-    problem, merged, seconds = results.problem, results.problem.merged, budget.milp_seconds
-    assert seconds is not None
-    if problem.fleet.fixed:
-        best = max(results.made.values(), key=lambda one: one.verdict.whole).plan if results.made else None
-        start = merged.plan_of(best or make_plan(problem, "LRASched-Search"))
+    problem, merged = results.problem, results.problem.merged
+    assert budget.milp_seconds is not None
+    deadline = time.monotonic() + budget.milp_seconds
+    given = (
+        results.best().plan if results.made else make_plan(problem, "LRASched-Search" if problem.fleet.fixed else "FF")
+    )
+    start = merged.plan_of(given)
+    if budget.fragment_weight or (problem.fleet.fixed and not _places_all(merged, start)):
+        whole = max(results.made.values(), key=lambda one: one.verdict.whole).plan if results.made else given
         weights = Weights(1.0, budget.fragment_weight)
-        results.admitted = admit(merged.instance, merged.fleet, start, seconds, weights)
-        results.milp = results.admitted.status
-        results.add(merged.expanded(results.admitted.plan), peak_mb())
-        return
-    start = merged.plan_of(results.best().plan if results.made else make_plan(problem, "FF"))
-    solved = solve(merged.instance, merged.fleet, start, seconds)
-    results.raise_bound(solved.bound)
-    results.milp = solved.status
-    results.add(merged.expanded(solved.plan), peak_mb())
-    if results.made:
-        results.write_rows()
+        found = admit(merged.instance, merged.fleet, merged.plan_of(whole), budget.milp_seconds, weights)
+        results.admitted, results.milp, start = found, found.status, found.plan
+    seconds = deadline - time.monotonic()
+    if not budget.fragment_weight and _places_all(merged, start) and (results.admitted is None or seconds > 0):
+        least = results.bound.cost if results.bound else 0.0
+        solved = solve(merged.instance, merged.fleet, start, max(seconds, 0.01), least)
+        results.milp, start = solved.status, solved.plan
+        results.add(merged.expanded(start), peak_mb())
+        results.raise_bound(solved.bound)
+    else:
+        results.add(merged.expanded(start), peak_mb())
+    results.write()
+    results.write_rows()
+
+
+def _places_all(merged: Merged, plan: Plan) -> bool:
+    """Whether a plan of the vertices has all their copies."""
+    return int(plan.replicas.sum()) == int(merged.instance.replicas.sum())
 
 
 def warm_up(problem: PlanningProblem, name: str) -> None:

@@ -102,7 +102,7 @@ def _results_in(folder: Path, problem: PlanningProblem, about_bound: str) -> Res
         reasons.setdefault(row["planner"], {})[number[row["application"]]] = row["reason"]
     none = np.empty(0, np.int64)
     some = any(row["machines"] != "0" for row in rows)
-    plans = {one.algorithm: one for one in read_plans(folder / "plan.parquet", problem.instance, False)} if some else {}
+    plans = {one.algorithm: one for one in read_plans(folder / "plan.parquet", problem, False)} if some else {}
     bound = None
     if rows[0]["bound"]:
         cost = rows[0].get("cost_bound") or rows[0]["bound"]

@@ -36,7 +36,7 @@ function makeApplication(x) {
     if (e >= 0) parts.push(...together(e));
     const barred = [];
     blacklist.application.forEach((one, k) => { if (one === i) barred.push(blacklist.machine[k]); });
-    if (barred.length) parts.push(`Its blacklist names ${plural(barred.length, "machine")}: ${rangeWords(barred)}. `);
+    if (barred.length) parts.push(`Its blacklist names ${plural(barred.length, "machine")}: ${machinesWords(index, barred)}. `);
     return parts;
   }
 
@@ -87,11 +87,11 @@ function makeApplication(x) {
         make("thead", null, make("tr", null, make("th", {scope: "col"}, "Machine"), make("th", {scope: "col", class: "number"}, sameNumbers ? "Replicas in A" : "Replicas"),
           sameNumbers ? make("th", {scope: "col", class: "number"}, "in B") : null, make("th", {scope: "col", class: "number"}, b ? "How full in A" : "How full"))),
         make("tbody", null, ...list.slice(0, MOST_ROWS).map(([m, [n, other]]) => make("tr", {"aria-current": m === x.view.machine ? "true" : null},
-          make("td", null, link(`machine ${m}`, () => x.choose({machine: m, side: "a"}))), make("td", {class: "number"}, n ? number(n) : "–"),
+          make("td", null, link(`machine ${machineName(index, m)}`, () => x.choose({machine: m, side: "a"}))), make("td", {class: "number"}, n ? number(n) : "–"),
           sameNumbers ? make("td", {class: "number"}, other ? number(other) : "–") : null,
           make("td", {class: "number"}, m < a.machines ? percent(shareAt(a, m, "fullest", -1)) : "–")))))),
       list.length > MOST_ROWS ? make("p", {class: "quiet"}, `The first ${number(MOST_ROWS)} of ${plural(list.length, "machine")}.`) : "",
-      from.length ? make("p", {class: "quiet"}, `Moved: ${from.slice(0, 10).map(({start, end, replicas}) => `${number(replicas)} from ${start} to ${end < 0 ? "no machine" : end}`).join(", ")}${from.length > 10 ? ", ..." : ""}.`) : "",
+      from.length ? make("p", {class: "quiet"}, `Moved: ${from.slice(0, 10).map(({start, end, replicas}) => `${number(replicas)} from ${machineName(index, start)} to ${end < 0 ? "no machine" : machineName(index, end)}`).join(", ")}${from.length > 10 ? ", ..." : ""}.`) : "",
     ];
   }
 

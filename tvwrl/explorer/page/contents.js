@@ -12,9 +12,9 @@ function makeContents(x) {
     section.hidden = !a || m < 0 || m >= a.machines;
     if (section.hidden) return;
     const contents = contentsOf(a, m), several = index.times > 1;
-    fill(byId("machine-title"), x.b ? make("span", {class: `side ${side}`}, side.toUpperCase()) : "", `${x.b ? " " : ""}Machine ${m}: ${kindWords(index, kindOf(index, m))}`);
+    fill(byId("machine-title"), x.b ? make("span", {class: `side ${side}`}, side.toUpperCase()) : "", `${x.b ? " " : ""}Machine ${machineName(index, m, 60)}: ${kindWords(index, kindOf(index, m))}`);
     byId("machine-words").textContent = words(a, m, contents);
-    fill(byId("machine-faults"), ...(a.faults.get(m) || []).slice(0, 20).map(text => make("li", null, `Violates a constraint: ${faultText(text)}`)));
+    fill(byId("machine-faults"), ...(a.faults.get(m) || []).slice(0, 20).map(text => make("li", null, `Violates a constraint: ${faultText(index, m, text)}`)));
     byId("resource-tools").hidden = !several;
     if (several) {
       if (stage.parentNode !== plot) fill(plot, stage);
@@ -68,7 +68,7 @@ function makeContents(x) {
     const context = sharp(canvas, width, height), ceiling = 1.05 * Math.max(most, model.peak[d][m]);
     const ratio = window.devicePixelRatio || 1;
     const at = t => Math.round((GUTTER + (width - GUTTER - MARGIN) * t / times) * ratio) / ratio, y = value => floor - (floor - top) * value / ceiling;
-    canvas.setAttribute("aria-label", `${index.resources[d]} on machine ${m} over time, stacked by application`);
+    canvas.setAttribute("aria-label", `${index.resources[d]} on machine ${machineName(index, m)} over time, stacked by application`);
     context.fillStyle = colour("quiet");
     context.textBaseline = "middle";
     const step = niceStep(ceiling, 5);
@@ -133,7 +133,7 @@ function makeContents(x) {
     const {index} = model, several = index.times > 1, when = several ? x.view.time : 0;
     byId("contents-box").hidden = !contents.length;
     const head = ["Application", "Replicas", ...index.resources.map(name => short(name, 20)), ...(index.running ? ["Before"] : [])];
-    fill(byId("contents"), make("caption", {class: "hide"}, `Applications on machine ${m}`),
+    fill(byId("contents"), make("caption", {class: "hide"}, `Applications on machine ${machineName(index, m)}`),
       make("thead", null, make("tr", null, ...head.map((text, k) => make("th", {scope: "col", class: k && k < index.resources.length + 2 ? "number" : null}, text)))),
       make("tbody", null, ...contents.slice(0, 300).map(({i, n}, k) => {
         const key = make("span", {class: "swatch", "aria-hidden": "true"});
@@ -146,7 +146,7 @@ function makeContents(x) {
 
   function before(model, i, m) {
     const came = (model.moves.get(i) || []).filter(move => move.end === m);
-    return came.length ? listed(came.slice(0, 3).map(({start, replicas}) => `${number(replicas)} ${start < 0 ? "new" : `on machine ${start}`}`)) : "here";
+    return came.length ? listed(came.slice(0, 3).map(({start, replicas}) => `${number(replicas)} ${start < 0 ? "new" : `on machine ${machineName(model.index, start)}`}`)) : "here";
   }
 
   function limits(model, m) {

@@ -166,17 +166,18 @@ function makeFleet(figure, x, side) {
   }
 
   function drawAxis(context) {
-    const byNumber = x.view.order === "number" && groups.length < 2;
+    const byNumber = x.view.order === "number" && groups.length < 2 && !model.index.machines.name;
     context.fillStyle = colour("quiet");
     context.textBaseline = "middle";
     context.textAlign = "center";
     if (byNumber) {
-      for (let p = 0, every = roundStep(line.length, (size.width - GUTTER) / 60); p < line.length; p += every) {
+      for (let k = 0, every = roundStep(line.length, (size.width - GUTTER) / 60); k <= line.length; k += every) {
+        const p = Math.max(0, k - 1);
         context.fillRect(columnX(p + 0.5), size.bottom, 1, 4);
-        context.fillText(number(p), columnX(p + 0.5), size.bottom + 12);
+        context.fillText(number(p + 1), columnX(p + 0.5), size.bottom + 12);
       }
     }
-    const sorted = `${groups.length > 1 ? "kind by kind, " : ""}${x.view.order === "fill" ? "the fullest first" : "by number"}`;
+    const sorted = `${groups.length > 1 ? "kind by kind, " : ""}${x.view.order === "fill" ? "the fullest first" : model.index.machines.name ? "as listed" : "by number"}`;
     context.textAlign = "left";
     context.fillText(line.length ? `machines, ${sorted}` : "There is no machine.", GUTTER, size.bottom + (byNumber ? 27 : 14));
   }

@@ -28,13 +28,29 @@ function makePlanBar(x, show) {
   }
 
   function find(text) {
-    const hits = [], asked = /^(?:machine|m)?\s*(\d+)$/.exec(text), all = index.applications.name;
-    if (asked && x.a && Number(asked[1]) < x.a.machines) hits.push({text: `machine ${Number(asked[1])}`, choose: () => x.choose({machine: Number(asked[1]), side: "a"})});
+    const hits = [], all = index.applications.name;
+    for (const m of x.a ? machinesFound(text) : []) hits.push({text: `machine ${machineName(index, m, 60)}`, choose: () => x.choose({machine: m, side: "a"})});
     const add = i => hits.push({text: nameOf(index, i, 60), choose: () => x.choose({application: i})});
     const exact = all.findIndex(name => name.toLowerCase() === text);
     if (exact >= 0) add(exact);
     for (let i = 0; i < all.length && hits.length < 12; i++) if (i !== exact && all[i].toLowerCase().includes(text)) add(i);
     return hits;
+  }
+
+  // Machines by name or number: the one that is called so, then a few whose names contain the text.
+  function machinesFound(text) {
+    const {name} = index.machines, sought = text.replace(/^machine\s+/, "");
+    if (!name) {
+      const asked = /^(?:machine|m)?\s*(\d+)$/.exec(text), m = asked ? Number(asked[1]) - 1 : -1;
+      return m >= 0 && m < x.a.machines ? [m] : [];
+    }
+    const found = [];
+    for (let m = 0; m < x.a.machines; m++) {
+      const own = name[m].toLowerCase();
+      if (own === sought) found.unshift(m);
+      else if (found.length < 6 && own.includes(sought)) found.push(m);
+    }
+    return found.slice(0, 6);
   }
 
   function update() {

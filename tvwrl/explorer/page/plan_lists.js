@@ -7,7 +7,7 @@ function makePlanLists(x) {
   byId("more").addEventListener("click", () => { most += PAGE; update(); });
 
   const toApplication = i => link(nameOf(x.index, i), () => x.choose({application: i}));
-  const toMachine = m => (m < 0 ? "no machine" : link(`machine ${m}`, () => x.choose({machine: m, side: "a"})));
+  const toMachine = m => (m < 0 ? "no machine" : link(`machine ${machineName(x.index, m)}`, () => x.choose({machine: m, side: "a"})));
 
   // name -> {title, count, words, head, rows}; null where there is nothing of the kind to tell.
   const LISTS = {
@@ -40,7 +40,7 @@ function makePlanLists(x) {
       const {faults} = a.tree;
       if (!faults.all) return null;
       return {title: "Violates a constraint", count: faults.all, words: `${plural(faults.all, "place")} where the plan violates a constraint, as the referee found.${faults.text.length < faults.all ? ` Here are the first ${number(faults.text.length)}.` : ""}`,
-        head: heads(["Machine"], ["What is wrong"]), rows: faults.text.map((text, k) => () => make("tr", null, make("td", null, toMachine(faults.machine[k])), make("td", null, faultText(text))))};
+        head: heads(["Machine"], ["What is wrong"]), rows: faults.text.map((text, k) => () => make("tr", null, make("td", null, toMachine(faults.machine[k])), make("td", null, faultText(x.index, faults.machine[k], text))))};
     },
     emptiest(a) {
       const used = Array.from({length: a.machines}, (_, m) => m).filter(m => a.replicas[m]);
@@ -99,6 +99,9 @@ function bindingWords(all, withRoom) {
 }
 
 // Without the machine, which stands beside it.
-const faultText = text => capital(text.replace(/^machine \d+(: |, )/, ""));
+function faultText(index, m, text) {
+  const start = m < 0 ? "" : `machine ${machineName(index, m, Infinity)}`;
+  return capital(start && text.startsWith(start) ? text.slice(start.length).replace(/^[:,] /, "") : text);
+}
 
 const LIST_NAMES = ["limits", "unplaced", "moved", "faults", "emptiest", "differs"];

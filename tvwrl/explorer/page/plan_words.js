@@ -1,5 +1,6 @@
 // What is said of machines, applications and limits.
 
+const machineName = (index, m, most = 40) => (index.machines.name ? short(index.machines.name[m], most) : String(m + 1));
 const nameOf = (index, i, most = 40) => short(index.applications.name[i], most);
 const resourceWords = (index, values, sign = " ") => values.map((value, d) => `${amount(value)}${sign}${short(index.resources[d], 20)}`);
 const kindWords = (index, kind) => resourceWords(index, Array.from(index.resources, (_, d) => index.machines.capacity[kind * index.resources.length + d])).join(", ");
@@ -21,19 +22,24 @@ function limitParts(x, {i, j, limit}) {
 
 // Lines about a machine, for the box beside the pointer and for those who do not see the drawing.
 function machineLines(model, m, t) {
-  const {index} = model, lines = [`Machine ${m}`];
+  const {index} = model, lines = [`Machine ${machineName(index, m)}`];
   index.resources.forEach((name, d) => {
     const most = capacityOf(index, m, d), used = timesOf(index, d) > 1 && t >= 0 ? loadAt(model, m, d, t) : model.peak[d][m];
     const when = timesOf(index, d) > 1 ? (t >= 0 ? ` at ${timeWords(t)}` : " at its peak") : "";
     lines.push(`${short(name, 20)}: ${amount(used)} of ${amount(most)} (${percent(used / most)})${when}`);
   });
   lines.push(model.replicas[m] ? `${plural(model.replicas[m], "replica")} of ${plural(model.byMachine.rows(m).length, "application")}` : "Empty");
-  for (const text of (model.faults.get(m) || []).slice(0, 2)) lines.push(`Violates a constraint: ${short(faultText(text), 120)}`);
+  for (const text of (model.faults.get(m) || []).slice(0, 2)) lines.push(`Violates a constraint: ${short(faultText(index, m, text), 120)}`);
   return lines;
 }
 
-// "1–3, 7 and 12 more"
-function rangeWords(values, most = 12) {
+// "1–3, 7 and 12 more" of machines that are numbered, else their names
+function machinesWords(index, machines, most = 12) {
+  if (index.machines.name) {
+    const names = machines.slice(0, most).map(m => machineName(index, m));
+    return machines.length > most ? `${names.join(", ")} and ${number(machines.length - most)} more` : listed(names);
+  }
+  const values = machines.map(m => m + 1);
   const parts = [];
   let k = 0;
   for (; k < values.length && parts.length < most; k++) {

@@ -8,7 +8,7 @@ async function start(index) {
   const store = makeStore({
     a: named(() => names),
     b: named(() => names),
-    machine: whole(() => (x.a ? x[x.shownSide()].machines : 1e9)),
+    machine: machineField(index, () => (x.a ? x[x.shownSide()].machines : 1e9)),
     application: whole(() => index.applications.name.length),
     side: oneOf(["a", "b"], "a"),
     time: {...whole(() => index.times), write: value => (index.times > 1 && value ? String(value) : null)},
@@ -87,6 +87,18 @@ async function start(index) {
   ready();
 }
 
+// A machine by its name or number, as everywhere on the page, kept as its index.
+function machineField(index, most) {
+  const {name} = index.machines, places = new Map((name || []).map((one, m) => [one, m]));
+  return {
+    read: text => {
+      const m = name ? places.get(text) : /^[1-9]\d{0,8}$/.test(text) ? Number(text) - 1 : undefined;
+      return m < most() ? m : undefined;
+    },
+    write: value => (value === null || value < 0 ? null : machineName(index, value, Infinity)),
+  };
+}
+
 function makePlanViews(x, show) {
   const {index} = x, bar = makePlanBar(x, show), fleets = ["a", "b"].map(side => makeFleet(byId(`map-${side}`), x, side));
   const contents = makeContents(x), application = makeApplication(x), lists = makePlanLists(x), slider = byId("time");
@@ -94,7 +106,7 @@ function makePlanViews(x, show) {
   choice(byId("shown"), [...index.resources.map((name, d) => [d, short20(name)]), ["fullest", "fullest resource"]],
     value => x.set(value === "fullest" ? {shown: value} : {shown: value, resource: value}));
   choice(byId("resource"), index.resources.map((name, d) => [d, short20(name)]), value => x.set({resource: value}));
-  choice(byId("order"), [["number", "by number"], ["fill", "fullest first"]], value => x.set({order: value}));
+  choice(byId("order"), [["number", index.machines.name ? "as listed" : "by number"], ["fill", "fullest first"]], value => x.set({order: value}));
   byId("grouped").addEventListener("change", event => x.set({grouped: event.target.checked ? "yes" : "no"}));
   byId("grouped-label").hidden = x.kinds < 2;
   const several = index.times > 1;
@@ -162,7 +174,7 @@ function makePlanViews(x, show) {
     ["ArrowLeft ArrowRight", "to the machine on the left, on the right", [() => toMachine(-1), () => toMachine(1)]],
     ["Shift+ArrowLeft Shift+ArrowRight", "5 % of the machines back, forward", [() => toMachine(-jump()), () => toMachine(jump())]],
     ...(several ? [["ArrowUp ArrowDown", "one time earlier, one time later", [() => toTime(-1), () => toTime(1)]]] : []),
-    ["f", "fullest machines first, or by number", [() => x.set({order: x.view.order === "fill" ? "number" : "fill"})]],
+    ["f", `fullest machines first, or ${index.machines.name ? "as listed" : "by number"}`, [() => x.set({order: x.view.order === "fill" ? "number" : "fill"})]],
     ["b", "swap planners A and B", [bar.swap]],
     ["/", "search for an application or a machine", [() => byId("search").focus()]],
     ["Escape", "clear the selection", [() => x.set({machine: -1, application: -1})]],

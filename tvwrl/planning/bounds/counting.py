@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 
 from tvwrl.packing.bounds import machines_that_hold, up
@@ -44,14 +47,19 @@ def by_self_limits(instance: Instance, fleet: Fleet) -> int:
     return int(machines_if_alone(instance, fleet).max())
 
 
-def by_sizes(instance: Instance, fleet: Fleet, least: int = 1) -> int:
-    """Dual feasible functions; resources and times that cannot exceed `least` are skipped."""
+def by_sizes(instance: Instance, fleet: Fleet, least: int = 1, deadline: float = math.inf) -> tuple[int, bool]:
+    """Dual feasible functions; resources and times that cannot exceed `least` are skipped.
+
+    The second value says whether all were tried before `deadline`, a reading of time.monotonic().
+    """
     from tvwrl.packing.bound_kernels import fewest_bins
 
     capacity, count = largest(fleet), instance.replicas
     best = float(least)
     for d in range(len(capacity)):
         for h in range(instance.demand.shape[1]):
+            if time.monotonic() > deadline:
+                return up(best), False
             share = instance.demand[:, h, d] / capacity[d]
             if not count[share > 0.5].any() or count @ np.where(share > 0.5, 1.0, share) <= best:
                 pass  # without large replicas `fewest_bins` gives no more than the volume
@@ -59,7 +67,7 @@ def by_sizes(instance: Instance, fleet: Fleet, least: int = 1) -> int:
                 order = np.argsort(share)
                 best = max(best, fewest_bins(np.repeat(share[order], count[order])))
             best = max(best, *(float(count @ _stepped(share, k)) for k in range(1, FUNCTIONS + 1)))
-    return up(best)
+    return up(best), True
 
 
 def _stepped(share: Float, k: int) -> Float:

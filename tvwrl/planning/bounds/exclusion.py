@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,8 +16,8 @@ SEEDS = 50  # cliques that are grown, from the applications that need most machi
 NUMBERS = 20_000_000  # most demand values compared at once
 
 
-def by_exclusion(instance: Instance, fleet: Fleet) -> tuple[int, Int]:
-    """Machines that the heaviest clique found needs, and its members.
+def by_exclusion(instance: Instance, fleet: Fleet, deadline: float = math.inf) -> tuple[int, Int, bool]:
+    """Machines that the heaviest clique found needs, its members, and whether all seeds were tried before `deadline`.
 
     Cliques are grown greedily: to each seed the application that needs most machines and conflicts with all members.
     """
@@ -22,14 +25,16 @@ def by_exclusion(instance: Instance, fleet: Fleet) -> tuple[int, Int]:
     heaviest = np.argsort(-weight, kind="stable")
     conflicts = _Conflicts(instance, fleet)
     best, apart = 0, heaviest[:1]
-    for seed in heaviest[:SEEDS]:
+    for number, seed in enumerate(heaviest[:SEEDS]):
+        if number and time.monotonic() > deadline:
+            return best, apart, False
         members, rest = [seed], heaviest[conflicts.among(seed, heaviest)]
         while len(rest):
             members.append(rest[0])
             rest = rest[1:][conflicts.among(rest[0], rest[1:])]
         if (total := int(weight[members].sum())) > best:
             best, apart = total, np.array(members)
-    return best, apart
+    return best, apart, True
 
 
 class _Conflicts:

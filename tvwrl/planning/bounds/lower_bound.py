@@ -16,6 +16,7 @@ capacity of every resource.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +27,7 @@ from tvwrl.planning.bounds import mixed
 from tvwrl.planning.bounds.counting import by_self_limits, by_sizes, by_volume
 from tvwrl.planning.bounds.exclusion import by_exclusion
 from tvwrl.planning.bounds.patterns import by_patterns
+from tvwrl.planning.instance import Fleet
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.types import InputError
@@ -38,34 +40,44 @@ class PlanBound:
     machines: int  # no plan of all replicas uses fewer
     cost: float  # nor machines that cost less in all: `machines`, unless the fleet says what they cost
     each: dict[str, int]  # on machines, by name, see the module; `patterns` is missing where it does not apply
+    unfinished: tuple[str, ...] = ()  # those of `each` that time was too short for: they may be too low
 
 
-def lower_bound(problem: PlanningProblem, seconds: float = 0.0) -> PlanBound:
+def lower_bound(problem: PlanningProblem, seconds: float = 0.0, deadline: float = math.inf) -> PlanBound:
     """Machines, and their cost, that any plan of all replicas of `problem` needs.
 
-    `seconds` >= 0 for the linear programme over fillings; 0 leaves it out. Raises InputError if no plan places all
-    replicas, for the first reason that is found.
+    `seconds` >= 0 for the linear programme over fillings; 0 leaves it out. After `deadline`, a reading of
+    time.monotonic(), bounds that take long are left out, and `unfinished` says so. Raises InputError if no plan places
+    all replicas, for the first reason that is found.
     """
     at_least(0, seconds=seconds)
     merged = problem.merged
     merged.check_all_fit()
     instance, fleet, alike = merged.instance, merged.fleet, replace(merged.fleet, cost=None)
-    kinds = Kinds.among(fleet)
+    kinds, cut = Kinds.among(fleet), list[str]()
+
+    def volume(of: Fleet) -> float:
+        value, whole = mixed.by_volume(instance, of, deadline)
+        cut.extend([] if whole or "volume" in cut else ["volume"])
+        return value
+
     one = len(Kinds.among(alike)) == 1
-    each = {"volume": by_volume(instance, fleet) if one else up(mixed.by_volume(instance, alike))}
+    each = {"volume": by_volume(instance, fleet) if one else up(volume(alike))}
     if fleet.fixed and one and each["volume"] > len(fleet.capacity):
         raise InputError(mixed.TOO_MUCH)
-    each["sizes"] = by_sizes(instance, fleet, max(each.values()))
+    each["sizes"], whole = by_sizes(instance, fleet, max(each.values()), deadline)
+    cut += [] if whole else ["sizes"]
     each["self_limits"] = by_self_limits(instance, fleet)
-    each["exclusion"], apart = by_exclusion(instance, fleet)
+    each["exclusion"], apart, whole = by_exclusion(instance, fleet, deadline)
+    cut += [] if whole else ["exclusion"]
     patterns = by_patterns(instance, fleet, apart, seconds) if seconds else None
     if patterns is not None:
         each["patterns"] = patterns
     machines = max(each.values())
     if fleet.cost is None:
-        return PlanBound(machines, machines, each)
-    cost = max(_cheapest(kinds, machines), mixed.by_volume(instance, fleet))
-    return PlanBound(machines, up(cost) if (kinds.cost % 1 == 0).all() else cost, each)
+        return PlanBound(machines, machines, each, tuple(cut))
+    cost = max(_cheapest(kinds, machines), volume(fleet))
+    return PlanBound(machines, up(cost) if (kinds.cost % 1 == 0).all() else cost, each, tuple(cut))
 
 
 def _cheapest(kinds: Kinds, machines: int) -> float:
@@ -77,10 +89,15 @@ def _cheapest(kinds: Kinds, machines: int) -> float:
     return float(cost)
 
 
-def bound_or_reason(problem: PlanningProblem, seconds: float = 0.0) -> tuple[PlanBound | None, str]:
-    """The lower bound and a sentence on what it means; None and the reason if no plan places all replicas."""
+def bound_or_reason(
+    problem: PlanningProblem, seconds: float = 0.0, deadline: float = math.inf
+) -> tuple[PlanBound | None, str]:
+    """The lower bound and a sentence on what it means; None and the reason if no plan places all replicas.
+
+    `seconds`, `deadline`: see `lower_bound`
+    """
     try:
-        bound = lower_bound(problem, seconds)
+        bound = lower_bound(problem, seconds, deadline)
     except InputError as error:
         return None, str(error)
     available = len(problem.fleet.capacity)
@@ -89,4 +106,13 @@ def bound_or_reason(problem: PlanningProblem, seconds: float = 0.0) -> tuple[Pla
             f"no plan places all replicas without a violation: that takes at least {bound.machines:,} machines, and "
             f"there are {available:,}"
         )
-    return bound, f"no plan that places all replicas without a violation uses fewer than {bound.machines:,} machines"
+    return bound, about(problem, bound)
+
+
+def about(problem: PlanningProblem, bound: PlanBound) -> str:
+    """What a bound says, in a sentence."""
+    least = f"uses fewer than {bound.machines:,} machine{'s' * (bound.machines != 1)}"
+    if problem.fleet.cost is not None:
+        least = f"costs less than {bound.cost:,.6g}, or {least}"
+    cut = f" (not finished in time: {', '.join(bound.unfinished)})" if bound.unfinished else ""
+    return f"no plan that places all replicas without a violation {least}{cut}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,13 @@ TOO_MUCH = "not all replicas can be placed: together they demand more than the m
 LARGEST = 2_000_000  # coefficients of the linear programme; beyond them, all replicas count as one volume
 
 
-def by_volume(instance: Instance, fleet: Fleet) -> float:
+def by_volume(instance: Instance, fleet: Fleet, deadline: float = math.inf) -> tuple[float, bool]:
     """Least cost of machines for the volume of all replicas, each on machines of kinds that it fits.
 
     min sum_t c_t y_t subject to sum_v d_v x_vt <= C_t y_t, sum_t x_vt = n_v, 0 <= y_t <= count_t. x_vt exists only if a
-    copy of v fits an empty machine of kind t; applications with equal demand are one. Raises InputError if there is no
-    solution.
+    copy of v fits an empty machine of kind t; applications with equal demand are one. If that takes until `deadline`, a
+    reading of time.monotonic(), all replicas count as one volume; the second value says whether they do not. Raises
+    InputError if there is no solution.
     """
     from tvwrl.packing.fit import enlarged
 
@@ -28,13 +31,17 @@ def by_volume(instance: Instance, fleet: Fleet) -> float:
     copies: Any = np.bincount(which.ravel(), weights=instance.replicas, minlength=len(rows))
     room = np.tile(enlarged(kinds.capacity), instance.demand.shape[1])  # (T, K)
     fitting: Any = (rows[:, None] <= room[None]).all(axis=2)
-    if fitting.sum() * room.shape[1] > LARGEST:
-        rows, copies = (copies @ rows)[None], np.ones(1)
-        fitting = np.ones((1, len(room)), dtype=bool)
-    return _solve(rows, copies, fitting, room, kinds)
+    if fitting.sum() * room.shape[1] <= LARGEST:
+        found = _solve(rows, copies, fitting, room, kinds, deadline - time.monotonic())
+        if found is not None:
+            return found, True
+    whole = _solve((copies @ rows)[None], np.ones(1), np.ones((1, len(room)), dtype=bool), room, kinds, math.inf)
+    assert whole is not None
+    return whole, fitting.sum() * room.shape[1] > LARGEST
 
 
-def _solve(sizes: Float, copies: Float, fitting: Any, room: Float, kinds: Kinds) -> float:
+def _solve(sizes: Float, copies: Float, fitting: Any, room: Float, kinds: Kinds, seconds: float) -> float | None:
+    """The value of the linear programme; None if `seconds` were not enough."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
@@ -53,7 +60,10 @@ def _solve(sizes: Float, copies: Float, fitting: Any, room: Float, kinds: Kinds)
         b_eq=copies,
         bounds=[(0, None)] * len(v) + [(0, None if np.isinf(n) else n) for n in kinds.most],
         method="highs",
+        options={"time_limit": max(seconds, 0.05)} if math.isfinite(seconds) else {},
     )
+    if found.status == 1:
+        return None
     if found.status == 2:
         raise InputError(TOO_MUCH)
     if not found.success:

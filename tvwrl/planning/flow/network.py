@@ -87,9 +87,10 @@ class FlowNetwork:
         self._applications = work.applications
         self._capacity = work.kinds
         self._resource = np.tile(np.arange(len(instance.resources)), instance.demand.shape[1])[work.busy]
+        asks = work.demand.any(axis=1)
         with np.errstate(divide="ignore"):
-            most = (work.kinds.max(axis=0) / work.demand[work.demand.any(axis=1)].min(axis=0, initial=np.inf)).min()
-        width = int(min(len(instance), MOST_KINDS, max(most, 1))) + 1
+            most = (work.kinds.max(axis=0) / work.demand[asks].min(axis=0, initial=np.inf)).min()
+        width = int(min(len(instance), min(MOST_KINDS, max(most, 1)) + (~asks).sum())) + 1  # all that asks for nothing
         self._n: Any = empty_network(work.kinds, len(instance), width, min(TREES, work.demand.shape[1]))
         capacity = self._by_resource(work.kinds)
         self._typical: Float = (capacity[:, 1:] / capacity[:, :1]).mean(axis=0)

@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.input_tables import InputTable, quoted
-from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.instance import MOST_REPLICAS, Fleet, Instance
 from tvwrl.planning.merged import least_limits
-from tvwrl.planning.plan_file import read_running
+from tvwrl.planning.plan_file import machines_in, read_running
 from tvwrl.planning.problem import Bundles, PlanningProblem, check_bundles
 from tvwrl.planning.sources.limits import affinity_of
-from tvwrl.planning.sources.lists import read_applications, read_machines
+from tvwrl.planning.sources.lists import COUNT, MACHINE, NAME, read_applications, read_machines
 from tvwrl.types import Float, InputError, Int
 
 APPLICATIONS, MACHINES = "applications.csv", "machines.csv"
 AFFINITY, ANTI_AFFINITY = "affinity.csv", "anti-affinity.csv"  # may be absent
 BLACKLIST, RUNNING = "blacklist.csv", "running.csv"  # so may these
-GROUP, NAME, COUNT, MACHINE = "group", "application", "count", "machine"
+GROUP = "group"
+MOST_BARRED = 10_000_000  # pairs of an application and a machine
 
 
 def is_folder(path: Path) -> bool:
@@ -34,9 +35,10 @@ def read_folder(folder: Path, fleet: Fleet | None = None) -> PlanningProblem:
     - affinity: columns `group`, `application` and, optionally, `count`, its replicas in each copy of the group (1)
     - anti-affinity: columns `app_a`, `app_b` and `limit`, the most replicas of app_b beside one of app_a (0: none), or
       `k` as the contest has it. These limits hold in addition to the column `limit` of the applications.
-    - blacklist: columns `application` and `machine`, a row of `machines.csv` (the first is 1) that must not hold it
-    - running: columns `application`, `machine` (numbered from 0, those of a row with a `count` in turn), `replicas`
-      and, optionally, `pinned` (true for replicas that must stay)
+    - blacklist: columns `application` and `machine`, which must not hold it: a machine, or a row of several by its name
+    - running: columns `application`, `machine`, `replicas` and, optionally, `pinned` (true for replicas that must stay)
+
+    Machines have the names of the column `machine` of `machines.csv`, or are numbered from 1.
 
     Raises InputError with file, row and field for bad tables.
     """
@@ -55,13 +57,19 @@ def read_folder(folder: Path, fleet: Fleet | None = None) -> PlanningProblem:
         j, most = (np.concatenate([getattr(limits, name) for limits in both]) for name in ("to", "limit"))
         instance = replace(instance, affinity=least_limits(len(instance), i, j, most))
     groups = _read_groups(folder / AFFINITY, instance) if (folder / AFFINITY).exists() else Bundles.of([])
-    counts = [1] * (0 if fleet is None else len(fleet.capacity))
     if fleet is None:
-        kinds, counts, cost = read_machines(folder / MACHINES, instance.resources, some_lack=True)
-        rows = _above_zero(np.array(kinds), instance).tolist()
-        fleet = Fleet.of_kinds(rows, counts, fixed=True, cost=cost)
+        machines = read_machines(folder / MACHINES, instance.resources, some_lack=True)
+        fleet = replace(machines, free=_above_zero(machines.free, instance)).fleet(fixed=True)
+        if machines.name is None and (folder / BLACKLIST).exists() and (machines.count > 1).any():
+            raise InputError(
+                f"{folder / MACHINES}: row {int(np.argmax(machines.count > 1)) + 1}: count is "
+                f"{machines.count.max()}, and {BLACKLIST} cannot say whether it means rows or machines: add a column "
+                f"{MACHINE} with a name for each row"
+            )
+    elif fleet.name is None:
+        _check_same_numbers(folder)
     named = replace(instance, name=folder.name)
-    barred = _read_blacklist(folder / BLACKLIST, named, counts)
+    barred = _read_blacklist(folder / BLACKLIST, named, fleet)
     problem = PlanningProblem(named, fleet, groups, barred)
     if (folder / RUNNING).exists():
         running, pinned = read_running(folder / RUNNING, problem)
@@ -69,22 +77,41 @@ def read_folder(folder: Path, fleet: Fleet | None = None) -> PlanningProblem:
     return problem
 
 
-def _read_blacklist(path: Path, instance: Instance, counts: list[int]) -> Int:
-    """(B, 2) pairs of application and machine; a row of the table names all machines of a row of `machines.csv`."""
+def _check_same_numbers(folder: Path) -> None:
+    """Raise InputError where tables name machines of `machines.csv` that have been replaced by others without names."""
+    tables = [name for name in (BLACKLIST, RUNNING) if (folder / name).exists()]
+    if not tables or not (folder / MACHINES).exists():
+        return
+    if MACHINE in InputTable.read(folder / MACHINES).columns:
+        raise InputError(
+            f"{folder / tables[0]} names machines of {MACHINES}, and the machines given instead of it have no names: "
+            f"give a table with a column {MACHINE}"
+        )
+
+
+def _read_blacklist(path: Path, instance: Instance, fleet: Fleet) -> Int:
+    """(B, 2) pairs of application and machine; the name of a row of several machines stands for all of them."""
     if not path.exists():
         return np.zeros((0, 2), np.int64)
     table = InputTable.read(path)
     table.only((NAME, MACHINE), "not known here")
     table.need(NAME, MACHINE)
-    number = {str(name): i for i, name in enumerate(instance.application)}
-    kinds = table.whole_numbers(MACHINE, 1, len(counts))
-    first = np.concatenate([[0], np.cumsum(counts)])
-    pairs: list[tuple[int, int]] = []
-    for row, (name, kind) in enumerate(zip(table.names(NAME), kinds, strict=True)):
-        if name not in number:
-            table.refuse(row, f"application is {quoted(name)}, which is no application here")
-        pairs += [(number[name], machine) for machine in range(first[kind - 1], first[kind])]
-    return np.unique(np.array(pairs, dtype=np.int64).reshape(-1, 2), axis=0)
+    application = table.positions(NAME, {str(name): i for i, name in enumerate(instance.application)}, "application")
+    if fleet.name is None:
+        pairs = np.column_stack([application, machines_in(table, fleet, len(fleet.capacity))])
+        return np.unique(pairs, axis=0)
+    names = {str(name): [m] for m, name in enumerate(fleet.name)}
+    for m, row in enumerate([] if fleet.row is None else fleet.row.tolist()):
+        if row != fleet.name[m]:
+            names.setdefault(row, []).append(m)
+    group = table.positions(MACHINE, {name: k for k, name in enumerate(names)}, "machine")
+    members = list(names.values())
+    pairs = np.cumsum([len(members[k]) for k in group.tolist()], dtype=np.int64)
+    if (over := pairs > MOST_BARRED).any():
+        row = int(np.argmax(over))
+        table.refuse(row, f"{pairs[row]:,} pairs of an application and a machine: must be at most {MOST_BARRED:,}")
+    found = [(i, m) for i, k in zip(application.tolist(), group.tolist(), strict=True) for m in members[k]]
+    return np.unique(np.array(found, dtype=np.int64).reshape(-1, 2), axis=0)
 
 
 def _above_zero(kinds: Float, instance: Instance) -> Float:
@@ -107,7 +134,7 @@ def _read_groups(path: Path, instance: Instance) -> Bundles:
     table.need(GROUP, NAME)
     table.only((GROUP, NAME, COUNT), "not known here")
     number = {str(name): i for i, name in enumerate(instance.application)}
-    counts = table.whole_numbers(COUNT, 1).tolist() if COUNT in table.columns else [1] * len(table)
+    counts = table.whole_numbers(COUNT, 1, MOST_REPLICAS).tolist() if COUNT in table.columns else [1] * len(table)
     groups: dict[str, dict[int, int]] = {}
     places: dict[int, str] = {}  # application -> its row and group
     for row, (given, count) in enumerate(zip(table.frame.iter_rows(named=True), counts, strict=True), 1):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import at_least, positive, within
-from tvwrl.planning.instance import Affinity, Fleet, Instance
+from tvwrl.planning.instance import MOST_MACHINES, MOST_REPLICAS, Affinity, Fleet, Instance
 from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.types import Float, InputError, Int
 
@@ -59,8 +59,8 @@ def generate(
     demanded: these are the closest shares in relative entropy. With `demand` None, the shares stay as printed. Raises
     InputError for numbers out of range.
     """
-    at_least(len(MACHINE_TYPES), machines=machines)
-    at_least(2 * len(TASK_TYPES), replicas=replicas)
+    within(len(MACHINE_TYPES), MOST_MACHINES, machines=machines)
+    within(2 * len(TASK_TYPES), MOST_REPLICAS, replicas=replicas)
     at_least(0, seed=seed)
     positive(demand=demand)
     within(0, 1, demand=demand)

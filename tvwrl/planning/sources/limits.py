@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.input_tables import InputTable
-from tvwrl.planning.instance import Affinity
-from tvwrl.types import Int, Strings
+from tvwrl.planning.instance import NO_LIMIT, Affinity
+from tvwrl.types import Strings
 
 
 def affinity_of(applications: Strings, table: InputTable) -> Affinity:
@@ -17,19 +17,9 @@ def affinity_of(applications: Strings, table: InputTable) -> Affinity:
     """
     value = next((name for name in ("limit", "k") if name in table.columns), "limit")
     table.need("app_a", "app_b", value)
-    i, j = (_indices(applications, table, name) for name in ("app_a", "app_b"))
-    limit = table.whole_numbers(value, -np.inf)
-    if value == "k":
-        limit = np.where((i == j) & (limit >= 0), limit + 1, limit)
-    return Affinity.of(len(applications), i, j, limit, lambda row: f"{table.source}: row {row + 1}")
-
-
-def _indices(applications: Strings, table: InputTable, column: str) -> Int:
-    """(rows,) positions of the applications that a column names."""
     position = {name: i for i, name in enumerate(applications.tolist())}
-    names = table.names(column)
-    found = np.array([position.get(name, -1) for name in names], np.int64)
-    if (unknown := found < 0).any():
-        row = int(np.argmax(unknown))
-        table.refuse(row, f"{column} is '{names[row]}', which is no application here")
-    return found
+    i, j = (table.positions(name, position, "application") for name in ("app_a", "app_b"))
+    limit = table.whole_numbers(value, 0, NO_LIMIT - 1)
+    if value == "k":
+        limit = np.where(i == j, limit + 1, limit)
+    return Affinity.of(len(applications), i, j, limit, lambda row: f"{table.source}: row {row + 1}")

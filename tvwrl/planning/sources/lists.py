@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tvwrl.input_tables import InputTable
-from tvwrl.planning.instance import NO_LIMIT, Affinity, Instance
-from tvwrl.types import InputError
+from tvwrl.planning.instance import LARGEST, MOST_MACHINES, MOST_REPLICAS, NO_LIMIT, Affinity, Fleet, Instance
+from tvwrl.types import Float, InputError, Int
 
-NAME, REPLICAS, LIMIT, COUNT, COST = "application", "replicas", "limit", "count", "cost"
+NAME, REPLICAS, LIMIT, COUNT, COST, MACHINE = "application", "replicas", "limit", "count", "cost", "machine"
+LEAST = 1e-12  # of requests, free capacities and costs above 0; half of it is still a capacity
 
 
 def is_list(path: Path) -> bool:
@@ -20,54 +22,72 @@ def is_list(path: Path) -> bool:
         return False
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         columns = next(csv.reader(file), [])
+    if len(columns) == 1 and ";" in columns[0]:  # refused by `InputTable`, with what is wrong
+        columns = columns[0].split(";")
     names = {name.strip() for name in columns}
     return bool({NAME, REPLICAS} & names) and not {"workload_id", "slot"} & names  # which a trace has
 
 
 def read_applications(path: Path) -> Instance:
     """Columns `application`, `replicas`, perhaps `limit` (most replicas on one machine, empty for any number), and one
-    per resource.
+    per resource. A replica may request 0 of everything.
 
     Raises InputError with file and row for names given twice, and numbers that are missing, not finite, or below 1
-    (replicas, limit) or 0 (requests).
+    (replicas, limit) or 0 (requests), or too large.
     """
     table = InputTable.read(path)
     resources = tuple(name for name in table.columns if name not in (NAME, REPLICAS, LIMIT))
     for name in resources:
-        if (meant := name.casefold()) in (NAME, REPLICAS, LIMIT):  # else it would be taken for a resource
+        meant = name.casefold()
+        if meant in (NAME, REPLICAS, LIMIT):  # else it would be taken for a resource
             raise InputError(f"{path}: column '{name}': did you mean '{meant}'?")
+        if meant in (COUNT, COST, MACHINE):
+            raise InputError(f"{path}: column '{name}': a resource cannot be called so, as tables of machines can")
     _need_columns(table, (NAME, REPLICAS), resources)
     names = table.names(NAME)
     if (twice := table.frame[NAME].is_first_distinct().not_()).any():
         row = int(twice.arg_max() or 0)
         table.refuse(row, f"application '{names[row]}' is given a second time")
-    demand = np.stack([table.numbers(name, 0) for name in resources], axis=1)
-    if (nothing := np.flatnonzero(~demand.any(axis=1))).size:
-        row = int(nothing[0])
-        table.refuse(row, f"application '{names[row]}' requests 0 of everything: must be more of one")
+    demand = np.stack([_amounts(table, name) for name in resources], axis=1)
     limit = np.full(len(names), NO_LIMIT)
     if LIMIT in table.columns:
         limit = table.whole_numbers(LIMIT, 1, NO_LIMIT - 1, empty=NO_LIMIT)
-    replicas = table.whole_numbers(REPLICAS, 1, NO_LIMIT - 1)
+    replicas = _counts(table, REPLICAS, MOST_REPLICAS)
     limited = np.flatnonzero(limit < NO_LIMIT)
     affinity = Affinity.of(len(names), limited, limited, limit[limited])
     return Instance(path.stem, names, replicas, demand[:, None], resources, affinity)
 
 
-def read_machines(
-    path: Path, resources: tuple[str, ...], some_lack: bool = False
-) -> tuple[list[list[float]], list[int], list[float] | None]:
-    """What is free of each of `resources` by kind of machine, how many there are of it (column `count`, else 1), and
-    what one costs (column `cost`, else None).
+@dataclass(frozen=True, eq=False)
+class MachineRows:
+    """A table of machines: R rows, each of one kind."""
 
-    Raises InputError with file and row for other columns, and numbers that are missing or not above 0: what is full is
-    no machine to plan with. With `some_lack` a machine may have 0 of a resource, but not of all of them, and not all
-    machines of the same one.
+    source: str  # named in errors
+    free: Float  # (R, D) of each resource
+    count: Int  # (R,) >= 1 machines
+    cost: Float | None  # (R,) > 0 of one of them
+    name: list[str] | None  # (R,) as the table has them
+
+    def fleet(self, fixed: bool, slack: float = 0.0) -> Fleet:
+        """Its machines; see `Fleet.of_kinds`. Raises InputError with file and row for names that are not unique."""
+        cost = None if self.cost is None else self.cost.tolist()
+        place = f"{self.source}: row {{}}".format
+        counts = self.count.tolist()
+        return Fleet.of_kinds(self.free.tolist(), counts, fixed, slack, cost, self.name, lambda row: place(row + 1))
+
+
+def read_machines(path: Path, resources: tuple[str, ...], some_lack: bool = False) -> MachineRows:
+    """What is free of each of `resources` by kind of machine, how many there are of it (column `count`, else 1), what
+    one costs (column `cost`, else nothing is said) and what they are called (column `machine`).
+
+    Raises InputError with file and row for other columns, and numbers that are missing, too large or not above 0: what
+    is full is no machine to plan with. With `some_lack` a machine may have 0 of a resource, but not of all of them, and
+    not all machines of the same one.
     """
     table = InputTable.read(path)
-    table.only((*resources, COUNT, COST), "no resource of the applications")
+    table.only((*resources, COUNT, COST, MACHINE), "no resource of the applications")
     _need_columns(table, resources, resources)
-    free = np.stack([table.numbers(name, 0) for name in resources], axis=1)
+    free = np.stack([_amounts(table, name) for name in resources], axis=1)
     if some_lack and not (has := free.any(axis=0)).all():
         raise InputError(
             f"{path}: no machine has any {resources[np.argmin(has)]}: must be above 0 for at least one machine"
@@ -76,11 +96,33 @@ def read_machines(
     if full.any():
         row, column = np.argwhere(full)[0]
         table.refuse(int(row), f"{resources[column]} is 0: leave out machines without free capacity")
-    counts = table.whole_numbers(COUNT, 1, NO_LIMIT - 1).tolist() if COUNT in table.columns else [1] * len(free)
-    cost = table.numbers(COST, 0) if COST in table.columns else None
+    counts = _counts(table, COUNT, MOST_MACHINES) if COUNT in table.columns else np.ones(len(table), np.int64)
+    if len(table) > MOST_MACHINES:
+        table.refuse(MOST_MACHINES, f"must be at most {MOST_MACHINES:,} machines together")
+    cost = _amounts(table, COST) if COST in table.columns else None
     if cost is not None and (nothing := np.flatnonzero(cost == 0)).size:
         table.refuse(int(nothing[0]), "cost is 0: must be above 0")
-    return free.tolist(), counts, None if cost is None else cost.tolist()
+    names = table.names(MACHINE).tolist() if MACHINE in table.columns else None
+    return MachineRows(str(path), free, counts, cost, names)
+
+
+def _amounts(table: InputTable, column: str) -> Float:
+    """(rows,) numbers that are 0, or from `LEAST` to `LARGEST`."""
+    amounts = table.numbers(column, 0, LARGEST)
+    if (tiny := (amounts > 0) & (amounts < LEAST)).any():
+        row = int(np.argmax(tiny))
+        table.refuse(row, f"{column} is {amounts[row]:g}: must be 0 or at least {LEAST:g}")
+    return amounts
+
+
+def _counts(table: InputTable, column: str, most: int) -> Int:
+    """(rows,) whole numbers >= 1 that are at most `most` together."""
+    counts = table.whole_numbers(column, 1, most)
+    if (over := np.cumsum(counts) > most).any():
+        row = int(np.argmax(over))
+        total = int(counts[: row + 1].sum())
+        table.refuse(row, f"{column} is {counts[row]}, {total:,} with those above: must be at most {most:,} together")
+    return counts
 
 
 def _need_columns(table: InputTable, needed: tuple[str, ...], resources: tuple[str, ...]) -> None:

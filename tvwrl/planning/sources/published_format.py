@@ -17,7 +17,7 @@ from typing import IO, NoReturn
 
 import numpy as np
 
-from tvwrl.planning.instance import Affinity, Instance, Int32
+from tvwrl.planning.instance import LARGEST, Affinity, Instance, Int32
 from tvwrl.runs import whole_file
 from tvwrl.types import Float, InputError, Int, Strings
 
@@ -127,11 +127,13 @@ class _Rows:
             self._refuse(row + 2, f"app_id {names[row]} is in line {int(order[again[0]]) + 2} already")
 
     def _check_sizes(self, demand: Float) -> None:
-        bad = ~(np.isfinite(demand) & (demand >= 0))
+        bad = ~((demand >= 0) & (demand <= LARGEST))
         if bad.any():
             row, time, d = np.argwhere(bad)[0]
             value = demand[row, time, d]
-            self._refuse(row + 2, f"{COLUMNS[2 + d]} is {value if value == value else 'not a number'}: must be >= 0")
+            self._refuse(
+                row + 2, f"{COLUMNS[2 + d]} is {value if value == value else 'not a number'}: must be 0 to {LARGEST:g}"
+            )
 
     def _series(self, d: int) -> Float:
         """(A, H) of one resource."""
@@ -176,7 +178,8 @@ class _Rows:
         """A whole number of a row."""
         if text.isdigit() and len(text) < 10 and int(text) >= least:
             return int(text)
-        self._refuse(self.line, f"{COLUMNS[column]} is {_start(text)}: must be a whole number >= {least}")
+        limit = f"from {least} to {10**9 - 1}"
+        self._refuse(self.line, f"{COLUMNS[column]} is {_start(text)}: must be a whole number {limit}")
 
     def _refuse(self, line: int, problem: str) -> NoReturn:
         raise InputError(f"{self._path}: line {line}: {problem}")

@@ -34,9 +34,8 @@ def read_tianchi(source: str, times: int = 1) -> PlanningProblem:
     steady = tables["applications"].select(pl.col(LIMITS).cast(pl.Float64)).to_numpy()
     demand = np.concatenate([series, np.broadcast_to(steady[:, None], (len(series), times, len(LIMITS)))], axis=2)
     capacity = tables["machines"].select(pl.col(RESOURCES).cast(pl.Float64)).to_numpy()
-    return PlanningProblem(
-        replace(instance, demand=demand, resources=RESOURCES), Fleet(capacity, fixed=True), Bundles.of([])
-    )
+    fleet = Fleet(capacity, fixed=True, name=tables["machines"]["machine"].to_numpy().astype(object))
+    return PlanningProblem(replace(instance, demand=demand, resources=RESOURCES), fleet, Bundles.of([]))
 
 
 def scaled(problem: PlanningProblem, machines: int, seed: int = 0) -> PlanningProblem:
@@ -55,6 +54,4 @@ def scaled(problem: PlanningProblem, machines: int, seed: int = 0) -> PlanningPr
     applications = len(problem.instance)
     share = max(1, round(applications * machines / there))
     which = np.sort(np.random.default_rng(seed).choice(applications, share, replace=False))
-    return PlanningProblem(
-        problem.instance.only(which), Fleet(problem.fleet.capacity[rows], fixed=True), problem.bundles
-    )
+    return PlanningProblem(problem.instance.only(which), problem.fleet.select(rows), problem.bundles)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.input_tables import InputTable, read_table
-from tvwrl.planning.instance import Affinity, Instance
+from tvwrl.planning.instance import MOST_REPLICAS, Affinity, Instance
 from tvwrl.planning.sources.limits import affinity_of
 from tvwrl.types import Float, InputError, Int, Strings, Trace
 
@@ -75,8 +75,10 @@ def with_replicas(instance: Instance, folder: Path) -> Instance:
         if name in given:
             raise InputError(f"{path}: row {row}: application '{name}' is given a second time")
         if count is not None:
-            if not isinstance(count, int) or count < 1:
-                raise InputError(f"{path}: row {row}: replicas is {count}: must be a whole number >= 1")
+            if not isinstance(count, int) or not 1 <= count <= MOST_REPLICAS:
+                raise InputError(
+                    f"{path}: row {row}: replicas is {count}: must be a whole number from 1 to {MOST_REPLICAS}"
+                )
             given[name] = count
     replicas = [given.get(name, one) for name, one in zip(instance.application, instance.replicas, strict=True)]
     return replace(instance, replicas=np.array(replicas, np.int64))

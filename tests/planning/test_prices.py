@@ -1,0 +1,173 @@
+"""Machines of several kinds and prices: the search and the integer programme against everything that can be tried."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvwrl.planning import Affinity, Fleet, Instance, PlanningProblem, make_plan, validate
+from tvwrl.planning.best import search
+from tvwrl.planning.bounds.lower_bound import lower_bound
+from tvwrl.planning.milp import solve
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.suite import Budget, run_planners
+
+Make = Callable[..., Instance]
+
+
+def splits(replicas: int, machines: int) -> Iterator[tuple[int, ...]]:
+    """All ways to divide replicas among machines."""
+    if machines == 1:
+        yield (replicas,)
+        return
+    for here in range(replicas + 1):
+        for rest in splits(replicas - here, machines - 1):
+            yield here, *rest
+
+
+def least_price(problem: PlanningProblem, moves_cost: float = 0.0) -> float:
+    """By trying all plans; infinite if none places all replicas."""
+    instance, fleet = problem.instance, problem.fleet
+    machines, best = len(fleet.capacity), np.inf
+    runs = np.zeros((len(instance), machines))
+    if problem.running is not None:
+        np.add.at(runs, (problem.running.application, problem.running.machine), problem.running.replicas)
+    for counts in itertools.product(*(splits(int(n), machines) for n in instance.replicas)):
+        held = np.array(counts)
+        price = float(fleet.costs[held.any(axis=0)].sum()) + moves_cost * np.maximum(runs - held, 0).sum()
+        if price >= best or any(held[i, m] for i, m in problem.barred):
+            continue
+        load = np.einsum("am,ahd->mhd", held, instance.demand)
+        arcs = zip(instance.affinity.origin, instance.affinity.to, instance.affinity.limit, strict=True)
+        if (load <= fleet.capacity[:, None] * (1 + 1e-9)).all() and all(
+            (held[j][held[i] > 0] <= most).all() for i, j, most in arcs
+        ):
+            best = price
+    return best
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> PlanningProblem:
+    """A few applications, limits and blacklists, on at most four machines of two kinds at two prices."""
+    count = draw(st.integers(1, 3))
+    demand = draw(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4)), min_size=count, max_size=count))
+    replicas = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
+    pairs = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1), st.integers(0, 2))
+    limits = {(i, j): max(most, int(i == j)) for i, j, most in draw(st.lists(pairs, max_size=3))}
+    arcs = np.array([(i, j, most) for (i, j), most in limits.items()], np.int64).reshape(-1, 3)
+    names = np.array([f"a{i}" for i in range(count)], object)
+    sizes = np.array(demand, float)[:, None]
+    instance = Instance("drawn", names, np.array(replicas), sizes, ("cpu", "mem"), Affinity.of(count, *arcs.T))
+    kinds = draw(st.permutations([(4.0, 4.0, 0.4), (8.0, 8.0, draw(st.sampled_from([0.5, 0.75, 0.9])))]))
+    numbers = [draw(st.integers(1, 2)) for _ in kinds]
+    fleet = Fleet.of_kinds([one[:2] for one in kinds], numbers, fixed=True, cost=[one[2] for one in kinds])
+    place = st.tuples(st.integers(0, count - 1), st.integers(0, sum(numbers) - 1))
+    barred = np.array(sorted(draw(st.sets(place, max_size=2))), np.int64).reshape(-1, 2)
+    return PlanningProblem(instance, fleet, barred=barred)
+
+
+@given(problems())
+@settings(max_examples=40, deadline=None)
+def test_the_least_price_is_found_and_proved(problem: PlanningProblem) -> None:
+    least = least_price(problem)
+    found = search(problem, 5.0 if np.isfinite(least) else 0.2)
+    verdict = validate(problem, found.plan)
+    assert not verdict.violations
+    if np.isinf(least):
+        assert verdict.missing
+        return
+    assert verdict.missing == 0
+    assert verdict.cost == pytest.approx(least)
+    assert found.bound <= least + 1e-6
+    assert lower_bound(problem).cost <= least + 1e-6
+    merged = problem.merged
+    solved = solve(merged.instance, merged.fleet, merged.plan_of(found.plan), 20.0)
+    assert (solved.status, solved.bound) == ("optimal", pytest.approx(least))
+    first = merged.plan_of(make_plan(problem, "FF"))
+    if not validate(problem, merged.expanded(first)).missing:
+        assert solve(merged.instance, merged.fleet, first, 20.0).bound == pytest.approx(least)
+
+
+@given(problems(), st.integers(0, 2**20))
+@settings(max_examples=20, deadline=None)
+def test_moves_have_their_price(problem: PlanningProblem, seed: int) -> None:
+    """From where replicas run, at random among what is possible, a move costs 0.03."""
+    if np.isinf(least_price(problem)):
+        return
+    rng = np.random.default_rng(seed)
+    start = search(
+        replace(problem, fleet=replace(problem.fleet, cost=rng.random(len(problem.fleet.capacity)) + 0.1)), 5
+    )
+    running = replace(problem, running=start.plan)
+    found = search(running, 5.0, moves_cost=0.03)
+    verdict = validate(running, found.plan)
+    assert verdict.cost + 0.03 * verdict.moved == pytest.approx(least_price(running, 0.03))
+
+
+def test_the_order_of_kinds_makes_no_difference(make: Make) -> None:
+    """3 + 2 replicas, the first apart from one another: three small machines at 3, and not two large ones at 5."""
+    instance = make([3, 2], [[1.0, 1.0], [1.0, 1.0]], [(0, 0, 1)])
+    kinds = [([4.0, 4.0], 2, 5.0), ([2.0, 2.0], 3, 3.0)]
+    for listed in itertools.permutations(kinds):
+        capacity, count, cost = zip(*listed, strict=True)
+        problem = PlanningProblem(instance, Fleet.of_kinds(capacity, count, fixed=True, cost=cost))
+        assert validate(problem, make_plan(problem, "best", seconds=5)).cost == 9
+
+
+def test_the_programme_counts_money(make: Make, tmp_path: Path) -> None:
+    """a: 3 replicas of 1 x 1, one on a machine. b: one of 16 x 16. One large machine and two small ones cost 1.55."""
+    instance = make([3, 1], [[1, 1], [16, 16]], [(0, 0, 1)])
+    fleet = Fleet.of_kinds([[32, 128], [16, 64]], [6, 8], cost=[0.75, 0.40])
+    results = run_planners(PlanningProblem(instance, fleet), ["FF", "best"], tmp_path / "out", Budget(5, 20.0))
+    cost = {row["planner"]: row["cost"] for row in results.rows()}
+    assert cost["best"] == cost["MILP"] == pytest.approx(1.55)
+    assert cost["FF"] > 1.55
+    assert "MILP: solved; no plan that places all replicas costs less than 1.55" in results.summary()
+    assert "costs less than 1.55" in results.about_bound
+    worse = replace(results.made["FF"], plan=replace(results.made["FF"].plan, algorithm="MILP"))
+    results.made["MILP"] = worse  # as if the solver had erred
+    assert "is better: please report this" in results.summary()
+
+
+def test_on_given_machines_the_programme_makes_a_whole_plan_cheaper(make: Make, tmp_path: Path) -> None:
+    instance = make([3, 1], [[1, 1], [16, 16]], [(0, 0, 1), (0, 1, 0)])
+    fleet = Fleet.of_kinds([[32, 128], [16, 64]], [6, 8], fixed=True, cost=[0.75, 0.40])
+    results = run_planners(PlanningProblem(instance, fleet), ["FF"], tmp_path / "out", Budget(5, 20.0))
+    assert {row["planner"]: row["cost"] for row in results.rows()}["MILP"] == pytest.approx(1.6)
+    assert "costs less than 1.6" in results.summary()
+
+
+def test_what_is_not_finished_in_time_is_said() -> None:
+    """The linear programme of 60 kinds and 24 times takes minutes: past its time, replicas count as one volume."""
+    rng = np.random.default_rng(1)
+    count = 400
+    names = np.array([f"a{i}" for i in range(count)], object)
+    demand = rng.random((count, 24, 2)) * [8, 32]
+    instance = Instance(
+        "wide", names, rng.integers(1, 9, count), demand, ("cpu", "mem"), Affinity.of(count, *np.zeros((3, 0), int))
+    )
+    kinds = [(16.0 + k, 64.0 + 4 * k) for k in range(60)]
+    problem = PlanningProblem(
+        instance, Fleet.of_kinds(kinds, [9] * 60, fixed=True, cost=[1 + 0.05 * k for k in range(60)])
+    )
+    bound = lower_bound(problem, deadline=time.monotonic())
+    assert {"volume", "exclusion"} <= set(bound.unfinished)
+    assert 0 < bound.cost <= lower_bound(problem, deadline=time.monotonic() + 5).cost + 1e-6
+
+
+def test_a_plan_to_start_from_is_not_spoilt(make: Make) -> None:
+    """From a bad running placement the search finds the optimum, whatever the listing."""
+    instance = make([4], [[4.0, 4.0]])
+    fleet = Fleet.of_kinds([[4, 4], [16, 16]], [4, 1], fixed=True, cost=[0.4, 1.0])
+    running = Plan.of("running", np.zeros(4, int), np.arange(4), np.ones(4, int))
+    problem = PlanningProblem(instance, fleet, running=running)
+    assert validate(problem, search(problem, 5.0).plan).cost == 1.0
+    assert validate(problem, search(problem, 5.0, moves_cost=0.2).plan).moved == 0  # 0.6 saved, 0.8 for the moves
