@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
+from typing import BinaryIO
 
 PARTS = 8  # of which the newest is being written
+LINE = 64 * 1024  # bytes; more than any line has
 
 
 class RotatingLines:
@@ -37,17 +41,18 @@ class RotatingLines:
         line += b"\n"
         if self._regular and self._size and self._size + len(line) > self._most:
             self._rotate()
-        why = "No space left on device"
+        written, why = 0, os.strerror(errno.ENOSPC)
         try:
-            if (self._stream.write(line) or 0) == len(line):
-                self._size += len(line)
-                return
+            written = self._stream.write(line) or 0
         except OSError as error:
-            why = error.strerror
+            why = str(error.strerror)
+        if written == len(line):
+            self._size += written
+            return
         self._failed(f"{self._file}: {why}")
-        if self._regular:
-            with suppress(OSError):  # of a line that was written in part
-                os.ftruncate(self._stream.fileno(), self._size)
+        if self._regular and written:
+            with suppress(OSError):
+                os.ftruncate(self._stream.fileno(), os.fstat(self._stream.fileno()).st_size - written)
 
     def close(self) -> None:
         """Close the file."""
@@ -55,10 +60,11 @@ class RotatingLines:
 
     def _rotate(self) -> None:
         """Go on in a new file; in the old one if there can be none."""
-        numbers = [number for number, _ in _numbered(self._file)]
-        kept = self._file.with_name(f"{self._file.name}.{max(numbers, default=0) + 1}")
+        number = max((number for number, _ in _numbered(self._file)), default=0) + 1
+        kept = self._file.with_name(f"{self._file.name}.{number}")
         try:
-            self._file.rename(kept)
+            with suppress(FileNotFoundError):  # somebody took it away
+                self._file.rename(kept)
             try:
                 stream = self._file.open("ab", buffering=0)
             except OSError:
@@ -67,39 +73,54 @@ class RotatingLines:
             self._stream.close()
             self._stream, self._size = stream, 0
             for _, old in _numbered(self._file)[: 1 - PARTS]:
-                old.unlink()
+                if old.is_file():
+                    old.unlink()
         except OSError as error:
             self._failed(f"{self._file}: it cannot be rotated: {error.strerror}")
 
 
-def parts(file: Path) -> Sequence[Path]:
-    """The files that `RotatingLines` keeps for `file`, the oldest first; `file` itself, whether it exists or not, last.
+def read_lines(file: Path) -> Iterator[tuple[Path, int, str]]:
+    """(part, line from 1, text) of all that `RotatingLines` keeps for `file`, the oldest first; without a last line
+    that is still being written.
 
-    >>> [part.name for part in parts(Path("decisions.jsonl"))]
-    ['decisions.jsonl']
+    Raises OSError and UnicodeDecodeError.
     """
-    return [*(path for _, path in _numbered(file)), file]
+    with file.open("rb") as newest:  # before the others are listed: it may get a number meanwhile
+        for _, part in _numbered(file):
+            with suppress(FileNotFoundError, IsADirectoryError), part.open("rb") as stream:  # deleted meanwhile
+                if not os.path.sameopenfile(stream.fileno(), newest.fileno()):
+                    yield from _whole(part, stream)
+        yield from _whole(file, newest)
+
+
+def _whole(part: Path, stream: BinaryIO) -> Iterator[tuple[Path, int, str]]:
+    for number, line in enumerate(stream, 1):
+        if line.endswith(b"\n") or _is_json(line):
+            yield part, number, line.decode()
 
 
 def _numbered(file: Path) -> list[tuple[int, Path]]:
     """Number and path of each older part, by number."""
-    ends = ((path.name.removeprefix(f"{file.name}."), path) for path in file.parent.glob("*"))
-    return sorted((int(end), path) for end, path in ends if end.isascii() and end.isdecimal() and path.is_file())
+    ends = [(path.name.removeprefix(f"{file.name}."), path) for path in file.parent.glob(f"{escape(file.name)}.*")]
+    return sorted((int(end), path) for end, path in ends if end.isascii() and end.isdecimal())
 
 
 def _mended(file: Path) -> int:
     """Bytes of a file, after what a killed process left behind its last whole line has been cut off."""
     with file.open("rb+") as stream:
-        size = end = stream.seek(0, os.SEEK_END)
-        tail = b""
-        while end and b"\n" not in tail:
-            begin = max(end - 65536, 0)
-            stream.seek(begin)
-            tail, end = stream.read(end - begin) + tail, begin
-        last = tail.rpartition(b"\n")[2]
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(size - LINE, 0))
+        last = stream.read().rpartition(b"\n")[2]
         if not last:
             return size
-        with suppress(ValueError, RecursionError):
-            json.loads(last)
-            return size + stream.write(b"\n") if stream.seek(0, os.SEEK_END) else size
-        return stream.truncate(size - len(last))
+        if last.startswith(b"{") and not _is_json(last):
+            return stream.truncate(size - len(last))
+        return size + stream.write(b"\n")  # only its end is missing, or it is nothing of ours
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
