@@ -1,5 +1,6 @@
 """Clients that dawdle, or come in crowds, do not keep the server from others: it closes their connections."""
 
+import asyncio
 import contextlib
 import shutil
 import socket
@@ -8,7 +9,7 @@ import time
 
 import pytest
 
-from tests.serve.asking import CACHED, TOKEN, Asked, in_json
+from tests.serve.asking import BINDING, CACHED, TOKEN, WHOLE, Asked, in_json
 from tests.serve.running import certificate, free_port, one_answer, wait_for
 from tvwrl.serve import http_server
 from tvwrl.serve.application import Limits
@@ -22,9 +23,9 @@ ALIVE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @contextlib.contextmanager
-def serving(tls=None):
+def serving(tls=None, limits=None, **asked_of):
     """A server, and its port, that gives 0.3 s for bodies."""
-    asked, found = Asked(Limits(body_seconds=0.3, deadline=60.0)), free_port()
+    asked, found = Asked(limits or Limits(body_seconds=0.3, deadline=60.0), **asked_of), free_port()
     server = http_server.make_server(asked.application, "127.0.0.1", found, tls)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -156,3 +157,130 @@ def test_who_never_begins_with_tls(monkeypatch, tmp_path):
         except TimeoutError:
             closed = False
     assert closed
+
+
+# Crowds
+
+
+def request(method, path, body=b""):
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def asked_anew(port, *data):
+    """Status of the answer to a request on a connection of its own."""
+    with connected(port, *data) as connection:
+        return one_answer(connection)[0]
+
+
+CROWDS = {
+    "silent": b"",
+    "half a head": b"POST /filter HTTP/1.1\r\nHost: x\r\n",
+    "half a body": FILTER + b"{",
+    "kept alive": ALIVE,
+    "alive, then half a head": ALIVE + b"GET",
+}
+
+
+@pytest.mark.parametrize("data", CROWDS.values(), ids=CROWDS.keys())
+def test_probes_are_answered_among_300_open_connections(data):
+    """With the limits as they are: kubelet would end the pod otherwise."""
+    with serving(limits=Limits(body_seconds=60.0, deadline=60.0)) as (server, port), contextlib.ExitStack() as crowd:
+        for i in range(300):
+            one = crowd.enter_context(connected(port, data))
+            if data.startswith(ALIVE):
+                assert one_answer(one)[0] == 200, i
+        for _ in range(3):
+            assert asked_anew(port, ALIVE) == 200
+            assert asked_anew(port, ALIVE.replace(b"healthz", b"readyz")) == 200
+            assert asked_anew(port, request("GET", "/metrics")) == 200
+            assert asked_anew(port, FILTER, in_json(CACHED)) == 200
+        assert len(server.server_state.connections) <= http_server.CONNECTIONS
+
+
+def test_silent_connections_go_before_those_that_were_answered(running, monkeypatch):
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 60.0)
+    _, port = running
+    with contextlib.ExitStack() as crowd:
+        kept = [crowd.enter_context(connected(port, ALIVE)) for _ in range(6)]
+        assert [one_answer(one)[0] for one in kept] == [200] * 6
+        for _ in range(40):
+            crowd.enter_context(connected(port))
+        assert asked_anew(port, ALIVE) == 200
+        for one in kept:
+            one.sendall(ALIVE)
+        assert [one_answer(one)[0] for one in kept] == [200] * 6
+
+
+def test_where_all_are_being_served_only_probes_are_let_in(monkeypatch):
+    monkeypatch.setattr(http_server, "CONNECTIONS", 12)
+    done = threading.Event()
+    with (
+        serving(limits=Limits(), bind=lambda binding: done.wait(60)) as (server, port),
+        contextlib.ExitStack() as crowd,
+    ):
+        binding = [crowd.enter_context(connected(port, request("POST", "/bind", in_json(BINDING)))) for _ in range(12)]
+        wait_for(lambda: len(server.server_state.tasks) >= 12, "requests that are being served")
+        try:
+            for path in ("/healthz", "/readyz", "/metrics"):
+                assert asked_anew(port, request("GET", path)) == 200
+            assert asked_anew(port, request("POST", "/filter", in_json(CACHED))) == 503
+        finally:
+            done.set()
+        assert [one_answer(one)[0] for one in binding] == [200] * 12
+        assert asked_anew(port, request("POST", "/filter", in_json(CACHED))) == 200
+
+
+def large(mebibytes):
+    """A request whose answer is as large as it."""
+    node = {"metadata": {"name": "a"}, "status": "x" * (mebibytes * 2**20)}
+    return request("POST", "/filter", in_json({**WHOLE, "Nodes": {"items": [node]}}))
+
+
+def test_who_reads_no_answer_is_closed(monkeypatch):
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 0.3)
+    limits = Limits(body_seconds=60.0, deadline=60.0)
+    with serving(limits=limits) as (server, port), connected(port) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(60)
+        connection.sendall(large(16))
+        wait_for(lambda: server.server_state.total_requests or not server.server_state.connections, "the end")
+        wait_for(lambda: not server.server_state.connections, "the end of the connection")
+
+
+def test_answers_that_nobody_reads_count_as_memory():
+    """The second is refused while the first, of 3 MiB, waits to be read: both are more than twice the largest body."""
+    limits = Limits(body=4 * 2**20, body_seconds=60.0, deadline=60.0)
+    asked = Asked(limits)
+
+    async def unread(statuses, more):
+        parts = [large(3).partition(b"\r\n\r\n")[2]]
+
+        async def receive():
+            return {"type": "http.request", "body": parts.pop(), "more_body": False}
+
+        async def send(message):
+            statuses.append(message.get("status", 200))
+            if message["type"] == "http.response.body":
+                await more.wait()
+
+        scope = {"type": "http", "method": "POST", "path": "/filter", "query_string": b""}
+        await asked.application({**scope, "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}, receive, send)
+
+    async def three():
+        more, statuses = asyncio.Event(), [[], [], []]
+        tasks = []
+        for one in statuses:
+            tasks.append(asyncio.create_task(unread(one, more)))
+            while not one:
+                await asyncio.sleep(0.01)
+        more.set()
+        await asyncio.gather(*tasks)
+        return [one[0] for one in statuses]
+
+    try:
+        assert asked.runner.run(three()) == [200, 200, 503]
+    finally:
+        asked.close()

@@ -92,6 +92,28 @@ def test_bad_lines(replay, tmp_path, line, message):
         shadow(replay, tmp_path, decision(0, "x/0", "b"), line)
 
 
+def test_older_parts_are_read(replay, tmp_path):
+    """The newest, which has the name, says the most; a part may end in the middle of a line."""
+    by_part = {
+        ".9": [decision(0, "x/0", "a"), decision(0, "x/1", "b")],
+        ".10": [decision(1, "x/0", "b")],
+        "": [decision(2, "x/2", "b")],
+    }
+    for end, lines in by_part.items():
+        (tmp_path / f"d{end}").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"time": 1, "po')
+    found = shadow_placements(tmp_path / "d", replay)
+    all_in_one = shadow(replay, tmp_path, *(line for lines in by_part.values() for line in lines))
+    assert found.decided == all_in_one.decided == 3
+    assert found.placed.machine.tolist() == all_in_one.placed.machine.tolist()
+
+
+def test_bad_lines_of_older_parts_are_named(replay, tmp_path):
+    (tmp_path / "d").write_text(json.dumps(decision(0, "x/0", "a")) + "\n")
+    (tmp_path / "d.3").write_text("\nnot json\n")
+    with pytest.raises(InputError, match=r"d\.3: line 2: not JSON"):
+        shadow_placements(tmp_path / "d", replay)
+
+
 def test_no_lines(replay, tmp_path):
     with pytest.raises(InputError, match="empty: no decisions"):
         shadow(replay, tmp_path)

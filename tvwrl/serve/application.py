@@ -34,6 +34,7 @@ JSON, TEXT, METRICS = "application/json", "text/plain; charset=utf-8", "text/pla
 MOST_DIGITS = 18  # of the length of a body
 DECIDED = 4096  # decisions kept until /prioritize asks for their scores
 OPEN = ("/healthz", "/readyz")  # without a token: the kubelet's probes have none
+PIECE = 256 * 1024  # bytes of an answer that are sent at a time
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,13 @@ class Application:
         known = path if path in self._routes else "other"
         self._monitoring.requests.labels(known, str(status)).inc()
         self._monitoring.latency.labels(known).observe(time.perf_counter() - begin)
-        with suppress(TimeoutError):  # of a client that does not read: the server closes the connection
+        self._held += len(answer)
+        try:  # to a client that does not read, for so long: the server closes the connection
             await asyncio.wait_for(_answer(send, status, answer, kind, headers), self._limits.body_seconds)
+        except TimeoutError:
+            pass
+        finally:
+            self._held -= len(answer)
 
     def close(self) -> None:
         """End the threads that decide and bind."""
@@ -133,6 +139,8 @@ class Application:
         path, method = scope["path"], scope["method"]
         if self._token is not None and path not in OPEN and not _may_enter(scope["headers"], self._token):
             raise Refused(401, "a token is needed", {"www-authenticate": 'Bearer, Basic realm="tvwrl"'})
+        if scope.get("state", {}).get("spare") and path not in (*OPEN, "/metrics"):
+            raise Refused(503, "too many connections at the same time")
         if path not in self._routes:
             raise Refused(404, "no such path; there are " + ", ".join(self._routes))
         wanted, handler, kind = self._routes[path]
@@ -295,4 +303,6 @@ async def _answer(send: Send, status: int, body: bytes, kind: str, headers: Mapp
     pairs = {"content-type": kind, "content-length": str(len(body)), **headers}
     encoded = [(name.encode(), value.encode()) for name, value in pairs.items()]
     await send({"type": "http.response.start", "status": status, "headers": encoded})
-    await send({"type": "http.response.body", "body": body})
+    for begin in range(0, max(len(body), 1), PIECE):  # each piece waits until the client has read those before
+        more = begin + PIECE < len(body)
+        await send({"type": "http.response.body", "body": body[begin : begin + PIECE], "more_body": more})

@@ -12,9 +12,11 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEADER_SECONDS = 10.0  # within which a new connection has to send the head of a request
+HEADER_SECONDS = 10.0  # within which a new connection has to send the head of a request, and read on in an answer
 HEAD_BYTES = 64 * 1024  # of a request
 CONNECTIONS = 256  # at a time
+SPARE = 32  # more of them, for the server's health and metrics
+SERVED = 2  # the claim to its place of a connection that is being served
 KEEP_ALIVE = 75  # seconds; kube-scheduler keeps its connections open
 
 
@@ -28,15 +30,23 @@ class Tls:
 
 
 class _Guarded(HttpToolsProtocol):
-    """Closes connections whose requests do not begin in time or whose heads grow too large, and refuses new ones in a
-    crowd: those that are being served go on."""
+    """Closes connections whose requests do not begin in time, whose heads grow too large, or that do not read what they
+    asked for; and in a crowd, for each new connection, the one that deserves its place least.
+
+    So many silent connections cannot keep out the kubelet's probes. Where all are being served, some more are let in,
+    and answered only if they ask for the server's health or metrics.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._head: float = 0
-        self._deadline = self.loop.call_later(HEADER_SECONDS, transport.close)
-        if len(self.connections) > CONNECTIONS:
-            transport.close()
+        self._asked = self._answered = 0  # requests whose heads have come; answers
+        self._whole = self._unread = self._spare = False
+        self._active = self.loop.time()
+        self._deadline = self.loop.call_later(HEADER_SECONDS, transport.abort)
+        self._reading: asyncio.TimerHandle | None = None
+        if (excess := len(self.connections) - CONNECTIONS) > 0:
+            self._enter_crowd(excess)
 
     def data_received(self, data: bytes) -> None:
         self._head += len(data)
@@ -46,21 +56,62 @@ class _Guarded(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._whole = False
+        self.scope["state"]["spare"] = self._spare
         self._deadline.cancel()
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
     def on_headers_complete(self) -> None:
         self._head = -math.inf  # what follows is a body, which the application bounds
+        self._asked += 1
         self._deadline.cancel()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._head = 0
+        self._head, self._whole = 0, True
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._answered += 1
+        self._active = self.loop.time()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        self._unread = True
+        self._reading = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unread = False
+        if self._reading is not None:
+            self._reading.cancel()
+        super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
         super().connection_lost(exc)
+
+    def _enter_crowd(self, excess: int) -> None:
+        """Take the place of the connection that deserves it least; that of none that is being served."""
+        others = (one for one in self.connections if isinstance(one, _Guarded) and one is not self)
+        least = min(others, key=_Guarded._claim)
+        if least._claim()[0] < SERVED:
+            self.connections.discard(least)
+            least.transport.abort()
+        elif excess > SPARE:
+            self.transport.abort()
+        else:
+            self._spare = True
+
+    def _claim(self) -> tuple[int, float]:
+        """How much it deserves its place: most while a request that has arrived is answered; then, if it has ever been
+        answered; then, the later it came or was answered."""
+        due = self._asked - self._answered
+        if self._unread:
+            return 0, self._active
+        return SERVED if due > 1 or (due == 1 and self._whole) else int(self._answered > 0), self._active
 
 
 def make_server(application: Any, host: str, port: int, tls: Tls | None) -> uvicorn.Server:

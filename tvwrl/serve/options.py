@@ -34,6 +34,9 @@ class ServeSettings:
     record: Path | None = None
     """File to append every decision to, and the node on which the pod then ran; default with --shadow: decisions.jsonl.
     tvwrl what-if --record FILE reports what the decisions were worth."""
+    record_mib: int = 256
+    """Most space that the record takes, MiB: eight files, FILE and FILE.1, FILE.2, ..., of which the oldest goes when a
+    new one begins. tvwrl what-if reads them all. 256 MiB are some 600,000 pods."""
     report_hours: float = 24.0
     """With --shadow: hours between reports, which tvwrl what-if writes beside the record; 0: none."""
     slot_length: int | None = None
@@ -75,6 +78,7 @@ class ServeSettings:
         """Raise InputError for values out of range, or that do not go together."""
         at_least(1, slot_length=self.slot_length, window=self.window)
         within(1, 1024, max_body_mib=self.max_body_mib)
+        within(1, 2**20, record_mib=self.record_mib)
         if of_pods := Selector(self.selector).pod_labels:
             raise InputError(
                 f"selector is {self.selector}: {of_pods[0]} would hide pods that use the nodes; needed: labels of the "

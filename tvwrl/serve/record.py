@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tvwrl.serve.deciding import Decision
 from tvwrl.serve.observed import Observed
+from tvwrl.serve.rotation import RotatingLines
 
 AWAITED = 20_000  # decisions that wait for their pod to appear in the metrics
 
@@ -18,6 +19,7 @@ AWAITED = 20_000  # decisions that wait for their pod to appear in the metrics
 class Record:
     """Remembers decisions until their pods appear in the metrics; appends both to `file` where there is one.
 
+    `size`: bytes of the record that are kept at most: see `RotatingLines`
     `seen`: called with "as_decided" or "other" for every decided pod that appears on a node
     `failed`: called with why a line could not be written; pods are scheduled all the same
     """
@@ -28,13 +30,12 @@ class Record:
         seen: Callable[[str], object],
         failed: Callable[[str], object] = str,
         clock: Callable[[], float] = time.time,
+        size: int = 256 * 2**20,
     ) -> None:
-        self._seen, self._failed, self._clock = seen, failed, clock
+        self._seen, self._clock = seen, clock
         self._awaited: OrderedDict[str, tuple[str, str | None]] = OrderedDict()  # uid -> pod, node
         self._lock = threading.Lock()
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        self._stream = None if file is None else file.open("ab", buffering=0)
+        self._lines = None if file is None else RotatingLines(file, size, failed)
 
     def decided(self, decision: Decision) -> None:
         """Keep a decision; of a pod that asks again, the last one counts."""
@@ -62,13 +63,10 @@ class Record:
 
     def close(self) -> None:
         """Close the file."""
-        if self._stream is not None:
-            self._stream.close()
+        if self._lines is not None:
+            self._lines.close()
 
     def _write(self, uid: str, pod: str, node: str | None, **facts: str) -> None:
-        if self._stream is not None and not self._stream.closed:
+        if self._lines is not None:
             line = {"time": round(self._clock(), 3), "pod": pod, "uid": uid, "node": node, **facts}
-            try:
-                self._stream.write(json.dumps(line).encode() + b"\n")
-            except OSError as error:
-                self._failed(f"{self._stream.name}: {error.strerror}")
+            self._lines.write(json.dumps(line).encode())

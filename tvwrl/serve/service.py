@@ -47,6 +47,7 @@ class Service:
             file,
             lambda where: self._monitoring.outcomes.labels(where).inc(),
             lambda why: self._log("record failed", error=why),
+            size=settings.record_mib * 2**20,
         )
         self._reports = None
         if settings.shadow and settings.report_hours and file is not None:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tvwrl.serve.rotation import read_lines
 from tvwrl.types import Float, InputError
 from tvwrl.what_if.recorded import AGAIN, turn_of
 from tvwrl.what_if.replay import Placed, Replay
@@ -107,29 +108,21 @@ def _refuse(file: Path, early: float, strangers: set[str], known: Mapping[str, A
 
 
 def _lines(file: Path) -> list[tuple[float, str, str | None]]:
-    """(time, pod, node) of every line, by time."""
+    """(time, pod, node) of every line of a record and its older parts, by time."""
+    found: list[tuple[float, str, str | None]] = []
     try:
-        whole, _, rest = file.read_text(encoding="utf-8").rpartition("\n")
+        for part, number, line in read_lines(file):
+            if line.strip():
+                found += _decision(part, number, line)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {error}") from None
-    lines = [*whole.split("\n"), *([rest] if _is_json(rest) else [])]
-    read = [_decision(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    found = [one for one in read if one is not None]
     if not found:
         raise InputError(f"{file}: empty: no decisions")
     return sorted(found, key=lambda one: one[0])
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _decision(file: Path, number: int, line: str) -> tuple[float, str, str | None] | None:
-    """None for a line that says where a pod was seen, which is no decision."""
+def _decision(file: Path, number: int, line: str) -> list[tuple[float, str, str | None]]:
+    """A line's decision; none for one that says where a pod was seen."""
     try:
         content: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -137,7 +130,7 @@ def _decision(file: Path, number: int, line: str) -> tuple[float, str, str | Non
     if not isinstance(content, dict):
         raise InputError(f'{file}: line {number}: needed: {{"time": ..., "pod": ..., "node": ...}}')
     if "placed" in content:
-        return None
+        return []
     if missing := [name for name in ("time", "pod", "node") if name not in content]:
         raise InputError(f"{file}: line {number}: '{missing[0]}' is missing")
     time, pod, node = (content[name] for name in ("time", "pod", "node"))
@@ -147,4 +140,4 @@ def _decision(file: Path, number: int, line: str) -> tuple[float, str, str | Non
         raise InputError(f"{file}: line {number}: pod is {json.dumps(pod)[:40]}: must be namespace/name")
     if node is not None and not isinstance(node, str):
         raise InputError(f"{file}: line {number}: node is {json.dumps(node)[:40]}: must be a name, or null to hold")
-    return float(time), pod, node
+    return [(float(time), pod, node)]
