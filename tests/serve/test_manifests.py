@@ -105,7 +105,8 @@ def test_ports_agree():
         assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
     service, policy = only("extender.yaml", "Service"), only("extender.yaml", "NetworkPolicy")
     assert service["spec"]["ports"][0]["targetPort"] == port["name"]
-    assert policy["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": port["containerPort"]}]
+    listening = [{"protocol": "TCP", "port": port["containerPort"]}]
+    assert [rule["ports"] for rule in policy["spec"]["ingress"]] == [listening, listening]
     template = only("extender.yaml", "Deployment")["spec"]["template"]["metadata"]
     assert template["annotations"]["prometheus.io/port"] == str(port["containerPort"])
     assert service["spec"]["selector"].items() <= template["labels"].items()
@@ -167,8 +168,92 @@ def test_the_extender_has_no_rights_unless_it_binds():
 
 def test_the_second_scheduler_has_the_rights_of_the_first_and_no_others():
     given = {one["roleRef"]["name"] for one in documents("scheduler.yaml") if one["kind"].endswith("RoleBinding")}
-    assert given == {"system:kube-scheduler", "system:volume-scheduler", "extension-apiserver-authentication-reader"}
-    assert not [one for one in documents("scheduler.yaml") if one["kind"] in ("Role", "ClusterRole")]
+    first = {"system:kube-scheduler", "system:volume-scheduler", "extension-apiserver-authentication-reader"}
+    (lease,) = [one for one in documents("scheduler.yaml") if one["kind"] in ("Role", "ClusterRole")]
+    assert given == first | {lease["metadata"]["name"]}
+    assert {resource for rule in lease["rules"] for resource in rule["resources"]} == {"leases"}
+    (configuration,) = documents("scheduler-config.yaml")
+    election = configuration["leaderElection"]
+    assert election["leaderElect"] is True
+    assert election["resourceNamespace"] == lease["metadata"]["namespace"]
+    assert [rule.get("resourceNames") for rule in lease["rules"]] == [None, [election["resourceName"]]]
+
+
+def test_prometheus_is_one_of_its_own_namespace():
+    """A namespace and a pod in one peer; as two peers, any pod of that namespace, or with that label, would pass."""
+    prometheus = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
+    }
+    policy = only("extender.yaml", "NetworkPolicy")["spec"]
+    scheduler, scraping = policy["ingress"]
+    assert scheduler["from"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "tvwrl-scheduler"}}}]
+    assert scraping["from"] == [prometheus]
+    reading = policy["egress"][0]
+    assert reading["to"] == [prometheus]
+    (port,) = reading["ports"]
+    assert arguments()["prometheus"] == f"http://prometheus-operated.monitoring.svc:{port['port']}"
+    name = only("scheduler.yaml", "Deployment")["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]
+    assert name == "tvwrl-scheduler"
+
+
+def test_there_is_one_extender_and_a_spare_scheduler():
+    extender, scheduler = (only(name, "Deployment")["spec"] for name in ("extender.yaml", "scheduler.yaml"))
+    assert (extender["replicas"], extender["strategy"], scheduler["replicas"]) == (1, {"type": "Recreate"}, 2)
+    assert not [one for one in documents("extender.yaml") if one["kind"] == "PodDisruptionBudget"]
+    classes = {
+        one["metadata"]["name"]: one["value"] for one in documents("extender.yaml") if one["kind"] == "PriorityClass"
+    }
+    assert pod_of("extender.yaml")["priorityClassName"] in classes
+    assert pod_of("scheduler.yaml")["priorityClassName"] in classes
+    assert max(classes.values()) <= 1_000_000_000  # what is above belongs to Kubernetes
+
+
+def test_the_record_is_smaller_than_its_volume():
+    volume = next(one for one in pod_of("extender.yaml")["volumes"] if one["name"] == "record")
+    assert settings().record_mib < int(volume["emptyDir"]["sizeLimit"].removesuffix("Mi"))
+
+
+@pytest.mark.parametrize("folder", sorted(path.parent.name for path in DEPLOY.glob("*/kustomization.yaml")))
+def test_components_are_offered_and_change_what_is_there(folder):
+    (content,) = documents(f"{folder}/kustomization.yaml")
+    assert content["kind"] == "Component"
+    assert f"# - {folder} " in (DEPLOY / "kustomization.yaml").read_text(encoding="utf-8")
+    assert all((DEPLOY / folder / name).exists() for name in content.get("resources", []))
+    pod = pod_of("extender.yaml")
+    for patch in content.get("patches", []):
+        merged = yaml.safe_load(patch["patch"])
+        target = patch.get("target") or {"kind": merged["kind"], "name": merged["metadata"]["name"]}
+        assert only("extender.yaml", target["kind"])["metadata"]["name"] == target["name"]
+        if isinstance(merged, dict):
+            spec = merged["spec"]["template"]["spec"]
+            names = {one["name"] for one in spec.get("containers", [])}
+            assert names <= {one["name"] for one in pod["containers"]}
+
+
+def test_alerts_fire_when_they_should(tmp_path):
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed")
+
+    def case(series: str, values: str, alert: str, count: int) -> dict[str, Any]:
+        expression = f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)'
+        asked = {"expr": expression, "eval_time": "60m", "exp_samples": [{"labels": "{}", "value": count}]}
+        return {"interval": "1m", "input_series": [{"series": series, "values": values}], "promql_expr_test": [asked]}
+
+    age = "tvwrl_metrics_age_seconds"
+    tests = [
+        case(age, "600+0x60", "TvwrlMetricsStale", 1),
+        case(age, "NaN+0x60", "TvwrlMetricsStale", 1),
+        case(age, "20+0x60", "TvwrlMetricsStale", 0),
+        case("tvwrl_metrics_doubts", "2+0x60", "TvwrlMetricsDoubtful", 1),
+        case("tvwrl_metrics_doubts", "0+0x60", "TvwrlMetricsDoubtful", 0),
+    ]
+    file = tmp_path / "tests.yaml"
+    content = {"rule_files": [str(DEPLOY / "alerts.yaml")], "evaluation_interval": "1m", "tests": tests}
+    file.write_text(yaml.safe_dump(content))
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_metric_that_is_drawn_or_watched_exists():
