@@ -33,6 +33,7 @@ LISTED, NODES = 60_000, 30_000_000  # patterns of all kinds that are listed at m
 SMALL = 1e-7  # of a reduced cost: less is rounding
 STEP = 1e-5  # costs that differ by less, as a share, are taken for equal
 STEPS = 12  # lists of patterns, ever longer, at most
+MOST_RATIO = 1e4  # of prices up to which the solver's tolerances do no harm
 ROOT, MASTER = 0.5, 0.3  # shares of the time, for the bound, and for each integer programme
 
 
@@ -215,6 +216,8 @@ class PatternSearch:
         if not np.isfinite(outcome.bound) or self.master.each:
             return
         kinds, demand = Kinds.among(self._problem.fleet), self._problem.instance.total.max(axis=0)
+        if kinds.cost.max() > MOST_RATIO * kinds.cost.min():
+            return
         found = run_milp(
             kinds.cost,
             integrality=np.ones(len(kinds)),
