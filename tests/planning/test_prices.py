@@ -137,6 +137,17 @@ def test_the_programme_counts_money(make: Make, tmp_path: Path) -> None:
     assert "is better: please report this" in results.summary()
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e9])
+def test_the_currency_makes_no_difference(make: Make, unit: float, tmp_path: Path) -> None:
+    instance = make([3, 1], [[1, 1], [16, 16]], [(0, 0, 1)])
+    fleet = Fleet.of_kinds([[32, 128], [16, 64]], [6, 8], cost=[0.75 * unit, 0.40 * unit])
+    results = run_planners(PlanningProblem(instance, fleet), ["FF", "best"], tmp_path / "out", Budget(5, 20.0))
+    cost = {row["planner"]: row["cost"] for row in results.rows()}
+    assert cost["best"] == cost["MILP"] == pytest.approx(1.55 * unit)
+    assert results.bound is not None
+    assert results.bound.cost == pytest.approx(1.55 * unit, rel=1e-4)
+
+
 def test_on_given_machines_the_programme_makes_a_whole_plan_cheaper(make: Make, tmp_path: Path) -> None:
     instance = make([3, 1], [[1, 1], [16, 16]], [(0, 0, 1), (0, 1, 0)])
     fleet = Fleet.of_kinds([[32, 128], [16, 64]], [6, 8], fixed=True, cost=[0.75, 0.40])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ SEARCH = "best"
 FIRST_SHARE, LIST_SHARE = 0.2, 0.5  # of what is left of that, for the integer programme, then for lists of patterns
 SMALL = 3_000  # variables of the integer programme at most
 PATTERNS_SHARE = 0.75  # of the time, at most, for the search by patterns
-EQUAL = 1e-6  # costs that differ by less, as a share, are equal
+EQUAL = 1e-5  # costs that differ by less, in those of the cheapest machine, are equal
 TRIED = "nor did the search find any by moving others"
 
 
@@ -75,6 +75,22 @@ def search(
     """
     at_least(0, seconds=seconds, moves_cost=moves_cost, most_moves=most_moves, seed=seed)
     at_least(1, searches=searches)
+    unit = float(problem.fleet.costs.min())
+    if unit != 1.0:  # so that tolerances mean the same, whatever the currency
+        in_units = replace(problem, fleet=replace(problem.fleet, cost=problem.fleet.costs / unit))
+        found = search(
+            in_units,
+            seconds,
+            seed=seed,
+            progress=progress,
+            save=save,
+            bound=bound / unit,
+            start=start,
+            moves_cost=moves_cost / unit,
+            most_moves=most_moves,
+            searches=searches,
+        )
+        return replace(found, bound=found.bound * unit, value=(found.value[0], found.value[1] * unit))
     if searches > 1:
         options = {"bound": bound, "start": start, "moves_cost": moves_cost, "most_moves": most_moves}
         return _best_of(problem, seconds, range(seed, seed + searches), options, progress, save)
@@ -101,7 +117,7 @@ def search(
         raise InputError("the plan to improve moves replicas that must not move: plan anew, or unpin them")
     rows = None if start is None else shown.renumbered(_kept(problem, start))
     size = np.bincount(merged.vertex, weights=merged.count)[merged.kept].astype(np.int64)  # replicas in a copy
-    found = run_portfolio(work, clock, best, size) if rows is None else {}
+    portfolio = run_portfolio(work, clock, best, size) if rows is None else {}
     least = max(bound, _least_cost(work))
     homes = Homes(rows, moves_cost, most_moves, pinned) if rows is not None and (counted or pinned.any()) else None
 
@@ -116,7 +132,7 @@ def search(
         patterns = PatternSearch(Master(work, size, homes), until, lambda: clock.report(best.machines))
         least = _by_patterns(patterns, best, least)
         rows = best.rows if rows is None else rows
-    enough = least + EQUAL * max(least, 1.0)
+    enough = least + EQUAL
     if best.rows is None or (best.left, best.cost) > (0, enough):
         ejection = ejection or ejecting(rows)
         ejection.run(enough)
@@ -125,7 +141,7 @@ def search(
             f"not all replicas were placed in {seconds:g} s: allow more time, or list a machine last that is large "
             "enough for every application"
         )
-    return Found(best.plan(), least, found, ejection.steps if ejection is not None else 0, (best.left, best.cost))
+    return Found(best.plan(), least, portfolio, ejection.steps if ejection is not None else 0, (best.left, best.cost))
 
 
 def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> float:

@@ -48,7 +48,7 @@ class Kinds:
             count = max(np.ceil(np.round((demand / self.capacity[0]).max(), 9)), 1.0)
             return np.array([count], dtype=np.int64) if count <= self.most[0] else None
         found = milp(
-            self.cost,
+            self.cost / self.cost.min(),  # the solver's tolerances are absolute
             integrality=np.ones(len(self)),
             bounds=Bounds(0, self.most),
             constraints=LinearConstraint(np.vstack([self.capacity.T, np.ones(len(self))]), lb=[*demand, 1.0]),

@@ -61,6 +61,10 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float, bound: 
     if len(instance) > MOST_APPLICATIONS:
         raise InputError(f"{len(instance)} applications: the integer programme is for {MOST_APPLICATIONS} at most")
     positive(seconds=seconds)
+    unit = float(fleet.costs.min())
+    if unit != 1.0:  # so that tolerances mean the same, whatever the currency
+        solved = solve(instance, replace(fleet, cost=fleet.costs / unit), start, seconds, bound / unit)
+        return replace(solved, bound=solved.bound * unit)
     problem = PlanningProblem(instance, fleet)
     verdict = validate(problem, start)
     if not verdict.feasible:
@@ -89,8 +93,11 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float, bound: 
 
 
 def equal(bound: float, cost: float) -> bool:
-    """Whether a plan of that cost is as good as a bound allows, up to rounding."""
-    return cost <= bound + STEP * max(cost, 1.0)
+    """Whether a plan of that cost is as good as a bound allows, up to rounding.
+
+    Both in costs of the cheapest machine.
+    """
+    return cost <= bound + min(STEP * max(cost, 1.0), 0.01)
 
 
 class _Programme:

@@ -46,7 +46,7 @@ MILP_ENDS = {
     "time limit": "MILP: out of time; its row is the best plan so far, the bound is what it proved",
     "too large": "MILP: too large for memory; its row is the best plan so far",
 }
-EQUAL = 1e-5  # costs that differ by less, as a share, are equal
+EQUAL = 1e-4  # costs that differ by less, in those of the cheapest machine, are equal
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,17 @@ class Results:
         """The lower bound, or 0 where no plan places all replicas."""
         return 0 if self.bound is None else self.bound.machines
 
+    @property
+    def _slack(self) -> float:
+        """Difference between costs that is rounding."""
+        return EQUAL * float(self.problem.fleet.costs.min())
+
     def raise_bound(self, cost: float) -> None:
         """No plan of all replicas costs less (1 for each machine where there are no costs), as was proved meanwhile."""
-        if self.bound is None or cost <= self.bound.cost + EQUAL * max(cost, 1.0):
+        if self.bound is None or cost <= self.bound.cost + self._slack:
             return
         if self.problem.fleet.cost is None:
-            machines = int(np.ceil(cost - EQUAL * max(cost, 1.0)))
+            machines = int(np.ceil(cost - self._slack))
             self.bound = replace(self.bound, machines=machines, cost=machines)
         else:
             self.bound = replace(self.bound, cost=cost)
@@ -176,7 +181,7 @@ class Results:
             if self.admitted.fragment_weight:
                 better, claim = [], f"no plan is worth more than {self.admitted.value:g}"
         else:
-            cost = mine.cost * (1 - EQUAL) - EQUAL
+            cost = mine.cost - self._slack
             better = [name for name, other in good.items() if not other.missing and other.cost < cost]
             what = f"costs less than {mine.cost:,.6g}"
             if self.problem.fleet.cost is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ def by_volume(instance: Instance, fleet: Fleet, deadline: float = math.inf) -> t
     """
     from tvwrl.packing.fit import enlarged
 
-    kinds = Kinds.among(fleet)
+    kinds, unit = Kinds.among(fleet), float(fleet.costs.min())
+    kinds = replace(kinds, cost=kinds.cost / unit)  # the solver's tolerances are absolute
     rows, which = np.unique(instance.demand.reshape(len(instance), -1), axis=0, return_inverse=True)
     copies: Any = np.bincount(which.ravel(), weights=instance.replicas, minlength=len(rows))
     room = np.tile(enlarged(kinds.capacity), instance.demand.shape[1])  # (T, K)
@@ -34,10 +36,10 @@ def by_volume(instance: Instance, fleet: Fleet, deadline: float = math.inf) -> t
     if fitting.sum() * room.shape[1] <= LARGEST:
         found = _solve(rows, copies, fitting, room, kinds, deadline - time.monotonic())
         if found is not None:
-            return found, True
+            return found * unit, True
     whole = _solve((copies @ rows)[None], np.ones(1), np.ones((1, len(room)), dtype=bool), room, kinds, math.inf)
     assert whole is not None
-    return whole, fitting.sum() * room.shape[1] > LARGEST
+    return whole * unit, fitting.sum() * room.shape[1] > LARGEST
 
 
 def _solve(sizes: Float, copies: Float, fitting: Any, room: Float, kinds: Kinds, seconds: float) -> float | None:

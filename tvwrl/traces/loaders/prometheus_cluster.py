@@ -1,8 +1,9 @@
 """What a Prometheus server knows of a Kubernetes cluster, each thing once however often it was scraped.
 
-All queries stand here: of usage (cAdvisor), of nodes, pods, owners and requests (kube-state-metrics, kube-scheduler). A
-series may be there several times: a container that restarted has a new `id` while its old series lingers, two jobs or
-two replicas scrape one target, a target moves to another address. So series are reduced before they are summed.
+Queries of usage (cAdvisor), of nodes, pods, owners and requests (kube-state-metrics, kube-scheduler) stand here,
+those of kinds and pools of nodes in `prometheus_pools`. A series may be there several times: a container that
+restarted has a new `id` while its old series lingers, two jobs or two replicas scrape one target, a target moves to
+another address. So series are reduced before they are summed.
 """
 
 from __future__ import annotations
