@@ -248,6 +248,9 @@ def test_alerts_fire_when_they_should(tmp_path):
         case(age, "20+0x60", "TvwrlMetricsStale", 0),
         case("tvwrl_metrics_doubts", "2+0x60", "TvwrlMetricsDoubtful", 1),
         case("tvwrl_metrics_doubts", "0+0x60", "TvwrlMetricsDoubtful", 0),
+        case(age, "20+0x60", "TvwrlDown", 0),
+        case(age, "20+0x30", "TvwrlDown", 1),
+        case("up", "1+0x60", "TvwrlDown", 1),
     ]
     file = tmp_path / "tests.yaml"
     content = {"rule_files": [str(DEPLOY / "alerts.yaml")], "evaluation_interval": "1m", "tests": tests}

@@ -14,7 +14,7 @@ from tests.serve.running import certificate, free_port, one_answer, wait_for
 from tvwrl.serve import http_server
 from tvwrl.serve.application import Limits
 
-CLOSED = 3.0  # seconds; the limits of these servers are far below one
+CLOSED = 30.0  # seconds; the limits of these servers are far below one
 FILTER = b"POST /filter HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n" % (
     TOKEN.encode(),
     len(in_json(CACHED)),
@@ -185,23 +185,23 @@ CROWDS = {
 
 
 @pytest.mark.parametrize("data", CROWDS.values(), ids=CROWDS.keys())
-def test_probes_are_answered_among_300_open_connections(data):
+def test_probes_are_answered_among_300_open_connections(data, monkeypatch):
     """With the limits as they are: kubelet would end the pod otherwise."""
-    with serving(limits=Limits(body_seconds=60.0, deadline=60.0)) as (server, port), contextlib.ExitStack() as crowd:
+    monkeypatch.setattr(http_server, "ACTIVE_SECONDS", 0.2)
+    with serving(limits=Limits(body_seconds=60.0, deadline=60.0)) as (_, port), contextlib.ExitStack() as crowd:
         for i in range(300):
             one = crowd.enter_context(connected(port, data))
             if data.startswith(ALIVE):
                 assert one_answer(one)[0] == 200, i
-        for _ in range(3):
-            assert asked_anew(port, ALIVE) == 200
-            assert asked_anew(port, ALIVE.replace(b"healthz", b"readyz")) == 200
-            assert asked_anew(port, request("GET", "/metrics")) == 200
-            assert asked_anew(port, FILTER, in_json(CACHED)) == 200
-        assert len(server.server_state.connections) <= http_server.CONNECTIONS
+        for path in ("/healthz", "/readyz", "/metrics") * 3:
+            assert asked_anew(port, request("GET", path)) == 200
+        wait_for(lambda: asked_anew(port, FILTER, in_json(CACHED)) == 200, "a place of one that is not active")
+        assert asked_anew(port, ALIVE) == 200
 
 
 def test_silent_connections_go_before_those_that_were_answered(running, monkeypatch):
     monkeypatch.setattr(http_server, "HEADER_SECONDS", 60.0)
+    monkeypatch.setattr(http_server, "ACTIVE_SECONDS", 0.0)
     _, port = running
     with contextlib.ExitStack() as crowd:
         kept = [crowd.enter_context(connected(port, ALIVE)) for _ in range(6)]
@@ -230,7 +230,30 @@ def test_where_all_are_being_served_only_probes_are_let_in(monkeypatch):
         finally:
             done.set()
         assert [one_answer(one)[0] for one in binding] == [200] * 12
+        monkeypatch.setattr(http_server, "ACTIVE_SECONDS", 0.0)
         assert asked_anew(port, request("POST", "/filter", in_json(CACHED))) == 200
+
+
+def test_probes_are_answered_while_more_clients_ask_than_may(monkeypatch):
+    """Each on a new connection, as fast as it is answered or refused."""
+    monkeypatch.setattr(http_server, "CONNECTIONS", 16)
+    stop = threading.Event()
+
+    def ask(port):
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                asked_anew(port, FILTER, in_json(CACHED))
+
+    with serving(limits=Limits()) as (_, port):
+        clients = [threading.Thread(target=ask, args=(port,)) for _ in range(40)]
+        for one in clients:
+            one.start()
+        try:
+            assert [asked_anew(port, ALIVE) for _ in range(10)] == [200] * 10
+        finally:
+            stop.set()
+            for one in clients:
+                one.join()
 
 
 def large(mebibytes):
@@ -251,7 +274,7 @@ def test_who_reads_no_answer_is_closed(monkeypatch):
 
 
 def test_answers_that_nobody_reads_count_as_memory():
-    """The second is refused while the first, of 3 MiB, waits to be read: both are more than twice the largest body."""
+    """The third is refused while the first two, of 3 MiB, wait to be read: a body may have 4 MiB, all together 8."""
     limits = Limits(body=4 * 2**20, body_seconds=60.0, deadline=60.0)
     asked = Asked(limits)
 
@@ -276,6 +299,16 @@ def test_answers_that_nobody_reads_count_as_memory():
             tasks.append(asyncio.create_task(unread(one, more)))
             while not one:
                 await asyncio.sleep(0.01)
+        probed = []
+        scope = {"type": "http", "method": "GET", "path": "/healthz", "headers": [], "query_string": b""}
+        empty = asyncio.Queue()
+        empty.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+
+        async def send(message):
+            probed.append(message)
+
+        await asked.application(scope, empty.get, send)
+        assert probed[0]["status"] == 200  # probes are answered all the same
         more.set()
         await asyncio.gather(*tasks)
         return [one[0] for one in statuses]

@@ -164,7 +164,7 @@ class Application:
             del message, part  # or the traceback of an error would keep them
             if size > most:
                 raise Refused(413, f"the body is larger than {most} bytes")
-            if self._held > 2 * most:
+            if size and self._held > 2 * most:  # probes have no body
                 raise Refused(503, "too many large bodies at the same time")
             if not more:
                 return

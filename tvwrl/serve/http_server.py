@@ -15,7 +15,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEADER_SECONDS = 10.0  # within which a new connection has to send the head of a request, and read on in an answer
 HEAD_BYTES = 64 * 1024  # of a request
 CONNECTIONS = 256  # at a time
-SPARE = 32  # more of them, for the server's health and metrics
+SPARE = 512  # more of them, for the server's health and metrics
+ACTIVE_SECONDS = 1.0  # for which a connection that is not being served keeps its place in a crowd
+FILES = 65536  # open at a time
 SERVED = 2  # the claim to its place of a connection that is being served
 KEEP_ALIVE = 75  # seconds; kube-scheduler keeps its connections open
 
@@ -33,8 +35,8 @@ class _Guarded(HttpToolsProtocol):
     """Closes connections whose requests do not begin in time, whose heads grow too large, or that do not read what they
     asked for; and in a crowd, for each new connection, the one that deserves its place least.
 
-    So many silent connections cannot keep out the kubelet's probes. Where all are being served, some more are let in,
-    and answered only if they ask for the server's health or metrics.
+    So many silent connections cannot keep out the kubelet's probes. Where all are active, more are let in, and answered
+    only if they ask for the server's health or metrics: others learn at once that there is no room.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -94,16 +96,17 @@ class _Guarded(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _enter_crowd(self, excess: int) -> None:
-        """Take the place of the connection that deserves it least; that of none that is being served."""
+        """Take the place of the connection that deserves it least, if it had time to send a request."""
         others = (one for one in self.connections if isinstance(one, _Guarded) and one is not self)
         least = min(others, key=_Guarded._claim)
-        if least._claim()[0] < SERVED:
-            self.connections.discard(least)
-            least.transport.abort()
-        elif excess > SPARE:
+        served, active = least._claim()[0] == SERVED, least._active > self.loop.time() - ACTIVE_SECONDS
+        if (served or active) and excess <= SPARE:
+            self._spare = True
+        elif served:
             self.transport.abort()
         else:
-            self._spare = True
+            self.connections.discard(least)
+            least.transport.abort()
 
     def _claim(self) -> tuple[int, float]:
         """How much it deserves its place: most while a request that has arrived is answered; then, if it has ever been
@@ -116,6 +119,7 @@ class _Guarded(HttpToolsProtocol):
 
 def make_server(application: Any, host: str, port: int, tls: Tls | None) -> uvicorn.Server:
     """A server that is not running yet."""
+    _allow_files()
     # uvicorn has no option for it, and asyncio's minute is long for clients that open connections and say nothing.
     asyncio.constants.SSL_HANDSHAKE_TIMEOUT = HEADER_SECONDS
     files: dict[str, Any] = {}
@@ -141,3 +145,15 @@ def make_server(application: Any, host: str, port: int, tls: Tls | None) -> uvic
         **files,
     )
     return uvicorn.Server(config)
+
+
+def _allow_files() -> None:
+    """Let this process open as many files as it may: connections that have not finished TLS's handshake count, too."""
+    try:
+        import resource
+    except ImportError:  # there is none on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
