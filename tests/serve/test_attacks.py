@@ -4,6 +4,7 @@ import base64
 import contextlib
 import os
 import re
+import resource
 import signal
 import socket
 import threading
@@ -213,6 +214,32 @@ def test_slow_clients_do_not_delay_others(server):
 def test_many_at_once(server):
     answers = at_once(60, lambda i: server.decide(name=f"pod-{i}"))
     assert all(answer["NodeNames"] == NAMES for answer in answers)
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs prlimit, which Linux has")
+def test_more_connections_than_files(server):
+    """2,000 connections come at once to a server that may open 1,024 files, and say nothing."""
+    before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    ours = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if ours[1] != resource.RLIM_INFINITY and ours[1] < 4096:
+        pytest.skip("needs to open 2,000 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(ours[0], 4096), ours[1]))
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (1024, before[1]))
+    try:
+        with contextlib.ExitStack() as crowd:
+            server.process.send_signal(signal.SIGSTOP)
+            for _ in range(2000):
+                one = crowd.enter_context(socket.socket())
+                one.setblocking(False)
+                one.connect_ex(("127.0.0.1", server.port))
+            server.process.send_signal(signal.SIGCONT)
+            assert server.ask("GET", "/healthz") == (200, b"ok")
+            assert server.ask("GET", "/readyz")[0] == 200
+            wait_for(lambda: server.ask("POST", "/filter", FILTER)[0] == 200, "a place among those that say nothing")
+    finally:
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, before)
+        resource.setrlimit(resource.RLIMIT_NOFILE, ours)
+    assert "out of system resource" not in server.text()
 
 
 # What is behind

@@ -1,4 +1,4 @@
-"""The manifests as kustomize puts them together, with and without all components: whom they admit, what they select."""
+"""What comes out of deploy/, put together by kustomize, with and without its components."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ from typing import Any
 
 import pytest
 
-from tests.serve.test_manifests import DEPLOY, ROOT, pod_of, yaml
+from tests.serve.manifests import DEPLOY, ROOT, pod_of
+
+yaml = pytest.importorskip("yaml")
 
 
-def put_together(tmp_path: Path, components: bool) -> list[dict[str, Any]]:
+ALL = sorted(path.parent.name for path in DEPLOY.glob("*/kustomization.yaml"))
+
+
+def put_together(tmp_path: Path, components: bool | str) -> list[dict[str, Any]]:
+    """All objects; with all components, with none, or with one."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not installed")
@@ -23,8 +29,9 @@ def put_together(tmp_path: Path, components: bool) -> list[dict[str, Any]]:
     shutil.copytree(DEPLOY, folder)
     if components:
         file = folder / "kustomization.yaml"
-        text, count = re.subn(r"^  # - ([a-z-]+) .*$", r"  - \1", file.read_text(), flags=re.MULTILINE)
-        assert count == len(list(DEPLOY.glob("*/kustomization.yaml")))
+        names = components if isinstance(components, str) else "[a-z-]+"
+        text, count = re.subn(rf"^  # - ({names}) .*$", r"  - \1", file.read_text(), flags=re.MULTILINE)
+        assert count == (1 if isinstance(components, str) else len(ALL))
         file.write_text(text)
     done = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -135,6 +142,25 @@ def test_every_selector_and_port_finds_its_pods(tmp_path, components):
         (endpoint,) = one_of(made, "PodMonitor")["spec"]["podMetricsEndpoints"]
         (port,) = one_of(made, "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"]
         assert endpoint == {"port": port["name"], "path": "/metrics"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_component_goes_alone(tmp_path, name):
+    """It changes something, and the extender keeps what every pod must have."""
+    (tmp_path / "without").mkdir()
+    made, without = put_together(tmp_path, name), put_together(tmp_path / "without", False)
+    assert made != without
+    secured = [
+        one_of(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["securityContext"]
+        for objects in (made, without)
+    ]
+    assert secured[0] == secured[1]
+
+
+def test_the_schedulers_keep_apart(tmp_path):
+    template = one_of(put_together(tmp_path, False), "Deployment", "tvwrl-scheduler")["spec"]["template"]
+    (apart,) = template["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert selects(apart["podAffinityTerm"]["labelSelector"], template["metadata"]["labels"])
 
 
 def test_components_do_what_they_say(tmp_path):

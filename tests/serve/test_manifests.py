@@ -8,47 +8,14 @@ import shutil
 import subprocess
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.serve.manifests import CONFIGURATIONS, DEPLOY, ROOT, arguments, documents, only, pod_of, settings
 from tvwrl.serve.options import ServeSettings
 
 yaml = pytest.importorskip("yaml")
 monitoring = pytest.importorskip("tvwrl.serve.monitoring")
-
-ROOT = Path(__file__).resolve().parents[2]
-DEPLOY = ROOT / "deploy"
-CONFIGURATIONS = ("scheduler-config.yaml", "scheduler-config-v1beta1.yaml")
-
-
-def documents(name: str) -> list[dict[str, Any]]:
-    return [one for one in yaml.safe_load_all((DEPLOY / name).read_text(encoding="utf-8")) if one]
-
-
-def only(name: str, kind: str) -> dict[str, Any]:
-    (found,) = [one for one in documents(name) if one["kind"] == kind]
-    return found
-
-
-def pod_of(name: str) -> dict[str, Any]:
-    return only(name, "Deployment")["spec"]["template"]["spec"]
-
-
-def arguments() -> dict[str, str]:
-    """Option -> value of the extender; "" for flags."""
-    command, *options = pod_of("extender.yaml")["containers"][0]["args"]
-    assert command == "serve"
-    return dict(option.removeprefix("--").partition("=")[::2] for option in options)
-
-
-def settings() -> ServeSettings:
-    known = {one.name.replace("_", "-"): one for one in fields(ServeSettings)}
-    values: dict[str, Any] = {}
-    for option, text in arguments().items():
-        name, kind = known[option].name, str(known[option].type)
-        values[name] = True if not text else float(text) if "float" in kind else int(text) if "int" in kind else text
-    return ServeSettings(**values)
 
 
 def metrics() -> set[str]:
@@ -229,34 +196,6 @@ def test_components_are_offered_and_change_what_is_there(folder):
             spec = merged["spec"]["template"]["spec"]
             names = {one["name"] for one in spec.get("containers", [])}
             assert names <= {one["name"] for one in pod["containers"]}
-
-
-def test_alerts_fire_when_they_should(tmp_path):
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed")
-
-    def case(series: str, values: str, alert: str, count: int) -> dict[str, Any]:
-        expression = f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)'
-        asked = {"expr": expression, "eval_time": "60m", "exp_samples": [{"labels": "{}", "value": count}]}
-        return {"interval": "1m", "input_series": [{"series": series, "values": values}], "promql_expr_test": [asked]}
-
-    age = "tvwrl_metrics_age_seconds"
-    tests = [
-        case(age, "600+0x60", "TvwrlMetricsStale", 1),
-        case(age, "NaN+0x60", "TvwrlMetricsStale", 1),
-        case(age, "20+0x60", "TvwrlMetricsStale", 0),
-        case("tvwrl_metrics_doubts", "2+0x60", "TvwrlMetricsDoubtful", 1),
-        case("tvwrl_metrics_doubts", "0+0x60", "TvwrlMetricsDoubtful", 0),
-        case(age, "20+0x60", "TvwrlDown", 0),
-        case(age, "20+0x30", "TvwrlDown", 1),
-        case("up", "1+0x60", "TvwrlDown", 1),
-    ]
-    file = tmp_path / "tests.yaml"
-    content = {"rule_files": [str(DEPLOY / "alerts.yaml")], "evaluation_interval": "1m", "tests": tests}
-    file.write_text(yaml.safe_dump(content))
-    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_metric_that_is_drawn_or_watched_exists():

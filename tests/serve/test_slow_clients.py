@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import shutil
 import socket
+import ssl
 import threading
 import time
 
@@ -159,6 +160,27 @@ def test_who_never_begins_with_tls(monkeypatch, tmp_path):
     assert closed
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make certificates")
+def test_probes_are_answered_among_400_that_never_begin_with_tls(tmp_path):
+    """They hold a file each; the server allows itself more than the usual number, here 256."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("may not open as many files")
+    made = certificate(tmp_path, "server")
+    trust = ssl.create_default_context(cafile=made[0])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with serving(http_server.Tls(*made)) as (_, port), contextlib.ExitStack() as crowd:
+            for _ in range(400):
+                crowd.enter_context(connected(port))
+            with connected(port) as plain, trust.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+                connection.sendall(ALIVE)
+                assert one_answer(connection)[0] == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 # Crowds
 
 
@@ -214,6 +236,20 @@ def test_silent_connections_go_before_those_that_were_answered(running, monkeypa
         assert [one_answer(one)[0] for one in kept] == [200] * 6
 
 
+def test_who_just_came_is_heard_although_others_stay_and_more_come(running, monkeypatch):
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 60.0)
+    _, port = running
+    with contextlib.ExitStack() as crowd:
+        for _ in range(12):
+            assert one_answer(crowd.enter_context(connected(port, ALIVE)))[0] == 200
+        probe = crowd.enter_context(connected(port))
+        for _ in range(4):
+            crowd.enter_context(connected(port))
+        assert asked_anew(port, ALIVE) == 200  # the server has seen them all
+        probe.sendall(ALIVE)
+        assert one_answer(probe)[0] == 200
+
+
 def test_where_all_are_being_served_only_probes_are_let_in(monkeypatch):
     monkeypatch.setattr(http_server, "CONNECTIONS", 12)
     done = threading.Event()
@@ -265,10 +301,11 @@ def large(mebibytes):
 def test_who_reads_no_answer_is_closed(monkeypatch):
     monkeypatch.setattr(http_server, "HEADER_SECONDS", 0.3)
     limits = Limits(body_seconds=60.0, deadline=60.0)
+    asked = large(16)  # before the connection is open, which has 0.3 s to send the head
     with serving(limits=limits) as (server, port), connected(port) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(60)
-        connection.sendall(large(16))
+        connection.sendall(asked)
         wait_for(lambda: server.server_state.total_requests or not server.server_state.connections, "the end")
         wait_for(lambda: not server.server_state.connections, "the end of the connection")
 

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEADER_SECONDS = 10.0  # within which a new connection has to send the head of a request, and read on in an answer
 HEAD_BYTES = 64 * 1024  # of a request
 CONNECTIONS = 256  # at a time
+BACKLOG = 128  # new ones that are accepted at once: asyncio lets all 2,048 of uvicorn in before any is closed
 SPARE = 512  # more of them, for the server's health and metrics
 ACTIVE_SECONDS = 1.0  # for which a connection that is not being served keeps its place in a crowd
 FILES = 65536  # open at a time
@@ -133,6 +134,7 @@ def make_server(application: Any, host: str, port: int, tls: Tls | None) -> uvic
         application,
         host=host,
         port=port,
+        backlog=BACKLOG,
         http=_Guarded,
         ws="none",
         loop="asyncio",
