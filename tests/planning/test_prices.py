@@ -19,6 +19,7 @@ from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.milp import solve
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.suite import Budget, run_planners
+from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
 
@@ -154,6 +155,30 @@ def test_on_given_machines_the_programme_makes_a_whole_plan_cheaper(make: Make, 
     results = run_planners(PlanningProblem(instance, fleet), ["FF"], tmp_path / "out", Budget(5, 20.0))
     assert {row["planner"]: row["cost"] for row in results.rows()}["MILP"] == pytest.approx(1.6)
     assert "costs less than 1.6" in results.summary()
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_few_may_move_from_machines_of_several_applications(make: Make, fixed: bool) -> None:
+    """What runs can stay as it is: two of a machine's three applications run together there."""
+    arcs = [(0, 0, 1), (0, 1, 1), (1, 2, 0), (2, 2, 1)]
+    instance = make([3, 1, 4], [[7, 7], [2, 8], [8, 5]], arcs)
+    fleet = Fleet(np.tile([16.0, 16.0], (8, 1)), fixed)
+    running = Plan.of("running", np.array([0, 0, 1, 2]), np.array([0, 2, 0, 2]), np.ones(4, int))
+    for most in (0, 1):
+        problem = PlanningProblem(instance, fleet, running=running)
+        verdict = validate(problem, search(problem, 5.0, most_moves=most, moves_cost=0.01).plan)
+        assert (verdict.missing, verdict.moved) == (0, 0)
+
+
+def test_what_cannot_keep_moves_few_is_refused(make: Make, tmp_path: Path) -> None:
+    problem = PlanningProblem(make([1], [[1, 1]]), Fleet.of([2, 2]))
+    problem = replace(problem, running=make_plan(problem, "FF"))
+    with pytest.raises(InputError, match="most_moves is 0, but FF places all replicas anew"):
+        run_planners(problem, ["best", "FF"], tmp_path / "a", Budget(1, most_moves=0))
+    with pytest.raises(InputError, match="most_moves is 0, but MILP places all replicas anew"):
+        run_planners(problem, ["best"], tmp_path / "b", Budget(1, 5.0, most_moves=0))
+    with pytest.raises(InputError, match=r"moves_cost is 0.1, but MILP places all replicas anew"):
+        run_planners(problem, ["best"], tmp_path / "c", Budget(1, 5.0, moves_cost=0.1))
 
 
 def test_what_is_not_finished_in_time_is_said() -> None:

@@ -1,9 +1,9 @@
 """The master programme of patterns: which patterns machines of every kind hold, in parts for its duals, or whole.
 
 A pattern is what one machine holds. The programme chooses how many machines of each kind hold which pattern (Gilmore
-and Gomory 1961). Copies beyond those that there are cost nothing: they are taken off the plan. Copies that are missing
-cost more than all machines. Where moves count, or replicas must stay, every machine on which replicas run is a kind of
-its own.
+and Gomory 1961). Copies beyond those that there are cost nothing: they are taken off the plan. Copies that are
+missing cost more than all machines, and so do replicas that move although they may not. Where moves count, or
+replicas must stay, every machine on which replicas run is a kind of its own.
 """
 
 from __future__ import annotations
@@ -155,17 +155,18 @@ class Master:
         home = np.array([one.home for one in self.kinds])[kind]
         kept = np.minimum(held, home) @ self.size
         cost = np.array([one.cost for one in self.kinds])[kind] - self.each * kept
-        count = len(self.copies)
-        cover = hstack([csr_array(-held.T.astype(np.float64)), -csr_array(np.eye(count))])
+        count, moving = len(self.copies), int(self.must_stay is not None)
+        slack = count + moving  # copies that are missing, and replicas that move although they may not
+        cover = hstack([csr_array(-held.T.astype(np.float64)), -csr_array(np.eye(count, slack))])
         forced: Any = np.array([one.low.any() for one in self.kinds])
         finite = np.array([np.isfinite(one.most) for one in self.kinds]) & ~forced
         where = np.arange(len(kind))
-        machines = coo_array((np.ones(len(kind)), (kind, where)), shape=(len(self.kinds), len(kind) + count)).tocsr()
+        machines = coo_array((np.ones(len(kind)), (kind, where)), shape=(len(self.kinds), len(kind) + slack)).tocsr()
         rows, high = [cover, machines[finite]], [-self.copies, np.array([one.most for one in self.kinds])[finite]]
         if self.must_stay is not None:
-            rows.append(csr_array(np.concatenate([-kept, np.zeros(count)])[None].astype(np.float64)))
+            rows.append(csr_array(np.concatenate([-kept, np.zeros(count), [-1.0]])[None].astype(np.float64)))
             high.append(np.array([-self.must_stay]))
-        costs = np.concatenate([cost, self._penalty * self.size])
+        costs = np.concatenate([cost, self._penalty * self.size, np.full(moving, self._penalty)])
         return costs, vstack(rows).tocsr(), np.concatenate(high), machines[forced], np.ones(int(forced.sum())), forced
 
     def solve(self, seconds: float) -> Duals | None:
@@ -195,14 +196,17 @@ class Master:
         limits = [LinearConstraint(rows, -np.inf, high), *([LinearConstraint(same, ones, ones)] if len(ones) else [])]
         found = run_milp(
             cost,
-            integrality=np.concatenate([np.ones(len(of)), np.zeros(len(self.copies))]),
+            integrality=np.concatenate([np.ones(len(of)), np.zeros(len(cost) - len(of))]),
             bounds=Bounds(0, np.inf),
             constraints=limits,
             options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 1e-9},
         )
         if found.x is None:
             return None, False
-        return self._plan(patterns, of, np.rint(found.x[: len(of)]).astype(np.int64)), bool(found.status == 0)
+        best = bool(found.status == 0)
+        if self.must_stay is not None and found.x[-1] > 0.5:
+            return None, best  # more move than may
+        return self._plan(patterns, of, np.rint(found.x[: len(of)]).astype(np.int64)), best
 
     def _plan(self, patterns: Sequence[Int], of: Sequence[int], times: Int) -> Rows:
         """Machines for patterns; copies beyond those that there are are taken off, those that run there last."""

@@ -168,6 +168,16 @@ def _check(problem: PlanningProblem, names: Sequence[str], budget: Budget, seed:
         raise InputError(
             f"milp: the instance has {len(problem.instance)} applications: must be {MOST_APPLICATIONS} at most"
         )
+    if budget.most_moves is not None:
+        for name in [*names, *[MILP] * (budget.milp_seconds is not None)]:
+            if name == MILP or (name != SEARCH and not name.endswith(IMPROVED)):
+                raise InputError(
+                    f"most_moves is {budget.most_moves}, but {name} places all replicas anew: use {SEARCH}"
+                )
+    if budget.milp_seconds is not None and budget.moves_cost:
+        raise InputError(
+            f"moves_cost is {budget.moves_cost:g}, but MILP places all replicas anew: leave one of them out"
+        )
     if budget.milp_seconds is not None and problem.pinned is not None and problem.pinned.any():
         raise InputError(f"milp: it places all replicas anew, but some must not move: use {SEARCH}")
     at_least(0, seed=seed)
