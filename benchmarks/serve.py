@@ -66,6 +66,12 @@ class MadeUp(BaseHTTPRequestHandler):
             return []  # every name stands for one pod or node
         pods = [({"namespace": f"n{i % 7}", "pod": f"app{i // 5}-{i % 5}"}, 0.05 + i * 37 % 100 / 400)
                 for i in range(self.pods)]  # fmt: skip
+        if '"part"' in query:
+            both = (("cpu", 2.0), ("memory", 8 * GIB))
+            part = {"part": "containers"}
+            return [
+                (pod | part | {"resource": kind}, size * times, False) for pod, size in pods for kind, times in both
+            ]
         if "allocatable" in query:
             return [({"node": f"node-{m}"}, 8 if '"cpu"' in query else 32 * GIB, False) for m in range(self.nodes)]
         if "kube_pod_info" in query:
@@ -73,12 +79,6 @@ class MadeUp(BaseHTTPRequestHandler):
         if "kube_pod_owner" in query:
             kind = {"owner_kind": "StatefulSet"}
             return [(pod | kind | {"owner_name": pod["pod"].split("-")[0]}, 1, False) for pod, _ in pods]
-        if "resource_requests" in query:
-            both = (("cpu", 2.0), ("memory", 8 * GIB))
-            part = {"part": "containers"}
-            return [
-                (pod | part | {"resource": kind}, size * times, False) for pod, size in pods for kind, times in both
-            ]
         if "timestamp" in query:
             return [({}, time.time(), False)]
         if "cpu_usage" in query:

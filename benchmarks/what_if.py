@@ -95,7 +95,7 @@ class Site:
 
     def _of_pod(self, query: str, i: int, moments: list[int], slots: Any) -> Iterator[dict[str, Any]]:
         labels = self.pod(i)
-        if "requests" in query:
+        if '"part"' in query:
             for kind, most in zip(("cpu", "memory"), self.usage[:, i].max(axis=1), strict=True):
                 part = {"resource": kind, "part": "containers"}
                 yield {"metric": labels | part, "values": [[t, str(most)] for t in moments]}

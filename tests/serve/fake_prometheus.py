@@ -101,6 +101,10 @@ class FakePrometheus:
         if query.startswith("count"):
             return []  # every name stands for one pod or node
         names = [({"namespace": pod.namespace, "pod": pod.name}, pod) for pod in self.pods]
+        if '"part"' in query:
+            names = [(labels | {"part": "containers"}, pod) for labels, pod in names]
+            sizes = [(labels, ("cpu", 2 * pod.cores), ("memory", 2 * pod.gib * GIB)) for labels, pod in names]
+            return [(labels | {"resource": kind}, size) for labels, *both in sizes for kind, size in both]
         if "allocatable" in query:
             kind = 0 if '"cpu"' in query else 1
             return [({"node": name}, size[kind] * (1, GIB)[kind]) for name, size in self.nodes.items()]
@@ -108,10 +112,6 @@ class FakePrometheus:
             return [(labels | {"node": pod.node}, 1) for labels, pod in names]
         if "kube_pod_owner" in query:
             return [(labels | {"owner_kind": "StatefulSet", "owner_name": pod.owner}, 1) for labels, pod in names]
-        if "resource_requests" in query:
-            names = [(labels | {"part": "containers"}, pod) for labels, pod in names]
-            sizes = [(labels, ("cpu", 2 * pod.cores), ("memory", 2 * pod.gib * GIB)) for labels, pod in names]
-            return [(labels | {"resource": kind}, size) for labels, *both in sizes for kind, size in both]
         if "timestamp" in query:
             return [({}, None)] if self.pods else []
         if "cpu_usage" in query:

@@ -42,6 +42,8 @@ class Recorded:
         named = [({"namespace": "n", "pod": pod}, *facts) for pod, facts in self.pods.items()]
         if query.startswith("count"):
             return []  # every name stands for one pod or node
+        if '"part"' in query:
+            return [(named[0][0] | {"resource": "cpu", "part": "containers"}, lambda t: 2)] if named else []
         if "allocatable" in query:
             kind = 0 if '"cpu"' in query else 1
             return [({"node": node}, lambda t, size=size: size[kind]) for node, size in self.nodes.items()]
@@ -52,8 +54,6 @@ class Recorded:
         if "kube_pod_owner" in query:
             kind = {"owner_kind": "StatefulSet"}
             return [(pod | kind | {"owner_name": owner}, lambda t: 1) for pod, _, owner, *_ in named if owner]
-        if "requests" in query:
-            return [(named[0][0] | {"resource": "cpu", "part": "containers"}, lambda t: 2)] if named else []
         if "timestamp" in query:
             return [({}, lambda t: self.now - self.age)] if named and self.age is not None else []
         if "cpu_usage" in query:

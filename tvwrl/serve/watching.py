@@ -12,6 +12,7 @@ import polars as pl
 from tvwrl.serve.observed import RESOURCES, Observed
 from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders.prometheus_api import Server
+from tvwrl.traces.loaders.prometheus_checks import Checks
 from tvwrl.traces.loaders.prometheus_cluster import MICRO, POD, ClusterMetrics, good_usage, one_node_each
 from tvwrl.traces.overfull_nodes import overfull, said
 from tvwrl.traces.prometheus_address import address
@@ -51,11 +52,12 @@ class Watcher:
         now = server.clock()
         slot = now // self.slot_seconds
         if slot - 1 not in self._past:  # at first, and once a slot
-            cluster.check_one_cluster((now - MOMENTS * self.slot_seconds, now), self.slot_seconds)
+            past = (now - MOMENTS * self.slot_seconds, now)
+            Checks(server, cluster.selector, past, self.slot_seconds).one_cluster()
         self._remember(cluster, slot)
         at = (now, now)
         sizes = cluster.node_sizes(at, 1)
-        listed = cluster.pod_nodes(at, 1).join(cluster.finished(now), on=[*POD, "uid"], how="anti")
+        listed = cluster.pod_nodes(at, 1).join(cluster.finished(at, 1), on=[*POD, "uid"], how="anti")
         placed, _ = one_node_each(listed)
         usage = self._usage_between(cluster, at, self.window)
         if usage["mem"].count() and not usage["cpu"].count():
@@ -92,7 +94,7 @@ class Watcher:
         found = {key[0]: one for key, one in frame.with_columns(number).partition_by("slot", as_dict=True).items()}
         for past in missing:
             self._past[past] = found.get(past, frame.head(0)).select(*POD, *RESOURCES)
-        where, _ = one_node_each(cluster.pod_nodes(ends, self.slot_seconds))
+        where, _ = one_node_each(cluster.pod_nodes(ends, self.slot_seconds, self.slot_seconds))
         for *pod, node in where.select(*POD, "node").iter_rows():
             self._where.setdefault((pod[0], pod[1]), node)
 

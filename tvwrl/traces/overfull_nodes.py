@@ -39,6 +39,6 @@ def said(found: pl.DataFrame, what: str) -> str:
     of = "1 node" if len(found) == 1 else f"{len(found)} nodes"
     verb = what if len(found) > 1 else {"use": "uses", "are asked for": "is asked for"}[what]
     return (
-        f"{of} {verb} more than there is, node {node} {share:.0%}: are series recorded twice under other labels, or "
-        "several clusters on one server?"
+        f"{of} {verb} more than there is, node {node} {share:.0%}: are series recorded twice under other labels, "
+        "several clusters on one server, or did many pods run one after the other within an interval?"
     )

@@ -42,7 +42,7 @@ class Selector:
     """Which series belong to a cluster: label matchers in PromQL, such as `cluster="a",namespace=~"shop.*"`."""
 
     text: str = ""
-    of_pods: ClassVar[tuple[str, ...]] = ("namespace", "pod", "container")  # labels that series of nodes do not have
+    of_pods: ClassVar[tuple[str, ...]] = ("namespace", "pod")  # labels that series of nodes do not have
 
     @cached_property
     def _matchers(self) -> list[tuple[str, str]]:
@@ -54,6 +54,11 @@ class Selector:
                 raise InputError(
                     f"selector is {self.text!r}: wrong from {text[at : at + 40]!r} on; needed: label matchers such as "
                     """cluster="a",namespace=~"shop.*", quoted for the shell: --selector 'cluster="a"'"""
+                )
+            if match[1] == "container":
+                raise InputError(
+                    f"selector is {self.text!r}: container chooses parts of pods; needed: labels of whole pods, "
+                    "or of the cluster"
                 )
             found.append((match[1], match[0].strip().rstrip(",").strip()))
             at = match.end()
@@ -67,6 +72,14 @@ class Selector:
     def pod_labels(self) -> list[str]:
         """Matchers of labels that only series of pods have."""
         return [matcher for label, matcher in self._matchers if label in self.of_pods]
+
+    @property
+    def cluster_labels(self) -> list[str]:
+        """Labels, of which all metrics need one, by which the cluster is chosen."""
+        positive = [
+            label for label, matcher in self._matchers if not matcher.removeprefix(label).lstrip().startswith("!")
+        ]
+        return [label for label in dict.fromkeys(positive) if label not in self.of_pods]
 
     def series(self, metric: str, where: str | None = None) -> str:
         """The selector of a metric's series; `where`: its own matchers, default: those that it always has."""

@@ -154,7 +154,7 @@ def _nodes(cluster: ClusterMetrics, span: tuple[int, int], asked: Asked, folder:
     for number, chunk in enumerate(_chunks(span, asked)):
         file = folder / f"{number:05d}.parquet"
         if not file.exists():
-            found = cluster.pod_nodes(chunk, asked.interval)
+            found = cluster.pod_nodes(chunk, asked.interval, asked.interval)
             with whole_file(file) as partial:
                 found.write_parquet(partial)
         parts.append(pl.read_parquet(file))

@@ -17,6 +17,7 @@ import polars as pl
 from tvwrl.checks import at_least, positive
 from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders.prometheus_api import Server
+from tvwrl.traces.loaders.prometheus_checks import Checks
 from tvwrl.traces.loaders.prometheus_cluster import POD, ClusterMetrics, NodesUnknown
 from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
 from tvwrl.traces.preparation.loader import CONTRADICTS, Extras, Loader, Part, Rows, newest_facts
@@ -75,8 +76,8 @@ class Prometheus(Loader):
     per: Literal["pod", "owner"] = "pod"
     """A workload is a pod, or an owner: the sum of its pods."""
     selector: str = ""
-    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace, pod and container choose pods; all others
-    hold for nodes too."""
+    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace and pod choose pods; all others hold for
+    nodes too."""
     reference_cores: float | None = None
     """Cores of the reference machine; default: the largest node's."""
     reference_memory: float | None = None
@@ -87,7 +88,7 @@ class Prometheus(Loader):
     """Number of retries after a failed request, with growing waits between them."""
 
     name: ClassVar[str] = "prometheus"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     keys: ClassVar[tuple[str, ...]] = ("workload",)  # "namespace/pod": with "-" between them two could be the same
 
     def __post_init__(self) -> None:
@@ -126,7 +127,7 @@ class Prometheus(Loader):
         fixed = replace(self, start=str(start), end=str(end))
         for metric in (CPU, MEMORY, *([OWNER] if self.per == "owner" else [])):
             fixed._check_recorded(server, metric)
-        fixed._cluster(server).check_one_cluster(*fixed._coarse)
+        Checks(server, Selector(self.selector), *fixed._coarse).one_cluster()
         cpu = self.reference_cores or fixed._largest(server, "cpu")
         return replace(
             fixed, reference_cores=cpu, reference_memory=self.reference_memory or fixed._largest(server, "mem")
@@ -241,7 +242,7 @@ class Prometheus(Loader):
     def _facts(self, server: Server, begin: int, end: int) -> Rows:
         """Application of every workload, and the most that it requested at a time, of the reference machine."""
         cluster, requests = self._cluster(server), [f"request_{name}" for name in self.resources]
-        asked = cluster.requests((begin + self.interval, end), self.interval)
+        asked = cluster.requests((begin + self.interval, end), self.interval, self.interval)
         owners = cluster.owners(begin, end).with_columns((pl.col("owners") > 1).alias(CONTRADICTS))
         frame = asked.join(owners, on=POD, how="full", coalesce=True, maintain_order="left_right")
         workload = pl.col("owner") if self.per == "owner" else pl.concat_str(POD, separator="/")

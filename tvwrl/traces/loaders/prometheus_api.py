@@ -113,6 +113,8 @@ class Server:
             raise _foreign(url, "the answer is not JSON") from None
         if not isinstance(answer, dict) or answer.get("status") != "success" or "data" not in answer:
             raise _foreign(url, "the answer has no status 'success' with data")
+        if answer.get("isPartial"):  # as VictoriaMetrics says where one of its parts did not answer
+            raise MayPass("the answer is partial")
         for text in answer.get("warnings") or ():
             warnings.warn(f"{self.url}: {text}", stacklevel=2)
         return answer["data"]

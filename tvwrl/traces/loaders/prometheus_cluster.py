@@ -8,8 +8,6 @@ another address. So series are reduced before they are summed.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -25,7 +23,6 @@ from tvwrl.traces.prometheus_series import (
     INIT_INFO,
     INIT_REQUESTS,
     MEMORY,
-    NODE_INFO,
     OVERHEAD,
     OWNER,
     PHASE,
@@ -34,7 +31,6 @@ from tvwrl.traces.prometheus_series import (
     RESTARTS,
     SCHEDULER_REQUESTS,
     SIZES,
-    WHERE,
     WHOLE_POD,
     Selector,
 )
@@ -75,27 +71,30 @@ class ClusterMetrics:
         # How often the pod was sampled: its containers may have run one after the other, or not all the time.
         samples = _each(f"count_over_time({memory})")
         often = (
-            f"max by (namespace, pod, job) (sum by (namespace, pod, container, job) ({samples}) or "
-            f"max by (namespace, pod, container, job) (count_over_time({whole})))"
+            f"max by (namespace, pod, job, known) (sum by (namespace, pod, container, job, known) ({samples}) or "
+            f"max by (namespace, pod, container, job, known) ({_each(f'count_over_time({whole})')}))"
         )
         queries = {
             "cpu": _by_job(f"rate({self.selector.series(CPU)}[{window}s])"),
-            "mem": f"{_by_job(f'sum_over_time({memory})')} / on (namespace, pod, job) {often}",
+            "mem": f"{_by_job(f'sum_over_time({memory})')} / on (namespace, pod, job, known) {often}",
         }
         # Where several jobs scrape a pod, perhaps with other labels left, the one that saw the most of it counts.
         queries = {name: f"max by (namespace, pod) ({query})" for name, query in queries.items()}
         cpu, mem = (self.server.table(query, span, step, POD, name) for name, query in queries.items())
         return cpu.join(mem, on=[*POD, "time"], how="full", coalesce=True).sort(*POD, "time")
 
-    def requests(self, span: Span, step: int) -> pl.DataFrame:
+    def requests(self, span: Span, step: int, window: int | None = None) -> pl.DataFrame:
         """Columns namespace, pod, time, request_cpu (cores) and request_mem (bytes), null: none: see `pod_requests`.
+
+        At each moment, or the most in `window` seconds before it, in which a pod may have come and gone. A pod that has
+        ended but is still listed does not count beside one of the same name that has not.
 
         What kube-scheduler itself counted comes first. Where only kube-state-metrics is scraped, the order of init
         containers is not known: sidecars count as before all others. Resources of pods (`spec.resources`) are not in
         its metrics.
         """
         labels = (*POD, "resource", "part")
-        found = self.server.table(self._request_parts, span, step, labels, "value")
+        found = self.server.table(self._request_parts(window), span, step, labels, "value")
         found = found.filter(pl.col("value").is_finite() & (pl.col("value") >= 0))
         keys = [*POD, "resource", "time"]
         wide = found.pivot("part", index=keys, values="value", aggregate_function="max", maintain_order=True)
@@ -116,10 +115,16 @@ class ClusterMetrics:
         ]
         return long.group_by(*POD, "time", maintain_order=True).agg(columns)
 
-    @property
-    def _request_parts(self) -> str:
+    def _request_parts(self, window: int | None) -> str:
         """One query for all parts of what pods request, told apart by the label `part`."""
-        series = self.selector.series
+        uid, ended, info = "on (namespace, pod, uid)", f"({self.selector.series(PHASE)} == 1)", POD_INFO
+        alive = f"on (namespace, pod) ({self.selector.series(info)} unless {uid} {ended})"
+
+        def series(metric: str, where: str | None = None) -> str:
+            one = self.selector.series(metric, where)
+            one = one if window is None else f"max_over_time({one}[{window}s])"
+            return one if metric == SCHEDULER_REQUESTS else f"({one} unless {uid} ({ended} and {alive}))"
+
         init = f"max by (namespace, pod, container, resource) ({series(INIT_REQUESTS)})"
         always = f"on (namespace, pod, container) {series(INIT_INFO, SIDECAR)}"
         containers = f"max by (namespace, pod, container, resource) ({series(REQUESTS)})"
@@ -189,22 +194,28 @@ class ClusterMetrics:
         found = self.server.table(query, span, step, (), resource)[resource].max()
         return found if isinstance(found, float) else np.nan
 
-    def pod_nodes(self, span: Span, step: int) -> pl.DataFrame:
+    def pod_nodes(self, span: Span, step: int, window: int | None = None) -> pl.DataFrame:
         """Columns namespace, pod, node, uid, time and newest: where pods were at every moment of a stretch of time, and
-        when that was sampled (seconds since 1970); `one_node_each` decides where a pod is on several."""
-        labels = (*POD, "node", "uid")
-        query = f"max by ({', '.join(labels)}) (timestamp({self.selector.series(POD_INFO)}))"
+        when that was sampled (seconds since 1970); `one_node_each` decides where a pod is on several.
+
+        With `window` also where they were in so many seconds before, if not any more: `newest` is 0 there.
+        """
+        labels, series = (*POD, "node", "uid"), self.selector.series(POD_INFO)
+        query = f"max by ({', '.join(labels)}) (timestamp({series}))"
+        if window is not None:
+            query += f" or max by ({', '.join(labels)}) (0 * last_over_time({series}[{window}s]))"
         return self.server.table(query, span, step, labels, "newest")
 
-    def finished(self, now: int) -> pl.DataFrame:
-        """Columns namespace, pod, uid: those that have ended but are still listed."""
+    def finished(self, span: Span, step: int) -> pl.DataFrame:
+        """Columns namespace, pod, uid, time: those that have ended but are still listed."""
         query = f"max by (namespace, pod, uid) ({self.selector.series(PHASE)}) == 1"
-        return self.server.table(query, (now, now), 1, (*POD, "uid"), "phase").drop("phase", "time")
+        return self.server.table(query, span, step, (*POD, "uid"), "phase").drop("phase")
 
     def overfull(self, span: Span, step: int, window: int) -> list[str]:
         """Sentences about nodes that use, or are asked for, more than they have at some of these moments."""
         sizes, (nodes, _) = self.node_sizes(span, step), one_node_each(self.pod_nodes(span, step))
-        where = nodes.join(self.finished(span[1]), on=[*POD, "uid"], how="anti").select(*POD, "time", "node")
+        ended = self.finished(span, step)
+        where = nodes.join(ended, on=[*POD, "uid", "time"], how="anti").select(*POD, "time", "node")
         asked = self.requests(span, step).rename({f"request_{name}": name for name in KINDS})
         taken = {"use": good_usage(self.usage(span, step, window)), "are asked for": asked}
         found = [said(overfull(rows.join(where, on=[*POD, "time"]), sizes), what) for what, rows in taken.items()]
@@ -227,66 +238,6 @@ class ClusterMetrics:
         found = self.server.table(f"max(timestamp({self.selector.series(MEMORY)}))", (now, now), 1, (), "moment")
         return abs(now - found["moment"][0]) if len(found) else None  # a clock that is ahead is as doubtful
 
-    def check_one_cluster(self, span: Span, step: int) -> None:
-        """Refuse what cannot be read as one cluster: names of nodes or pods that stand for several at a time, and
-        metrics of pods that carry the name of the exporter. Warn of several clusters whose names differ.
-
-        Raises InputError, with the label that tells them apart.
-        """
-        renamed = [self.selector.series(POD_INFO, f'exported_{label}!=""') for label in ("namespace", "pod", "node")]
-        if len(self.server.table(f"count({' or '.join(renamed)})", span, step, (), "n")):
-            raise InputError(
-                f"{self.server.url}: {POD_INFO} has its pods or nodes in labels that begin with exported_, as the job "
-                "that scrapes kube-state-metrics sets such labels itself: set honor_labels: true in that job"
-            )
-        names = self.server.get("labels", {"match[]": self.selector.series(SIZES[0]), "start": span[0], "end": span[1]})
-        labels = [name for name in names if isinstance(name, str) and "cluster" in name.lower()]
-        for label in labels:
-            for metric, name in ((SIZES[0], ("node",)), (POD_INFO, POD)):
-                self._refuse_namesakes(metric, name, label, span, step)
-        for metric, name, identity in ((NODE_INFO, ("node",), "system_uuid"), (POD_INFO, POD, "uid")):
-            self._refuse_namesakes(metric, name, identity, span, step)
-        for label in labels:
-            found = self.server.table(
-                f"count by ({label}) ({self.selector.series(SIZES[0])})", span, step, (label,), "n"
-            )
-            values = [value for value in found[label].unique().sort().to_list() if value]
-            if len(values) > 1:
-                warnings.warn(
-                    f"{self.server.url}: nodes of {len(values)} values of {label} are read as one cluster: "
-                    f"{_listed(values)}; --selector '{label}=\"{values[0]}\"' reads one of them",
-                    stacklevel=2,
-                )
-
-    def _refuse_namesakes(self, metric: str, name: Sequence[str], identity: str, span: Span, step: int) -> None:
-        """Refuse names that have several identities at most of the moments at which they are there."""
-        by, series = ", ".join(name), self.selector.series(metric)
-        query = f"count by ({by}) (count by ({by}, {identity}) ({series}))"
-        found = self.server.table(query, span, step, tuple(name), "identities")
-        # One that was replaced has two for minutes; where only one moment is asked for, that would look the same.
-        moments = pl.len() if span[0] != span[1] else pl.lit(0)
-        several = (
-            found.group_by(name, maintain_order=True)
-            .agg((pl.col("identities") > 1).sum().alias("several"), moments.alias("moments"))
-            .filter((pl.col("several") > 1) & (pl.col("several") * 2 > pl.col("moments")))
-        )
-        if several.is_empty():
-            return
-        first = several.select(name).row(0)
-        exact = ",".join(f'{label}="{value}"' for label, value in zip(name, first, strict=True))
-        where = ",".join(filter(None, (WHERE.get(metric, ""), exact)))
-        arguments = {"match[]": self.selector.series(metric, where), "start": span[0], "end": span[1]}
-        label, values = _telling(self.server.get("series", arguments), identity)
-        advice = (
-            f"""choose one by its label: --selector '{label}="{values[0]}"' (there are {_listed(values)})"""
-            if label
-            else "no label tells them apart: give each cluster a label of its own, such as an external label"
-        )
-        raise InputError(
-            f"{self.server.url}: {' '.join(name[-1:])} {'/'.join(first)} and {len(several) - 1} more stand for several "
-            f"at a time ({identity} differs), as with several clusters on one server: {advice}"
-        )
-
 
 def one_node_each(found: pl.DataFrame, *at: str) -> tuple[pl.DataFrame, int]:
     """One row for each pod and `at` (default: moment), and how many pods were on several nodes at one of them.
@@ -298,7 +249,8 @@ def one_node_each(found: pl.DataFrame, *at: str) -> tuple[pl.DataFrame, int]:
     keys = [*POD, *(at or ("time",))]
     first = pl.col("time").min().over([*POD, "node", "uid"]).alias("first")
     ordered = found.with_columns(first).sort(*keys, "newest", "first", "node", "uid")
-    twice = ordered.filter(pl.col("node").n_unique().over(keys) > 1).select(POD).n_unique() if len(ordered) else 0
+    now = ordered.filter(pl.col("newest") > 0)
+    twice = now.filter(pl.col("node").n_unique().over(keys) > 1).select(POD).n_unique() if len(now) else 0
     return ordered.unique(keys, keep="last", maintain_order=True).drop("first"), twice
 
 
@@ -313,46 +265,20 @@ def _each(expression: str) -> str:
     """Once for each time that a container was started, however many replicas watched it, by job.
 
     A container that was started again has another `name`, or, where that label is missing, another `id`. One that runs
-    containers inside has several `id`.
+    containers inside has several `id`. Series without both (`known` is empty), such as those of the kubelet's
+    /metrics/resource, are another view of the same containers: never added to the others. Where CPU is recorded core by
+    core (`cpu`), cores are added up.
     """
     by_id = f'label_replace({expression}, "start", "$1", "id", "(.*)")'
     by_name = f'label_replace({by_id}, "start", "$1", "name", "(.+)")'
-    return f"max by (namespace, pod, container, job, start) ({by_name})"
+    known = f'label_replace({by_name}, "known", "yes", "start", ".+")'
+    return f"max by (namespace, pod, container, job, known, start, cpu) ({known})"
 
 
 def _by_job(expression: str) -> str:
     """The sum over the containers of a pod, and the times that each was started, by job."""
-    return f"sum by (namespace, pod, job) ({_each(expression)})"
+    return f"sum by (namespace, pod, job, known) ({_each(expression)})"
 
 
 def _resource(kind: str) -> str:
     return f'resource="{kind}"'
-
-
-DESCRIPTIVE = {  # labels of kube_node_info and kube_pod_info that say what the node or pod is like
-    *("__name__", "node", "namespace", "pod", "uid", "system_uuid", "provider_id", "internal_ip", "kernel_version"),
-    *("os_image", "container_runtime_version", "kubelet_version", "kubeproxy_version", "pod_cidr", "host_ip", "pod_ip"),
-    *("created_by_kind", "created_by_name", "priority_class", "host_network"),
-}
-OF_SCRAPING = ("job", "instance", "endpoint", "service", "container")  # the last resort
-
-
-def _telling(series: object, identity: str) -> tuple[str, list[str]]:
-    """The label, and its values, that tells things of one name but of several `identity` apart; "" if none does."""
-    of: dict[str, dict[str, set[str]]] = {}  # label -> identity -> values
-    known = [one for one in series if isinstance(one, dict)] if isinstance(series, list) else []
-    for label in {label for one in known for label in one} - DESCRIPTIVE:
-        for one in known:
-            of.setdefault(label, {}).setdefault(one.get(identity, ""), set()).add(str(one.get(label, "")))
-    # A label tells them apart if none of its values occurs with two of them.
-    telling = [
-        label
-        for label, values in of.items()
-        if len(values) > 1 and sum(map(len, values.values())) == len(set().union(*values.values()))
-    ]
-    telling.sort(key=lambda label: ("cluster" not in label.lower(), label in OF_SCRAPING, label))
-    return (telling[0], sorted(set().union(*of[telling[0]].values()))) if telling else ("", [])
-
-
-def _listed(values: Sequence[str], most: int = 5) -> str:
-    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
