@@ -112,6 +112,9 @@ class WhatIfSettings:
             raise InputError("what to replay: give either --prometheus URL, or --usage FILE and --nodes FILE")
         if (self.usage is None) != (self.nodes is None):
             raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
+        for option in ("selector", "end"):
+            if self.usage is not None and (given := getattr(self, option)):
+                raise InputError(f"--{option} {given}: is of a server; a table of --usage is read whole")
         at_least(1, interval=self.interval, decision_seconds=self.decision_seconds)
         at_least(0, longest_hold=self.longest_hold)
         at_least(0, retries=self.retries, seed=self.seed)

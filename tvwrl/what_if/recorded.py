@@ -49,6 +49,7 @@ class Trust:
     container_restarts: int | None = None  # of all pods: crashes, and kills for lack of memory; None: not known
     on_two_nodes: int = 0  # at a time: the node that was sampled last counts
     resized_nodes: int = 0  # nodes that had several sizes, as where a machine was replaced: the largest counts
+    unsized: str = ""  # names of nodes whose size is not known, the first few
     overused: str = ""  # a sentence about nodes that used more than they have; "": none did
     overasked: str = ""  # the same of requests
     pools: tuple[tuple[str, int, int], ...] = ()  # what was left out on purpose: name, nodes, pods on them
@@ -146,7 +147,8 @@ def record_of(
         "unsized_node": int((known & ~sized).sum()),
         "left_out_share": float(ends["used"].filter(~sized).sum()) / total if total > 0 else 0.0,
         "hole": recorded.slots - rows["slot"].n_unique(),
-        "unsized_nodes": len(set(ends["node"].drop_nulls()) - set(nodes["node"])),
+        "unsized_nodes": len(unsized := sorted(set(ends["node"].drop_nulls()) - set(nodes["node"]))),
+        "unsized": _some(pl.Series(unsized, dtype=pl.String)) if unsized else "",
     }
     facts |= {"filled": filled, "bad_rows": bad_rows, "on_two_nodes": _on_two_nodes(rows)}
     return replace(recorded, trust=_trusted(recorded, facts | _overfull(rows, pods, nodes)))

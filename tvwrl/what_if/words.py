@@ -37,6 +37,7 @@ NOT_KNOWN = (
     "The record lacks node selectors, taints, affinity, topology spread, volumes, GPUs and PodDisruptionBudgets, so no "
     "rule obeyed them. Each can forbid a placement, so **savings are upper limits**."
 )
+NOTABLE = 0.01  # share of all CPU above which it is said beside the verdict that it is left out
 THROTTLED = (
     "Recorded CPU cannot exceed a node, as the kernel throttles it, and pods that exceed its memory are evicted. So "
     "the overshoot of as-placed understates contention, and pods that were throttled would have used more elsewhere."
@@ -51,6 +52,14 @@ def verdict(compared: Compared) -> list[str]:
             f"**The pods of this record use {used:.2%} of the nodes: most of the cluster is probably missing, and what "
             "follows means little.**"
         )
+    known = compared.recorded.trust
+    if known.left_out_share > NOTABLE:
+        lines.append(
+            f"**Pods with {known.left_out_share:.1%} of all CPU used are left out, as nothing is known of their nodes"
+            f"{_named(known.unsized)}: this is the verdict on the others alone.**"
+        )
+    if known.without_cpu_request == known.without_memory_request == known.pods:
+        lines.append("No pod has a request in this record, so a rule may put any number of them on a node.")
     lines += [sentence(compared, one) for one in compared.others if one.name == "shadow"]
     found = verdict_of(compared)
     if any(one.placed.knowledge is not None and not is_reference(one) for one in compared.others):
@@ -194,8 +203,8 @@ def trust(recorded: Recorded) -> list[str]:
     if known.unknown_node or known.unsized_node:
         lines.append(
             f"**Left out: {count_of(known.unknown_node, 'pod')} whose node is unknown and {known.unsized_node:,} on "
-            f"{count_of(known.unsized_nodes, 'node')} without a size, with {known.left_out_share:.1%} of all CPU "
-            "used.** The cluster looks emptier than it was."
+            f"{count_of(known.unsized_nodes, 'node')} without a size{_named(known.unsized)}, with "
+            f"{known.left_out_share:.1%} of all CPU used.** The cluster looks emptier than it was."
         )
     if known.container_restarts:
         lines.append(
@@ -361,6 +370,11 @@ def _interval(point: Point, decimals: int = 1) -> str:
 
 def _share(count: int, of: int) -> str:
     return f"{count_of(count, 'pod')} ({count / of:.1%})"
+
+
+def _named(names: str) -> str:
+    """Names in brackets, if there are any."""
+    return f" ({names})" if names else ""
 
 
 def count_of(number: int, thing: str) -> str:

@@ -167,11 +167,45 @@ def nested(scene: Scene) -> None:
 
 
 @case
+def two_views(scene: Scene) -> None:
+    """The kubelet's /metrics/resource, in the same job: without ids and names, and as CPU core by core."""
+    restarted(scene)
+    scene.uses("db-0", 1, 9, id=None, metrics_path="/metrics/resource")
+
+
+@case
+def core_by_core(scene: Scene) -> None:
+    plain(scene)
+    for core in range(4):
+        scene.uses("db-0", 0.25, 9, cpu=f"cpu{core:02d}", node="n1")
+
+
+@case
+def short(scene: Scene) -> None:
+    """A Job that comes and goes within an hour."""
+    plain(scene)
+    scene.uses("db-0", 1, 9)
+    scene.pod("job-0", "n2", first=600, last=1800)
+    scene.requests("job-0", 3, 6, first=600, last=1800)
+    scene.uses("job-0", 2, 5, first=600, last=1800, id="/kubepods/job-0/1")
+
+
+@case
+def late_twin(scene: Scene) -> None:
+    """Another cluster with the same names, told apart by no usual label, for the last third of the time."""
+    plain(scene)
+    scene.uses("db-0", 1, 9, shop="a")
+    scene.node("n1", first=80 * 60, shop="b")
+    scene.pod("db-0", "n1", first=80 * 60, uid="other", shop="b")
+
+
+@case
 def evicted(scene: Scene) -> None:
     """A namesake was evicted before, and is still listed."""
     plain(scene)
     scene.gauge("kube_pod_status_phase", 1, namespace="prod", pod="db-0", uid="old", phase="Failed")
     scene.pod("db-0", "n2", last=120, uid="old")
+    scene.requests("db-0", 7, 30, uid="old")
     scene.uses("db-0", 1, 9)
 
 

@@ -70,6 +70,7 @@ def test_refusals_are_not_retried(site: Any, tmp_path: Path, fault: Any, message
     [
         (error_of(503, "query timed out"), "HTTP 503 Service Unavailable: query timed out"),
         ((502, b"<html>"), "HTTP 502 Bad Gateway"),
+        ((200, b'{"status": "success", "isPartial": true, "data": {}}'), "the answer is partial"),
         (("hang",), "no answer within 0.2 seconds"),
         (("truncate", True), "the answer is truncated or damaged: IncompleteRead"),
         (("truncate", False), "the answer is truncated: 33 bytes"),

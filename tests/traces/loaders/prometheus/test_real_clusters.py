@@ -78,7 +78,11 @@ def read(real: str, scrape: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "name", ["restarted", "two_jobs", "two_replicas", "moved_exporter", "init_container", "split_jobs", "nested"]
+    "name",
+    [
+        *("restarted", "two_jobs", "two_replicas", "moved_exporter", "init_container", "split_jobs", "nested"),
+        *("two_views", "core_by_core"),
+    ],
 )
 def test_a_container_counts_once(read: Callable[[str], Reader], name: str) -> None:
     """9 GiB and 1 core all the time, of which a request of 2 cores and 10 GiB; a restart costs a sample or two."""
@@ -123,8 +127,35 @@ def test_a_pod_on_two_nodes_is_where_it_was_sampled_last(read: Callable[[str], R
 
 
 def test_a_pod_runs_although_a_namesake_was_evicted(read: Callable[[str], Reader]) -> None:
-    seen = read("evicted").observed(HOUR)
+    reader = read("evicted")
+    seen = reader.observed(HOUR)
     assert (seen.running, seen.uid) == (1, ("u-db-0",))
+    np.testing.assert_allclose(seen.request, [[2, 10 * GIB]])
+    found = reader.record()
+    np.testing.assert_allclose(found.request * found.reference, [[2, 10]], rtol=1e-6)
+
+
+def test_what_comes_and_goes_within_an_interval_has_its_request_and_node(read: Callable[[str], Reader]) -> None:
+    reader = read("short")
+    trace, _ = reader.trace(interval=3600)
+    assert facts(trace)["prod/job-0"] == ("prod/statefulset/db", pytest.approx([3 / 8, 6 / 32]))
+    found = reader.record(interval=3600)
+    assert dict(zip(found.pod, found.node_name[found.node], strict=True)) == {"prod/db-0": "n1", "prod/job-0": "n2"}
+    assert found.trust.unknown_node == 0
+
+
+def test_a_twin_that_comes_late_is_refused(read: Callable[[str], Reader]) -> None:
+    reader = read("late_twin")
+    with pytest.raises(InputError, match=r"pod prod/db-0 .*\(uid differs\).*: --selector 'shop=\"b\"'"):
+        reader.trace()
+
+
+def test_a_selector_that_hides_a_metric_is_refused(read: Callable[[str], Reader]) -> None:
+    reader = read("core_by_core")  # where cAdvisor knows the node, as kube_pod_info does
+    with pytest.raises(InputError, match=r"kube_pod_owner has no label node, so it would be hidden"):
+        reader.trace(selector=f'{reader.selector},node=~"n.*"')
+    with pytest.raises(InputError, match="container chooses parts of pods"):
+        reader.trace(selector=f'{reader.selector},container="app"')
 
 
 def test_what_is_no_sample_is_a_gap(read: Callable[[str], Reader]) -> None:
