@@ -153,3 +153,25 @@ def test_machines_beyond_those_listed_are_counted(instance: Instance, tmp_path: 
     fleet = Fleet(np.array([[2.0, 2.0], [1.0, 1.0]]))
     results = run_planners(PlanningProblem(instance, fleet), ["FF"], tmp_path / "out")
     assert "FF: 1 machine beyond the 2 listed, like the last of them" in results.summary()
+
+
+def test_a_bound_above_the_fleet_says_that_not_all_can_be_placed(instance: Instance, tmp_path: Path) -> None:
+    """A proof counts a replica without a machine as a dear machine: its 23 are no number of machines."""
+    fleet = Fleet.of_kinds([[2.0, 2.0]], [3], fixed=True)
+    results = Results(PlanningProblem(instance, fleet), PlanBound(2, 2.0, {}), "fewer than 2 machines", tmp_path)
+    results.raise_bound(3.0)
+    assert "uses fewer than 3 machines" in results.about_bound
+    results.raise_bound(23.0)
+    results.add(Plan.of("FF", np.array([0]), np.array([0]), np.array([2])), 1.0)
+    assert results.about_bound.startswith("not all replicas can be placed: no plan on the machines that there are")
+    assert "23" not in results.summary()
+    assert (results.least_machines, results.rows()[0]["bound"]) == (0, "")
+
+
+def test_a_plan_at_the_bound_is_not_minus_0_above_it(instance: Instance, tmp_path: Path) -> None:
+    """Sums of costs differ in their last digit by their order."""
+    fleet = Fleet.of_kinds([[2.0, 2.0]], [2], fixed=True, cost=[0.77])
+    bound = PlanBound(2, 1.54 * (1 + 1e-12), {})
+    results = Results(PlanningProblem(instance, fleet), bound, "", tmp_path)
+    results.add(Plan.of("FF", np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([2, 1, 1])), 1.0)
+    assert str(results.rows()[0]["above_bound_pct"]) == "0.0"

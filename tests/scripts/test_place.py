@@ -85,7 +85,10 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
     (folder / "machines.csv").write_text("cpu\n" + 5 * "4\n")
     (folder / "applications.csv").write_text("application,replicas,limit,cpu\nweb,9,1,1\n")
     done = call("place.py", "--instance", folder, "--planners", "Medea(1,1,1)", "--out", tmp_path / "apart")
-    assert "that takes at least 9 machines, and there are 5" in done.stdout
+    assert (
+        "not all replicas can be placed: without a violation that takes at least 9 machines, and there are 5"
+        in done.stdout
+    )
     (folder / "applications.csv").write_text("application,replicas,cpu\nweb,2000,3\n")
     done = call("place.py", "--instance", folder, "--planners", "Medea(1,1,0)", "--out", tmp_path / "many")
     assert "together they demand more than the machines that may hold them have" in done.stdout

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.admission import Admission
-from tvwrl.planning.bounds.lower_bound import PlanBound, about
+from tvwrl.planning.bounds.lower_bound import PlanBound, about, exceeds_fleet
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import FILES, write_plans
@@ -46,6 +46,10 @@ MILP_ENDS = {
     "time limit": "MILP: out of time; its row is the best plan so far, the bound is what it proved",
     "too large": "MILP: too large for memory; its row is the best plan so far",
 }
+TOO_FEW = (
+    "not all replicas can be placed: no plan on the machines that there are places all of them without a violation, as "
+    "was proved meanwhile"
+)
 EQUAL = 1e-4  # costs that differ by less, in those of the cheapest machine, are equal
 
 
@@ -87,8 +91,14 @@ class Results:
         return EQUAL * float(self.problem.fleet.costs.min())
 
     def raise_bound(self, cost: float) -> None:
-        """No plan of all replicas costs less (1 for each machine where there are no costs), as was proved meanwhile."""
+        """No plan of all replicas costs less (1 for each machine where there are no costs), as was proved meanwhile.
+
+        More than a fixed fleet costs: then there is no such plan, and no bound any more.
+        """
         if self.bound is None or cost <= self.bound.cost + self._slack:
+            return
+        if exceeds_fleet(self.problem, cost - self._slack):
+            self.bound, self.about_bound = None, TOO_FEW if self.about_bound else ""
             return
         if self.problem.fleet.cost is None:
             machines = int(np.ceil(cost - self._slack))
@@ -242,7 +252,8 @@ def row_of(problem: PlanningProblem, bound: PlanBound | None, result: Result) ->
     least = float("nan") if bound is None else bound.cost
     row |= {"bound": "" if bound is None else bound.machines}
     known = bound is not None and not verdict.missing
-    row |= {"above_bound_pct": round(100.0 * (verdict.cost - least) / least, 4) if known else ""}
+    # Rounding may leave -0.0, which + 0.0 makes 0.0.
+    row |= {"above_bound_pct": round(100.0 * (verdict.cost - least) / least, 4) + 0.0 if known else ""}
     if fleet.cost is not None:
         row |= {"cost": verdict.cost, "cost_bound": least}
     if fleet.fixed:

@@ -235,9 +235,9 @@ def _add_searched(results: Results, budget: Budget, seed: int, start: Plan | Non
         most_moves=budget.most_moves,
         searches=budget.searches,
     )
-    results.add(found.plan, peak_mb())
     if not budget.moves_cost and budget.most_moves is None:  # else it counts moves, or leaves plans out
-        results.raise_bound(found.bound)
+        results.raise_bound(found.bound)  # before the rows are written, which have the bound
+    results.add(found.plan, peak_mb())
 
 
 def _add_milp(results: Results, budget: Budget) -> None:

@@ -102,11 +102,19 @@ def bound_or_reason(
         return None, str(error)
     available = len(problem.fleet.capacity)
     if problem.fleet.fixed and bound.machines > available:
-        return bound, (
-            f"no plan places all replicas without a violation: that takes at least {bound.machines:,} machines, and "
+        return None, (
+            f"not all replicas can be placed: without a violation that takes at least {bound.machines:,} machines, and "
             f"there are {available:,}"
         )
     return bound, about(problem, bound)
+
+
+def exceeds_fleet(problem: PlanningProblem, cost: float) -> bool:
+    """Whether plans of all replicas would cost more than a fixed fleet does: then there are none.
+
+    A bound may be that high because what proves it counts replicas without a machine as dear machines.
+    """
+    return problem.fleet.fixed and cost > float(problem.fleet.costs.sum())
 
 
 def about(problem: PlanningProblem, bound: PlanBound) -> str:
