@@ -185,3 +185,35 @@ def test_missing_tables_are_named(tmp_path: Path) -> None:
     (write(tmp_path) / "machines.csv").unlink()
     with pytest.raises(InputError, match=r"no machines\.csv; it has: affinity\.csv"):
         read_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("blacklists.csv", "blacklist.csv"),
+        ("antiaffinity.csv", "anti-affinity.csv"),
+        ("anti_affinity.csv", "anti-affinity.csv"),
+        ("Running.csv", "running.csv"),
+        ("running.csv.gz", "running.csv"),
+        ("affinities.csv", "affinity.csv"),
+    ],
+)
+def test_misnamed_tables_are_refused(tmp_path: Path, name: str, meant: str) -> None:
+    """Their rules would be left out unnoticed."""
+    write(tmp_path)
+    for optional in ("affinity.csv", "anti-affinity.csv"):
+        (tmp_path / optional).unlink()
+    (tmp_path / name).write_text("application,machine\n")
+    with pytest.raises(InputError, match=re.escape(f"{name}: no table of this name is read: did you mean '{meant}'?")):
+        read_folder(tmp_path)
+
+
+def test_other_tables_are_said_not_to_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """prices.csv is like no table, and the copy is beside its table; what is no CSV file is nobody's table."""
+    for name in ("prices.csv", "machines-old.csv", "notes.txt"):
+        (write(tmp_path) / name).write_text("x\n")
+    read_folder(tmp_path)
+    said = capsys.readouterr().err
+    assert "prices.csv is not read: tables are called applications.csv, machines.csv" in said
+    assert "machines-old.csv is not read" in said
+    assert "notes.txt" not in said

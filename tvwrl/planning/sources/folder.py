@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,14 @@ from tvwrl.planning.plan_file import machines_in, read_running
 from tvwrl.planning.problem import Bundles, PlanningProblem, check_bundles
 from tvwrl.planning.sources.limits import affinity_of
 from tvwrl.planning.sources.lists import COUNT, MACHINE, NAME, read_applications, read_machines
+from tvwrl.progress import say
 from tvwrl.types import Float, InputError, Int
 
 APPLICATIONS, MACHINES = "applications.csv", "machines.csv"
 AFFINITY, ANTI_AFFINITY = "affinity.csv", "anti-affinity.csv"  # may be absent
 BLACKLIST, RUNNING = "blacklist.csv", "running.csv"  # so may these
+TABLES = APPLICATIONS, MACHINES, AFFINITY, ANTI_AFFINITY, BLACKLIST, RUNNING
+LIKE = 0.75  # how close another name must be to that of a table to have been meant as it; 1: equal
 GROUP = "group"
 MOST_BARRED = 10_000_000  # pairs of an application and a machine
 
@@ -38,6 +42,9 @@ def read_folder(folder: Path, fleet: Fleet | None = None) -> PlanningProblem:
     - blacklist: columns `application` and `machine`, which must not hold it: a machine, or a row of several by its name
     - running: columns `application`, `machine`, `replicas` and, optionally, `pinned` (true for replicas that must stay)
 
+    A table of another name is refused if it seems to be one of these that is missing; else a line says that it is not
+    read.
+
     Machines have the names of the column `machine` of `machines.csv`, or are numbered from 1.
 
     Raises InputError with file, row and field for bad tables.
@@ -47,6 +54,7 @@ def read_folder(folder: Path, fleet: Fleet | None = None) -> PlanningProblem:
     for name in (APPLICATIONS, MACHINES) if fleet is None else (APPLICATIONS,):
         if not (folder / name).exists():
             raise InputError(f"{folder}: no {name}; it has: {', '.join(sorted(p.name for p in folder.iterdir()))}")
+    _check_names(folder, fleet is not None)
     instance = read_applications(folder / APPLICATIONS)
     if (anti := folder / ANTI_AFFINITY).exists():
         table = InputTable.read(anti)
@@ -75,6 +83,26 @@ def read_folder(folder: Path, fleet: Fleet | None = None) -> PlanningProblem:
         running, pinned = read_running(folder / RUNNING, problem)
         problem = replace(problem, running=running, pinned=pinned)
     return problem
+
+
+def _check_names(folder: Path, other_machines: bool) -> None:
+    """Raise InputError for a table that seems to be misnamed, since rules in it would be left out unnoticed.
+
+    One beside the table that it is like is probably an older copy; so is one like `machines.csv` where that is not
+    read, because there are `other_machines`.
+    """
+    there = {path.name for path in folder.iterdir()}
+    missing = [one for one in TABLES if one not in there and not (one == MACHINES and other_machines)]
+    stems = {one.removesuffix(".csv"): one for one in missing}
+    for name in sorted(one for one in there.difference(TABLES) if not one.startswith(".")):
+        if not (folder / name).is_file() or not (small := name.casefold()).endswith((".csv", ".csv.gz")):
+            continue
+        if like := get_close_matches(small.removesuffix(".gz").removesuffix(".csv"), stems, n=1, cutoff=LIKE):
+            raise InputError(
+                f"{folder / name}: no table of this name is read: did you mean '{stems[like[0]]}'? Rename it, or move "
+                "it out of the folder"
+            )
+        say(f"{folder / name} is not read: tables are called {', '.join(TABLES)}")
 
 
 def _check_same_numbers(folder: Path) -> None:
