@@ -181,6 +181,32 @@ def test_what_cannot_keep_moves_few_is_refused(make: Make, tmp_path: Path) -> No
         run_planners(problem, ["best"], tmp_path / "c", Budget(1, 5.0, moves_cost=0.1))
 
 
+@pytest.mark.parametrize(("option", "value"), [("moves_cost", 1.0), ("most_moves", 0)])
+def test_moves_without_anything_that_runs_are_refused(make: Make, tmp_path: Path, option: str, value: float) -> None:
+    """They would only weaken the lower bound. A plan to improve is something to move from."""
+    problem, budget = PlanningProblem(make([1], [[1, 1]]), Fleet.of([2, 2])), Budget(0.1, **{option: value})
+    with pytest.raises(InputError, match=rf"{option} is {value:g}, but nothing is known to run: .*--running FILE"):
+        run_planners(problem, ["best"], tmp_path / "a", budget)
+    run_planners(problem, ["best"], tmp_path / "b", budget, start=make_plan(problem, "FF"))
+
+
+def test_moves_that_rules_need_are_counted(make: Make, tmp_path: Path) -> None:
+    """Machine 1: two of a, which is barred there; machine 2: two of b, of which one may be; machine 3: all is well."""
+    instance = make([3, 2], [[1, 1], [1, 1]], [(1, 1, 1)])
+    running = Plan.of("running", np.array([0, 1, 0]), np.array([0, 1, 2]), np.array([2, 2, 1]))
+    for fixed in (True, False):
+        problem = PlanningProblem(instance, Fleet(np.tile([4.0, 4.0], (3, 1)), fixed), barred=np.array([[0, 0]]))
+        problem = replace(problem, running=running)
+        with pytest.raises(InputError) as refused:
+            run_planners(problem, ["best"], tmp_path / "few", Budget(1, most_moves=2))
+        message = str(refused.value)
+        assert "most_moves is 2, but what runs breaks rules, and only moves mend that: must be at least 3" in message
+        assert "machine 1: 2 replicas of 'a', whose blacklist names it" in message
+        assert "machine 2: 2 replicas of 'b' beside 'b', which allows 1" in message
+        results = run_planners(problem, ["best"], tmp_path / f"enough{fixed}", Budget(2, most_moves=3))
+        assert (results.best().verdict.moved, results.best().verdict.missing) == (3, 0)
+
+
 def test_what_is_not_finished_in_time_is_said() -> None:
     """The linear programme of 60 kinds and 24 times takes minutes: past its time, replicas count as one volume."""
     rng = np.random.default_rng(1)

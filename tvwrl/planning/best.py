@@ -137,9 +137,10 @@ def search(
         ejection = ejection or ejecting(rows)
         ejection.run(enough)
     if best.rows is None:
+        moves = "" if most_moves is None else f" with at most {most_moves} moves: allow more moves, or"
         raise InputError(
-            f"not all replicas were placed in {seconds:g} s: allow more time, or list a machine last that is large "
-            "enough for every application"
+            f"not all replicas were placed in {seconds:g} s{moves or ':'} allow more time, or list a machine last that "
+            "is large enough for every application"
         )
     return Found(best.plan(), least, portfolio, ejection.steps if ejection is not None else 0, (best.left, best.cost))
 

@@ -114,6 +114,18 @@ def judged(problem: PlanningProblem, plan: Plan) -> tuple[Verdict, dict[str, Fau
     return verdict, {"misplaced": misplaced, **faults}
 
 
+def broken_rules(problem: PlanningProblem, plan: Plan) -> dict[str, Faults]:
+    """Faults of a plan that may leave replicas out, as what runs may: by capacity, limit, group and blacklist."""
+    used = np.unique(plan.machine)
+    load = load_of(problem.instance, plan, used)
+    return {
+        "over_capacity": _over_capacity(problem.instance, problem.fleet, used, load),
+        "above_limits": _above_limits(problem.instance, problem.fleet, plan)[0],
+        "apart": _apart(problem, plan),
+        "barred": _barred(problem, plan),
+    }
+
+
 def _misplaced(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults, int, int]:
     """Faults of rows and numbers of replicas; how many replicas, and how many whole applications, are placed."""
     rows = zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)

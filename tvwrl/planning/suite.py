@@ -23,6 +23,7 @@ from tvwrl.planning.instance import LARGEST, Affinity, Fleet, Instance
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.milp import MOST_APPLICATIONS, solve
 from tvwrl.planning.milp import NAME as MILP
+from tvwrl.planning.needed_moves import check_moves
 from tvwrl.planning.pictures import plot_trade_off
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.portfolio import PORTFOLIO
@@ -74,7 +75,7 @@ def run_planners(
     written.
     """
     budget = budget or Budget()
-    _check(problem, names, budget, seed)
+    _check(problem, names, budget, seed, start)
     check_new_folder(out)
     bound, about = None, ""
     if budget.bound_seconds is not None:
@@ -159,9 +160,12 @@ def title_of(problem: PlanningProblem) -> str:
     return f"{instance.name}: {', '.join(parts)}"
 
 
-def _check(problem: PlanningProblem, names: Sequence[str], budget: Budget, seed: int) -> None:
+def _check(
+    problem: PlanningProblem, names: Sequence[str], budget: Budget, seed: int, start: Plan | None = None
+) -> None:
     if names:
         different(planners=names)
+    check_moves(problem, start, budget.moves_cost, budget.most_moves)
     for name in names:
         check_planner(name, problem)
     if budget.milp_seconds is not None and len(problem.instance) > MOST_APPLICATIONS:
