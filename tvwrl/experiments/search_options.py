@@ -8,6 +8,8 @@ from pathlib import Path
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import read_running
 from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.stopping import about_stopping
+from tvwrl.progress import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +17,9 @@ class SearchOptions:
     """What the search starts from, and what moves cost."""
 
     running: Path | None = None
-    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.csv or plan.parquet."""
+    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.csv or plan.parquet; it
+    overrides the folder's running.csv. Where more run than an application has, those stop that are on machines with the
+    fewest running replicas."""
     moves_cost: float = 0.0
     """With --running: what moving a replica costs, in machines (or in the unit of their costs); the search then starts
     from what runs."""
@@ -28,4 +32,9 @@ class SearchOptions:
 
     def plan_to_improve(self, problem: PlanningProblem) -> Plan | None:
         """The plan in `improve`."""
-        return None if self.improve is None else read_running(self.improve, problem)[0]
+        if self.improve is None:
+            return None
+        plan, _ = read_running(self.improve, problem)
+        for line in about_stopping(problem, plan):
+            say(f"{self.improve}: {line}")
+        return plan

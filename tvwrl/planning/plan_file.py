@@ -6,9 +6,8 @@ machines is refused rather than read for the wrong ones, as is a file of an earl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +16,12 @@ from tvwrl.input_tables import InputTable, quoted
 from tvwrl.planning.instance import MOST_REPLICAS, Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.stopping import without_stopping
 from tvwrl.runs import whole_file
-from tvwrl.types import InputError, Int
-
-if TYPE_CHECKING:
-    pass
+from tvwrl.types import InputError, Int, Strings
 
 Bool = npt.NDArray[np.bool_]
+Applications = Callable[[InputTable, Instance], Int]  # positions by row
 
 PLANNER, APPLICATION, MACHINE, REPLICAS, PINNED = "planner", "application", "machine", "replicas", "pinned"
 COLUMNS = (PLANNER, APPLICATION, MACHINE, REPLICAS)
@@ -62,25 +60,29 @@ def read_plans(path: Path, problem: PlanningProblem, whole: bool = True) -> list
     and for plans with more replicas of an application than there are, or (unless not `whole`: fixed fleets may leave
     some out) fewer. Whether they fit is for the referee to say.
     """
-    return _plans_in(_read(path), problem, whole)
+    table = _read(path)
+    found = []
+    for plan, rows in _plans_in(table, problem, _applications):
+        _check_replicas(table.source, plan, problem.instance, rows, whole)
+        found.append(plan)
+    return found
 
 
-def _plans_in(table: InputTable, problem: PlanningProblem, whole: bool) -> list[Plan]:
+def _plans_in(table: InputTable, problem: PlanningProblem, applications: Applications) -> list[tuple[Plan, Int]]:
+    """The plans of a table, and the rows of each; see `_running_applications` for those left out."""
     table.need(*COLUMNS)
     table.only(COLUMNS, "no column of a plan")
     if not len(table):
         raise InputError(f"{table.source}: it has no rows")
     planner = table.names(PLANNER)
-    application = _applications(table, problem.instance)
+    application = applications(table, problem.instance)
     machine = machines_in(table, problem.fleet, problem.most_machines)
     replicas = table.whole_numbers(REPLICAS, 1, MOST_REPLICAS)
-    _check_repeats(table, planner, application, machine)
+    _check_repeats(table, planner, machine)
     plans = []
     for name in dict.fromkeys(planner.tolist()):
-        rows = np.flatnonzero(planner == name)
-        plan = Plan.of(name, application[rows], machine[rows], replicas[rows])
-        _check_replicas(table.source, plan, problem.instance, rows, whole)
-        plans.append(plan)
+        rows = np.flatnonzero((planner == name) & (application >= 0))
+        plans.append((Plan.of(name, application[rows], machine[rows], replicas[rows]), rows))
     return plans
 
 
@@ -88,20 +90,23 @@ def read_running(path: Path, problem: PlanningProblem) -> tuple[Plan, Bool | Non
     """Where replicas run, and which applications are pinned there: a table of it, or the best plan of a file of plans.
 
     The table has the columns application, machine, replicas (by default 1 in each row) and, optionally, pinned (true or
-    false). Raises InputError with file and row for what does not go with the problem.
+    false). Replicas that applications no longer have are left out: see `stopping`. Raises InputError with file and row
+    for what does not go with the problem.
     """
-    instance, table = problem.instance, _read(path)
+    table = _read(path)
+    mine: Bool = np.ones(len(table), dtype=bool)  # rows of what runs
     if PLANNER in table.columns:
-        plans = _plans_in(table, problem, whole=False)
+        plans = [plan for plan, _ in _plans_in(table, problem, _running_applications)]
         found, pinned = min(plans, key=lambda one: (-int(one.replicas.sum()), len(np.unique(one.machine)))), None
+        mine = table.names(PLANNER) == found.algorithm
     else:
         found, pinned = _running_table(table, problem)
-    placed = np.bincount(found.application, weights=found.replicas, minlength=len(instance)).astype(np.int64)
-    if (more := placed > instance.replicas).any():
-        i = int(np.argmax(more))
-        name = instance.application[i]
-        raise InputError(f"{path}: {placed[i]} replicas of '{name}' run: it has {instance.replicas[i]}")
-    return found, pinned
+    gone: dict[str, int] = {}
+    unknown = mine & (_running_applications(table, problem.instance) < 0)
+    for row in np.flatnonzero(unknown).tolist():
+        name = str(table.names(APPLICATION)[row])
+        gone[name] = gone.get(name, 0) + int(_replicas(table)[row])
+    return without_stopping(problem, found, gone), pinned
 
 
 def machines_in(table: InputTable, fleet: Fleet, most: int) -> Int:
@@ -123,22 +128,42 @@ def machines_in(table: InputTable, fleet: Fleet, most: int) -> Int:
 def _running_table(table: InputTable, problem: PlanningProblem) -> tuple[Plan, Bool | None]:
     table.only((*COLUMNS[1:], PINNED), "not known here")
     table.need(APPLICATION, MACHINE)
-    application = _applications(table, problem.instance)
+    application = _running_applications(table, problem.instance)
     machine = machines_in(table, problem.fleet, problem.most_machines)
-    replicas = np.ones(len(table), np.int64)
+    replicas, known = _replicas(table), application >= 0
     if REPLICAS in table.columns:
-        replicas = table.whole_numbers(REPLICAS, 1, MOST_REPLICAS)
-        _check_repeats(table, np.full(len(table), ""), application, machine)
+        _check_repeats(table, np.full(len(table), ""), machine)
     pinned = None
     if PINNED in table.columns:
         pinned = np.zeros(len(problem.instance), dtype=bool)
         for row, said in enumerate(table.frame[PINNED].to_list()):
             if str(said).casefold() not in ("true", "false"):
                 table.refuse(row, f"{PINNED} is {quoted(said)}: must be true or false")
-            pinned[application[row]] |= str(said).casefold() == "true"
-    pairs, of = np.unique(np.column_stack([application, machine]), axis=0, return_inverse=True)
-    count = np.bincount(of.ravel(), weights=replicas, minlength=len(pairs)).astype(np.int64)
+            if known[row]:
+                pinned[application[row]] |= str(said).casefold() == "true"
+        _check_pins(table, problem, application, machine, pinned)
+    pairs, of = np.unique(np.column_stack([application, machine])[known], axis=0, return_inverse=True)
+    count = np.bincount(of.ravel(), weights=replicas[known], minlength=len(pairs)).astype(np.int64)
     return Plan.of("running", pairs[:, 0], pairs[:, 1], count), pinned
+
+
+def _replicas(table: InputTable) -> Int:
+    """(rows,) the column, or 1 each."""
+    if REPLICAS not in table.columns:
+        return np.ones(len(table), np.int64)
+    return table.whole_numbers(REPLICAS, 1, MOST_REPLICAS)
+
+
+def _check_pins(table: InputTable, problem: PlanningProblem, application: Int, machine: Int, pinned: Bool) -> None:
+    """What must stay must be allowed where it is."""
+    barred, last = set(map(tuple, problem.barred.tolist())), len(problem.fleet.capacity) - 1
+    for row, (i, m) in enumerate(zip(application.tolist(), machine.tolist(), strict=True)):
+        if i >= 0 and pinned[i] and (i, min(m, last)) in barred:
+            table.refuse(
+                row,
+                f"'{problem.instance.application[i]}' is pinned on machine {problem.fleet.names_of(machine[[row]])[0]},"
+                " which its blacklist (blacklist.csv) names: unpin it here, or remove that pair there",
+            )
 
 
 def _read(path: Path) -> InputTable:
@@ -165,19 +190,50 @@ def _read(path: Path) -> InputTable:
     return InputTable(str(path), frame)
 
 
+def _running_applications(table: InputTable, instance: Instance) -> Int:
+    """(rows,) positions of the applications; -1 for those that are not there any more.
+
+    Refuses names that differ from another only by case or by letters that cannot be seen, and a table without any name
+    that is known: it is of something else.
+    """
+    known = {str(name): i for i, name in enumerate(instance.application)}
+    names = table.names(APPLICATION)
+    found = np.array([known.get(name, -1) for name in names], np.int64)
+    if len(found) and (found < 0).all():
+        return _applications(table, instance)
+    alike = {_letters(name): name for name in known}
+    for row in np.flatnonzero(found < 0).tolist():
+        if meant := alike.get(_letters(names[row])):
+            fault = f"{APPLICATION} is {quoted(names[row])}, which is no application here"
+            table.refuse(row, f"{fault}; did you mean {quoted(meant)}?")
+    _check_blanks(table, instance)
+    return found
+
+
+def _letters(name: str) -> str:
+    """What can be seen of a name, whatever its case."""
+    return "".join(letter for letter in name.casefold() if letter.isprintable() and not letter.isspace())
+
+
 def _applications(table: InputTable, instance: Instance) -> Int:
     """(rows,) positions of the applications."""
+    _check_blanks(table, instance)
+    known = {str(name): i for i, name in enumerate(instance.application)}
+    return table.positions(APPLICATION, known, "application")
+
+
+def _check_blanks(table: InputTable, instance: Instance) -> None:
+    """A CSV file cannot name an application with blanks at its ends."""
     names = instance.application.tolist()
     if table.source.endswith((".csv", ".csv.gz")) and (lost := [name for name in names if name != str(name).strip()]):
         raise InputError(f"{table.source}: application '{lost[0]}' has blanks at its ends, which a CSV file loses")
-    return table.positions(APPLICATION, {str(name): i for i, name in enumerate(names)}, "application")
 
 
-def _check_repeats(table: InputTable, planner: npt.NDArray[np.object_], application: Int, machine: Int) -> None:
+def _check_repeats(table: InputTable, planner: Strings, machine: Int) -> None:
     """A pair of application and machine is there once per planner."""
     import polars as pl
 
-    pairs = pl.DataFrame({"p": planner.tolist(), "i": application, "m": machine})
+    pairs = pl.DataFrame({"p": planner.tolist(), "i": table.names(APPLICATION).tolist(), "m": machine})
     first = pairs.select(pl.struct("p", "i", "m").is_first_distinct()).to_series()
     if not first.all():
         row = (~first).arg_max() or 0

@@ -14,6 +14,7 @@ import numpy as np
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.words import counted
 from tvwrl.types import Float, Int
 
 TOLERANCE = 2e-9  # share of the capacity: twice what planners allow, as sums in another order differ
@@ -229,7 +230,7 @@ def _above_limits(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults,
     tightest = every.unique(["j", "machine"], keep="first", maintain_order=True).sort("machine", "j")
     faults = []
     for i, m, j, limit, n in tightest.iter_rows():
-        text = f"{n} replicas of '{names[j]}' beside '{names[i]}', which allows {limit}"
+        text = f"{counted(n, 'replica')} of '{names[j]}' beside '{names[i]}', which allows {limit}"
         faults.append(Fault(n - limit, f"machine {_name(fleet, m)}: {text}", m))
     return faults, len(every)
 
@@ -267,7 +268,7 @@ def _barred(problem: PlanningProblem, plan: Plan) -> Faults:
     faults = []
     for i, m, n in zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True):
         if pairs and (i, min(m, last)) in pairs:
-            text = f"{n} replicas of '{problem.instance.application[i]}', whose blacklist names it"
+            text = f"{counted(n, 'replica')} of '{problem.instance.application[i]}', whose blacklist names it"
             faults.append(Fault(n, f"machine {_name(problem.fleet, m)}: {text}", m))
     return faults
 
@@ -285,7 +286,7 @@ def _moved(problem: PlanningProblem, plan: Plan) -> tuple[int, Faults]:
         if gone and problem.pinned is not None and problem.pinned[i]:
             name = problem.instance.application[i]
             where = _name(problem.fleet, machine)
-            text = f"machine {where}: {gone} replicas of '{name}' are gone, which must not move"
+            text = f"machine {where}: {counted(gone, 'replica')} of '{name}' left, which must not move"
             faults.append(Fault(gone, text, machine))
     return moved, faults
 

@@ -21,6 +21,8 @@ from tvwrl.planning.plan_file import FILES, write_plans
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import Verdict, fragments, validate
 from tvwrl.planning.registry import abilities
+from tvwrl.planning.stopping import about_stopping
+from tvwrl.planning.words import counted
 from tvwrl.runs import whole_file
 
 PAUSE = 5.0  # least seconds between two writings
@@ -176,6 +178,7 @@ class Results:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap})")
         lines += [self._milp_ended()] if self.milp else []
+        lines += about_stopping(self.problem, self.problem.running)
         lines += [*self._added(), *self._reasons(), *([self.about_bound] if self.about_bound else [])]
         return "\n".join(lines)
 
@@ -195,7 +198,7 @@ class Results:
             better = [name for name, other in good.items() if not other.missing and other.cost < cost]
             what = f"costs less than {mine.cost:,.6g}"
             if self.problem.fleet.cost is None:
-                what = f"uses fewer than {mine.machines:,} machine{'s' * (mine.machines != 1)}"
+                what = f"uses fewer than {counted(mine.machines, 'machine')}"
             claim = f"no plan that places all replicas {what}"
         if better:  # it would be a fault in a planner, the referee or the solver
             return f"MILP: it ended as if its plan were the best, but {better[0]} is better: please report this"
@@ -208,7 +211,7 @@ class Results:
             return []
         more = {name: len(np.unique(one.plan.machine[one.plan.machine >= listed])) for name, one in self.made.items()}
         return [
-            f"{name}: {count:,} machine{'s' * (count != 1)} beyond the {listed:,} listed, like the last of them"
+            f"{name}: {counted(count, 'machine')} beyond the {listed:,} listed, like the last of them"
             for name, count in more.items()
             if count
         ]
@@ -221,10 +224,12 @@ class Results:
         lines = []
         for (name, reason), applications in sorted(left.items(), key=lambda item: -sum(item[1].values()))[:REASONS]:
             first = ", ".join(f"'{application}'" for application in list(applications)[:NAMED])
-            others = f" and {len(applications) - NAMED:,} other applications" if len(applications) > NAMED else ""
+            more = len(applications) - NAMED
+            others = f" and {counted(more, 'other application')}" if more > 0 else ""
             because = f": {reason}" if reason else ""
             lines.append(f"{name}: without a machine: {sum(applications.values()):,} of {first}{others}{because}")
-        return lines + ([f"{len(left) - REASONS:,} other reasons are in unplaced.csv"] if len(left) > REASONS else [])
+        more = len(left) - REASONS
+        return lines + ([f"unplaced.csv has {counted(more, 'other reason')}"] if more > 0 else [])
 
     def best(self) -> Result:
         """The one that breaks the fewest rules, leaves the fewest replicas over, and costs the least."""

@@ -30,6 +30,8 @@ from tvwrl.planning.portfolio import PORTFOLIO
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import IMPROVED, check_planner, make_plan
 from tvwrl.planning.results import Results
+from tvwrl.planning.stopping import stopping_in
+from tvwrl.planning.words import counted
 from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
 
@@ -149,14 +151,16 @@ def title_of(problem: PlanningProblem) -> str:
     """One line with the sizes of a problem."""
     instance, fleet = problem.instance, problem.fleet
     times = instance.demand.shape[1]
-    parts = [f"{len(instance):,} applications", f"{int(instance.replicas.sum()):,} replicas"]
+    parts = [counted(len(instance), "application"), counted(int(instance.replicas.sum()), "replica")]
     parts += [f"{times} times"] if times > 1 else []
-    parts += [f"{len(fleet.capacity):,} machines"] if fleet.fixed else []
-    parts += [f"{len(instance.affinity):,} limits"]
+    parts += [counted(len(fleet.capacity), "machine")] if fleet.fixed else []
+    parts += [counted(len(instance.affinity), "limit")]
     for count, what in ((len(problem.bundles), "affinity group"), (len(problem.barred), "blacklisted pair")):
-        parts += [f"{count:,} {what}{'s' * (count > 1)}"] if count else []
+        parts += [counted(count, what)] if count else []
     if problem.running is not None:
-        parts.append(f"{int(problem.running.replicas.sum()):,} replicas running")
+        stop = sum(stopping_in(problem.running).values())
+        parts.append(f"{counted(int(problem.running.replicas.sum()) + stop, 'replica')} running")
+        parts += [f"of which {stop:,} stop{'s' * (stop == 1)}"] if stop else []
     return f"{instance.name}: {', '.join(parts)}"
 
 

@@ -30,6 +30,7 @@ from tvwrl.planning.bounds.patterns import by_patterns
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.words import counted
 from tvwrl.types import InputError
 
 
@@ -103,8 +104,8 @@ def bound_or_reason(
     available = len(problem.fleet.capacity)
     if problem.fleet.fixed and bound.machines > available:
         return None, (
-            f"not all replicas can be placed: without a violation that takes at least {bound.machines:,} machines, and "
-            f"there are {available:,}"
+            "not all replicas can be placed: without a violation that takes at least "
+            f"{counted(bound.machines, 'machine')}, and there {'is' if available == 1 else 'are'} {available:,}"
         )
     return bound, about(problem, bound)
 
@@ -119,7 +120,7 @@ def exceeds_fleet(problem: PlanningProblem, cost: float) -> bool:
 
 def about(problem: PlanningProblem, bound: PlanBound) -> str:
     """What a bound says, in a sentence."""
-    least = f"uses fewer than {bound.machines:,} machine{'s' * (bound.machines != 1)}"
+    least = f"uses fewer than {counted(bound.machines, 'machine')}"
     if problem.fleet.cost is not None:
         least = f"costs less than {bound.cost:,.6g}, or {least}"
     cut = f" (not finished in time: {', '.join(bound.unfinished)})" if bound.unfinished else ""
