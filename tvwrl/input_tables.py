@@ -93,16 +93,18 @@ class InputTable:
         if not len(self):
             raise InputError(f"{self.source}: no rows under the header")
 
-    def only(self, known: Sequence[str], what: str) -> None:
+    def only(self, known: Sequence[str], what: str, other_words: Mapping[str, str] | None = None) -> None:
         """Refuse a column that is none of `known`, so that none is ignored unnoticed.
 
-        `what` says what such a column is not, as in "no resource of applications.csv".
+        `what` says what such a column is not, as in "no resource of applications.csv". `other_words`: names that may
+        have been meant as one of `known`, though not near it.
         """
         small = {name.casefold(): name for name in known}
         for name in self.columns:
             if name not in known:
-                close = get_close_matches(name.casefold(), small, n=1)
-                hint = f"did you mean '{small[close[0]]}'?" if close else "leave it out"
+                close = [meant for word, meant in (other_words or {}).items() if word == name.casefold()]
+                close = close or [small[one] for one in get_close_matches(name.casefold(), small, n=1)]
+                hint = f"did you mean '{close[0]}'? Rename it in this file" if close else "leave it out"
                 raise InputError(f"{self.source}: column '{name}' is {what}: must be one of {', '.join(known)}; {hint}")
 
     def refuse(self, row: int, fault: str) -> NoReturn:

@@ -108,7 +108,13 @@ def test_a_replica_may_request_nothing(tmp_path: Path) -> None:
         ("application,replicas,cpu\na,1,1\nweb,1\n", "row 2: cpu is empty: must be a number"),
         ("application,replicas,cpu,cpu\nweb,1,1,1\n", "column 'cpu' is given 2 times"),
         ("application,replicas,cpu,\nweb,1,1,1\n", "column 4 has no name"),
-        ("application,replicas,Limit,cpu\nweb,1,1,1\n", "column 'Limit': did you mean 'limit'"),
+        ("application,replicas,Limit,cpu\nweb,1,1,1\n", "column 'Limit' would be a resource: did you mean 'limit'"),
+        ("application,replicas,limits,cpu\nweb,1,1,1\n", "column 'limits' would be a resource: did you mean 'limit'"),
+        ("application,replica,cpu\nweb,1,1\n", "column 'replica' would be a resource: did you mean 'replicas'"),
+        (
+            "applications,replicas,cpu\nweb,1,1\n",
+            "column 'applications' would be a resource: did you mean 'application'",
+        ),
         ("application,replicas,limit,cpu\nweb,1,0,2\n", "row 1: limit is 0"),
         ("application,replicas,cpu\nweb,1,2\nweb,1,2\n", "row 2: application 'web' is given a second time"),
         ("application,replicas\nweb,1\n", "no column of a resource"),
@@ -145,6 +151,22 @@ def test_columns_that_mean_nothing_are_refused(tmp_path: Path) -> None:
         read_machines(path, ("cpu",))
     with pytest.raises(InputError, match=r"column 'rack' is no resource of the applications: .*; leave it out"):
         read_machines(written(path, "cpu,rack\n4,8\n"), ("cpu",))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cpu,mem,price\n4,8,1\n", "m.csv: column 'price' is no .*; did you mean 'cost'. Rename it in this file"),
+        ("cpu,memory\n4,8\n", "m.csv: column 'memory' is no .*; did you mean 'mem'. Rename it in this file"),
+        (
+            "cpu\n4\n",
+            "m.csv: no column 'mem', which the applications need; .* Add it here, or rename or remove it where",
+        ),
+    ],
+)
+def test_the_file_to_mend_is_said(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_machines(written(tmp_path / "m.csv", text), ("cpu", "mem"))
 
 
 def test_a_table_that_is_no_text_is_refused(tmp_path: Path) -> None:

@@ -190,6 +190,18 @@ def test_moves_without_anything_that_runs_are_refused(make: Make, tmp_path: Path
     run_planners(problem, ["best"], tmp_path / "b", budget, start=make_plan(problem, "FF"))
 
 
+def test_what_moves_cost_is_said_beside_the_table(make: Make, tmp_path: Path) -> None:
+    """Two replicas on two machines of 1: First-Fit moves one to the other, which with 2 for a move is no gain."""
+    problem = PlanningProblem(make([2], [[1, 1]]), Fleet.of_kinds([[4, 4]], [2], fixed=True, cost=[1.0]))
+    running = Plan.of("running", np.array([0, 0]), np.array([0, 1]), np.ones(2, int))
+    for number, (price, text) in enumerate(((2.0, "best 0, FF 2"), (0.5, "best 0.5, FF 0.5"))):
+        results = run_planners(
+            replace(problem, running=running), ["best", "FF"], tmp_path / str(number), Budget(0.5, moves_cost=price)
+        )
+        line = f"a move costs {price:g}, which the table and the bound leave out: all moves cost, with {text}"
+        assert line in results.summary()
+
+
 def test_moves_that_rules_need_are_counted(make: Make, tmp_path: Path) -> None:
     """Machine 1: two of a, which is barred there; machine 2: two of b, of which one may be; machine 3: all is well."""
     instance = make([3, 2], [[1, 1], [1, 1]], [(1, 1, 1)])

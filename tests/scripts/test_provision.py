@@ -129,7 +129,7 @@ def test_bad_options(refused, write, tmp_path):
         refused("provision.py", "--instance", instance, *options, message=message)
 
     instance = write(*ROWS)
-    check(message=["no machine is given", "as in 64 128"])
+    check(message=["no machines are given", "--machine 32 64 (cpu, mem), or --machines-file"])
     check("--machine", 4, message=["machine has 1 number: must be 2 (cpu, mem)"])
     check("--machine", 4, -8, "--planners", "FF", message=["capacity is"])
     check(*MACHINE, "--fixed", message=["--counts"])

@@ -100,6 +100,12 @@ class PlanningSettings(SearchOptions):
             if self.machine or self.counts:
                 raise InputError("--machines-file cannot be combined with --machine or --counts: the file has both")
             return read_machines(self.machines_file, resources).fleet(self.fixed, self.slack)
+        if not self.machine:
+            example = " ".join(str(2 ** (5 + d)) for d in range(len(resources)))
+            raise InputError(
+                f"no machines are given: give the capacity of one, as in --machine {example} ({', '.join(resources)}), "
+                "or --machines-file"
+            )
         if self.fixed and not self.counts:
             raise InputError("--fixed needs --counts (the number of machines of each kind) or --machines-file")
         return Fleet.of_kinds(self.machine, self.counts, self.fixed, self.slack, self.costs or None)

@@ -21,10 +21,10 @@ class SearchOptions:
     overrides the folder's running.csv. Where more run than an application has, those stop that are on machines with the
     fewest running replicas."""
     moves_cost: float = 0.0
-    """With --running: what moving a replica costs, in machines (or in the unit of their costs); the search then starts
-    from what runs."""
+    """With --running, running.csv or --improve: what moving a replica costs, in machines (or in the unit of their
+    costs); the search then starts from there."""
     most_moves: int | None = None
-    """With --running: replicas that the search may move at most."""
+    """With --running, running.csv or --improve: replicas that the search may move at most."""
     improve: Path | None = None
     """A plan.csv or plan.parquet of an earlier run for the search to improve."""
     searches: int = 1

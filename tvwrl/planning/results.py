@@ -76,6 +76,7 @@ class Results:
     ) -> None:
         self.problem, self.bound, self.about_bound, self.folder = problem, bound, about_bound, folder
         self._renumber = renumber
+        self.moves_cost = 0.0  # of each running replica that moves, which neither costs nor bounds include
         self.made: dict[str, Result] = {}
         self.milp = ""  # how the integer programme ended, if it was asked for
         self.admitted: Admission | None = None  # what it found and proved for a fixed fleet
@@ -178,7 +179,7 @@ class Results:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap})")
         lines += [self._milp_ended()] if self.milp else []
-        lines += about_stopping(self.problem, self.problem.running)
+        lines += self._moves_cost() + about_stopping(self.problem, self.problem.running)
         lines += [*self._added(), *self._reasons(), *([self.about_bound] if self.about_bound else [])]
         return "\n".join(lines)
 
@@ -203,6 +204,16 @@ class Results:
         if better:  # it would be a fault in a planner, the referee or the solver
             return f"MILP: it ended as if its plan were the best, but {better[0]} is better: please report this"
         return f"MILP: solved; {claim}"
+
+    def _moves_cost(self) -> list[str]:
+        """A line on what the search counts, too, if moves cost anything."""
+        if not self.moves_cost:
+            return []
+        line = f"a move costs {self.moves_cost:g}, which the table and the bound leave out"
+        if self.problem.running is not None and self._renumber:  # else they count from a plan to improve
+            of_each = (f"{name} {self.moves_cost * one.verdict.moved:,.6g}" for name, one in self.made.items())
+            line += f": all moves cost, with {', '.join(of_each)}"
+        return [line]
 
     def _added(self) -> list[str]:
         """Lines on plans that use more machines than an open fleet lists, where it lists several."""

@@ -84,6 +84,7 @@ def run_planners(
         until = time.monotonic() + max(BOUND_SHARE * budget.seconds, BOUND_SECONDS)
         bound, about = bound_or_reason(problem, budget.bound_seconds, until)
     results = Results(problem, bound, about, out, renumber=start is None)
+    results.moves_cost = budget.moves_cost
     asked = {"planners": list(names), "seed": seed, "budget": vars(budget), "bounds": bound.each if bound else {}}
     asked |= {"about_bound": about}
     write_json(out / "run.json", provenance() | describe(problem) | asked | (facts or {}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from tvwrl.planning.instance import LARGEST, MOST_MACHINES, MOST_REPLICAS, NO_LI
 from tvwrl.types import Float, InputError, Int
 
 NAME, REPLICAS, LIMIT, COUNT, COST, MACHINE = "application", "replicas", "limit", "count", "cost", "machine"
+LIKE = 0.8  # how close the name of a resource must be to that of another column to have been meant as it; 1: equal
+OTHER_WORDS = {"price": COST, "prices": COST, "number": COUNT, "machines": COUNT, "name": MACHINE, "node": MACHINE}
 LEAST = 1e-12  # of requests, free capacities and costs above 0; half of it is still a capacity
 
 
@@ -39,8 +42,8 @@ def read_applications(path: Path) -> Instance:
     resources = tuple(name for name in table.columns if name not in (NAME, REPLICAS, LIMIT))
     for name in resources:
         meant = name.casefold()
-        if meant in (NAME, REPLICAS, LIMIT):  # else it would be taken for a resource
-            raise InputError(f"{path}: column '{name}': did you mean '{meant}'?")
+        if near := get_close_matches(meant, (NAME, REPLICAS, LIMIT), n=1, cutoff=LIKE):
+            raise InputError(f"{path}: column '{name}' would be a resource: did you mean '{near[0]}'?")
         if meant in (COUNT, COST, MACHINE):
             raise InputError(f"{path}: column '{name}': a resource cannot be called so, as tables of machines can")
     _need_columns(table, (NAME, REPLICAS), resources)
@@ -85,8 +88,13 @@ def read_machines(path: Path, resources: tuple[str, ...], some_lack: bool = Fals
     not all machines of the same one.
     """
     table = InputTable.read(path)
-    table.only((*resources, COUNT, COST, MACHINE), "no resource of the applications")
-    _need_columns(table, resources, resources)
+    table.only((*resources, COUNT, COST, MACHINE), "no resource of the applications", OTHER_WORDS)
+    if missing := [name for name in resources if name not in table.columns]:
+        raise InputError(
+            f"{path}: no column '{missing[0]}', which the applications need; the columns are: "
+            f"{', '.join(table.columns)}. Add it here, or rename or remove it where the applications are"
+        )
+    _need_columns(table, (), resources)
     free = np.stack([_amounts(table, name) for name in resources], axis=1)
     if some_lack and not (has := free.any(axis=0)).all():
         raise InputError(
