@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from tvwrl.planning.admission import Admission, Weights, admit, volume_bound
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.problem import PlanningProblem
+from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.referee import fragments, validate
 from tvwrl.planning.registry import plan
+from tvwrl.planning.suite import Budget, run_planners
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
@@ -105,3 +107,23 @@ def test_bad_input(make: Make) -> None:
         admit(make([1], [[1, 1]]), fixed([(2, 2)]), NOTHING, 0)
     with pytest.raises(InputError, match="weight of machine is -1"):
         Weights(1, -1)
+
+
+def test_a_group_counts_as_one_application_and_what_is_left_out_has_a_reason(make: Make, tmp_path: Path) -> None:
+    """Two of a and b share the machine of 4, or c has it alone: the group is one, though two applications are whole."""
+    instance = make([1, 1, 1], [[1, 1], [1, 1], [3, 3]])
+    problem = PlanningProblem(instance, fixed([(4, 4)]), Bundles.of([{0: 1, 1: 1}]))
+    results = run_planners(problem, ["FF"], tmp_path / "out", Budget(0.1, 5.0))
+    (row,) = (row for row in results.rows() if row["planner"] == "MILP")
+    said, one = results.summary(), "an affinity group counted as one application"
+    assert row["placed_whole"] == 2
+    assert f"MILP: worth 1, at most 1 is possible (gap 0.0 %), {one}" in said
+    assert f"MILP: solved; no plan places more than 1 application completely, {one}" in said
+    assert "MILP: without a machine: 1 of 'c': the machines are full: 5 cpu are asked for, they have 4" in said
+
+
+def test_left_out_by_choice_is_a_reason(make: Make, tmp_path: Path) -> None:
+    """By volume three times 3 go onto machines of 5 twice; by size they do not."""
+    problem = PlanningProblem(make([1, 1, 1], [[3, 3]] * 3), fixed([(5, 5)] * 2))
+    results = run_planners(problem, ["FF"], tmp_path / "out", Budget(0.1, 5.0))
+    assert "': the integer programme places all replicas of an application or none" in results.summary()

@@ -83,7 +83,7 @@ class Merged:
         """The plan of a `packing_problem` with these rows; see `reasons` for `tried`."""
         vertex, machine, copies = self.kept[rows[0]], rows[1], rows[2]
         left = self.instance.replicas - np.bincount(vertex, weights=copies, minlength=len(self.instance))
-        reasons = self.reasons(left, tried) if self.fleet.fixed else {}
+        reasons = self.reasons(left, f"no machine with room allows it, {tried}") if self.fleet.fixed else {}
         return Plan.of(algorithm, *self.expand(vertex, machine, copies), seconds, reasons=reasons, **more)
 
     def plan_of(self, plan: Plan) -> Plan:
@@ -94,15 +94,16 @@ class Merged:
         """A plan of the vertices as one of the applications."""
         return Plan.of(plan.algorithm, *self.expand(plan.application, plan.machine, plan.replicas), plan.seconds)
 
-    def reasons(self, left: Int, tried: str) -> dict[int, str]:
+    def reasons(self, left: Int, otherwise: str) -> dict[int, str]:
         """Application -> why it has replicas without a machine, where `left` (V,) copies of vertices have none.
 
-        `tried` ends the sentence on those that room was sought for.
+        `otherwise`: the reason of those that could have one in another plan
         """
-        found = {v: self.refused.get(v) or self._reason(v, tried) for v in np.flatnonzero(left).tolist()}
+        found = {v: self.refused.get(v) or self._reason(v) or otherwise for v in np.flatnonzero(left).tolist()}
         return {i: found[v] for i, v in enumerate(self.vertex.tolist()) if v in found}
 
-    def _reason(self, v: int, tried: str) -> str:
+    def _reason(self, v: int) -> str:
+        """Why no plan places all copies of a vertex, or of all of them; empty if nothing says so."""
         from tvwrl.packing.fit import fits
 
         instance, fleet = self.instance, self.fleet
@@ -119,7 +120,7 @@ class Merged:
         if (asked > there).any():
             d = int(np.argmax(asked / there))
             return f"the machines are full: {asked[d]:g} {instance.resources[d]} are asked for, they have {there[d]:g}"
-        return f"no machine with room allows it, {tried}"
+        return ""
 
     def merge(self, plan: Plan) -> tuple[Int, Int, Int]:
         """Vertices, machines and copies there, of a plan of the applications; what is no whole copy is left out."""

@@ -177,7 +177,7 @@ class Results:
         lines = [markdown_table(list(shown.values()), [[_text(row[name]) for name in shown] for row in rows])]
         if (found := self.admitted) is not None:
             gap = f"gap {100 * found.gap:.1f} %"
-            lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap})")
+            lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap}){self._as_one}")
         lines += [self._milp_ended()] if self.milp else []
         lines += self._moves_cost() + about_stopping(self.problem, self.problem.running)
         lines += [*self._added(), *self._reasons(), *([self.about_bound] if self.about_bound else [])]
@@ -190,8 +190,9 @@ class Results:
         mine = self.made[MILP].verdict
         good = {name: one.verdict for name, one in self.made.items() if not one.verdict.violations}
         if self.admitted is not None and self.admitted.plan.algorithm == MILP and mine.missing:
-            better = [name for name, other in good.items() if other.whole > mine.whole]
-            claim = f"no plan places more than {mine.whole:,} applications completely"
+            whole = self._whole(self.made[MILP].plan)
+            better = [name for name in good if self._whole(self.made[name].plan) > whole]
+            claim = f"no plan places more than {counted(whole, 'application')} completely{self._as_one}"
             if self.admitted.fragment_weight:
                 better, claim = [], f"no plan is worth more than {self.admitted.value:g}"
         else:
@@ -204,6 +205,19 @@ class Results:
         if better:  # it would be a fault in a planner, the referee or the solver
             return f"MILP: it ended as if its plan were the best, but {better[0]} is better: please report this"
         return f"MILP: solved; {claim}"
+
+    @property
+    def _as_one(self) -> str:
+        """What the integer programme counts in another way than the column of applications that are placed whole."""
+        return ", an affinity group counted as one application" if len(self.problem.bundles) else ""
+
+    def _whole(self, plan: Plan) -> int:
+        """Applications and groups that a plan places completely, each group counted as one."""
+        replicas, merged = self.problem.instance.replicas, self.problem.merged
+        placed = np.bincount(plan.application, plan.replicas, len(replicas)).astype(np.int64)
+        whole = np.ones(len(merged.instance), dtype=bool)
+        np.logical_and.at(whole, merged.vertex, placed == replicas)
+        return int(whole.sum())
 
     def _moves_cost(self) -> list[str]:
         """A line on what the search counts, too, if moves cost anything."""

@@ -36,6 +36,7 @@ from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
 
 BOUND_SHARE, BOUND_SECONDS = 0.2, 1.0  # of the time of a search, for the bound before it, and the least
+WHOLE = "the integer programme places all replicas of an application or none, and chose others"
 MOST_SEARCHES = 256  # side by side
 
 
@@ -277,7 +278,9 @@ def _add_milp(results: Results, budget: Budget) -> None:
         results.add(merged.expanded(start), peak_mb())
         results.raise_bound(solved.bound)
     else:
-        results.add(merged.expanded(start), peak_mb())
+        left = merged.instance.replicas - np.bincount(start.application, start.replicas, len(merged.instance))
+        reasons = merged.reasons(left.astype(np.int64), WHOLE if problem.fleet.fixed else "")
+        results.add(replace(merged.expanded(start), reasons=reasons), peak_mb())
     results.write()
     results.write_rows()
 

@@ -46,7 +46,7 @@ def place_by_flow(problem: PlanningProblem, settings: FlowSettings | None = None
         if settings.repack == "none"
         else (f"nor did chains of up to {settings.chain_length} moves make room")
     )
-    reasons = merged.reasons(network.left, tried)
+    reasons = merged.reasons(network.left, f"no machine with room allows it, {tried}")
     return Plan.of(_name(settings), *rows, seconds, reasons=reasons, migrations=network.migrations, details=details)
 
 
