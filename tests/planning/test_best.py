@@ -89,7 +89,7 @@ def test_first_fit_that_fails_is_no_end(make: Make) -> None:
     """Two of (10, 10), then (4, 4) without end: first fit fills the large ones with what fits everywhere."""
     instance = make([20, 2], [[1.0, 1.0], [8.0, 8.0]])
     problem = PlanningProblem(instance, Fleet(np.array([[10.0, 10.0], [10.0, 10.0], [4.0, 4.0]])))
-    with pytest.raises(InputError, match="2 replicas are left over"):
+    with pytest.raises(InputError, match="2 replicas left over"):
         make_plan(problem, "FF")
     found = search(problem, 1.0)
     verdict = validate(problem, found.plan)

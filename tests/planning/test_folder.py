@@ -58,7 +58,7 @@ def test_tables_become_a_problem(tmp_path: Path) -> None:
         ),
         (
             {"affinity": "group,application\nx,a\nx,c\n"},
-            "affinity.csv: row 2, group 'x': 1 replicas of 'c', 1 in each, make 1 groups: must be a whole number, and "
+            "affinity.csv: row 2, group 'x': 1 replica of 'c', 1 in each, make 1 group: must be a whole number, and "
             "as many as of 'a', 2",
         ),
         ({"affinity": "group,application,count\nx,a,3\n"}, "2 replicas of 'a', 3 in each, make 0.666667 groups"),

@@ -81,7 +81,7 @@ def test_names_with_numbers_are_made_to_order(hand):
 def test_applications_that_no_free_machine_can_hold_are_named(make):
     with pytest.raises(InputError, match="'a': it needs 5"):
         plan(make([1], [[5]]), FOUR, "FF")
-    with pytest.raises(InputError, match="application 'a': 1 replicas are left over"):
+    with pytest.raises(InputError, match="application 'a': 1 replica left over"):
         plan(make([2], [[3]]), Fleet(np.array([[4.0], [2.0]])), "NCD-L2Norm")
 
 

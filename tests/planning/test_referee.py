@@ -63,7 +63,7 @@ def test_affinity_in_each_direction(make: Make, arcs: list[tuple[int, int, int]]
 def test_replicas(make: Make) -> None:
     instance = make([2, 1], np.ones((2, 2)))
     few = plan_of((0, 0, 1), (1, 0, 1))
-    assert validate(PlanningProblem(instance, FLEET), few).examples == ("application 'a': 1 replicas placed, it has 2",)
+    assert validate(PlanningProblem(instance, FLEET), few).examples == ("application 'a': 1 replica placed, it has 2",)
     fixed = validate(PlanningProblem(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True)), few)
     assert fixed.feasible
     assert fixed.missing == 1

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tvwrl.planning.bounds.counting import by_volume
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.words import counted
 from tvwrl.types import Float, InputError, Int
 
 
@@ -94,8 +95,8 @@ class PackingProblem:
         if packing.left.any() and not self.fleet.fixed:
             wrong = int(np.argmax(packing.left > 0))
             raise InputError(
-                f"application '{self.instance.application[wrong]}': {packing.left[wrong]} replicas are left over: "
-                "machines like the last of the fleet are too small for it, and the others are full: "
+                f"application '{self.instance.application[wrong]}': {counted(int(packing.left[wrong]), 'replica')} left "
+                "over: machines like the last of the fleet are too small for it, and the others are full: "
                 "list a larger one last"
             )
 

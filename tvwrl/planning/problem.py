@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tvwrl.planning.instance import MOST_NUMBERS, Fleet, Instance
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.words import counted
 from tvwrl.types import InputError, Int, summary
 
 if TYPE_CHECKING:
@@ -75,9 +76,10 @@ def check_bundles(instance: Instance, bundles: Bundles, place: Callable[[int], s
         row = int(np.argmax(uneven))
         i, other = int(members[row]), instance.application[members[leading[row]]]
         same = "" if leading[row] == row else f", and as many as of '{other}', {copies[leading[row]]:g}"
+        has, groups = counted(int(instance.replicas[i]), "replica"), "group" if copies[row] == 1 else "groups"
         raise InputError(
-            f"{place(i)}: {instance.replicas[i]} replicas of '{instance.application[i]}', {counts[row]} in each, make "
-            f"{copies[row]:g} groups: must be a whole number{same}"
+            f"{place(i)}: {has} of '{instance.application[i]}', {counts[row]} in each, make {copies[row]:g} {groups}: "
+            f"must be a whole number{same}"
         )
 
 

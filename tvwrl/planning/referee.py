@@ -152,7 +152,9 @@ def _misplaced(instance: Instance, fleet: Fleet, plan: Plan) -> tuple[Faults, in
         placed += min(has, found)
         whole += found == has
         if found > has or (found < has and not fleet.fixed):
-            faults.append(Fault(1, f"application '{instance.application[i]}': {found} replicas placed, it has {has}"))
+            faults.append(
+                Fault(1, f"application '{instance.application[i]}': {counted(found, 'replica')} placed, it has {has}")
+            )
     return faults, placed, whole
 
 
