@@ -94,10 +94,10 @@ class PackingProblem:
         """Raise InputError if replicas are left over although the fleet has no end."""
         if packing.left.any() and not self.fleet.fixed:
             wrong = int(np.argmax(packing.left > 0))
+            left = counted(int(packing.left[wrong]), "replica")
             raise InputError(
-                f"application '{self.instance.application[wrong]}': {counted(int(packing.left[wrong]), 'replica')} left "
-                "over: machines like the last of the fleet are too small for it, and the others are full: "
-                "list a larger one last"
+                f"application '{self.instance.application[wrong]}': {left} left over: machines like the last of the "
+                "fleet are too small for it, and the others are full: list a larger one last"
             )
 
     def packing(self, machines: int, opened: bool = False) -> Any:

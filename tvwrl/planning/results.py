@@ -225,8 +225,8 @@ class Results:
             return []
         line = f"a move costs {self.moves_cost:g}, which the table and the bound leave out"
         if self.problem.running is not None and self._renumber:  # else they count from a plan to improve
-            of_each = (f"{name} {self.moves_cost * one.verdict.moved:,.6g}" for name, one in self.made.items())
-            line += f": all moves cost, with {', '.join(of_each)}"
+            of_each = (f"{self.moves_cost * one.verdict.moved:,.6g} for {name}" for name, one in self.made.items())
+            line += f": {', '.join(of_each)}"
         return [line]
 
     def _added(self) -> list[str]:
