@@ -41,6 +41,16 @@ def test_the_command_is_one_of_what_if(tmp_path):
     assert (made.days, made.end) == (1.0, "2026-01-31T12:00:00Z")
 
 
+def test_a_report_is_of_the_cluster_that_is_served(tmp_path):
+    """Without the selector it would add up all clusters of the server."""
+    when = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    made = ShadowReports(tmp_path / "decisions.jsonl", "http://host:9090", 24, Logged(), 'cluster="a"')
+    command = list(made.command(tmp_path / "out", when))
+    assert command[command.index("--selector") + 1] == 'cluster="a"'
+    assert WhatIfSettings(prometheus="http://host:9090", selector='cluster="a"').selector == 'cluster="a"'
+    assert "--selector" not in reports(tmp_path, Logged()).command(tmp_path / "out", when)
+
+
 @pytest.mark.parametrize(
     ("code", "event"), [("pass", "report"), ("raise SystemExit('no such server')", "report failed")]
 )

@@ -43,7 +43,7 @@ def said(compared):
 def test_a_rule_is_recommended_that_needs_fewer_and_overshoots_no_more():
     compared = compare(four(), [on("half", 0, 0, 1, 1), on("same", 0, 1, 2, 3)])
     found = verdict_of(compared)
-    assert found.as_dict() == {"recommended": ["half"], "open": [], "risky": [], "fewest": ["half"]}
+    assert found.as_dict() == {"recommended": ["half"], "open": [], "risky": [], "fewest": ["half"], "dearer": []}
     assert "**Recommended: `half`.** `half` would have needed 2.0 [2.0, 2.0] fewer machines" in said(compared)
 
 
@@ -53,6 +53,44 @@ def test_ties_are_said_as_ties_and_do_not_hang_on_the_order_of_the_rules():
         compared = compare(four(), rules)
         assert set(verdict_of(compared).as_dict()["recommended"]) == {"one", "other"}
         assert "in machines: intervals do not separate them" in said(compared)
+
+
+def with_prices(*prices, days=3):
+    """Four pods of a record, a node of 4 cores each, and more nodes without pods; a price for each node."""
+    pods = [{"name": f"x/{i}", "node": f"n{i}", "slots": range(288 * days)} for i in range(4)]
+    recorded = record(pods, [(f"n{m}", 4, 16) for m in range(len(prices))])
+    return Replay(replace(recorded, price=np.array(prices)))
+
+
+def test_fewer_machines_that_cost_more_are_not_recommended():
+    """By hand: four cheap nodes at 0.1 an hour, or two pods on each of two dear ones at 2."""
+    replay = with_prices(0.1, 0.1, 0.1, 0.1, 2.0, 2.0)
+    compared = compare(replay, [on("few", 4, 4, 5, 5), on("cheap", 0, 0, 1, 2)])
+    found = verdict_of(compared).as_dict()
+    assert (found["recommended"], found["dearer"]) == (["cheap"], ["few"])
+    assert "`few` needs fewer machines, but dearer ones: the bill would rise." in said(compared)
+    alone = compare(replay, [on("few", 4, 4, 5, 5)])
+    assert verdict_of(alone).as_dict()["recommended"] == []
+    assert "**No rule costs less.**" in said(alone)
+
+
+def test_money_leads_where_prices_are_known_and_of_ties_what_needs_no_new_software():
+    """By hand: both need two machines less, one of them the dear ones."""
+    replay = with_prices(1.0, 1.0, 3.0, 3.0)
+    compared = compare(replay, [on("dear", 2, 2, 3, 3), on("cheap", 0, 0, 1, 1), on("most-allocated", 0, 1, 0, 1)])
+    assert verdict_of(compared).as_dict()["recommended"] == ["most-allocated", "cheap"]
+    assert "`cheap` ties with it in money: intervals do not separate them" in said(compared)
+    assert compared.money(compared.others[1]).value == pytest.approx(2 * 3.0 * 24 * 30)
+
+
+def test_what_costs_more_if_running_pods_stay_is_not_recommended():
+    replay = with_prices(1.0, 1.0, 1.0, 1.0, 9.0)
+    compared = compare(replay, [on("half", 0, 0, 1, 1)])
+    assert verdict_of(compared).recommended
+    assert verdict_of(with_kept(compared, replay, [on("half", 0, 0, 1, 2)])).recommended
+    kept = with_kept(compared, replay, [on("half", 4, 4, 4, 4)])
+    assert not verdict_of(kept).recommended
+    assert "`half` may cost as much" in said(kept)
 
 
 def test_what_overshoots_in_some_orders_only_is_open():
@@ -66,7 +104,13 @@ def test_what_overshoots_in_some_orders_only_is_open():
     assert compared.change(bold, "cpu_over")[1:] == (0.0, 24.0)  # what one order may give
     assert verdict_of(compared).as_dict()["recommended"] == ["careful"]
     alone = compare(replay, orders)
-    assert verdict_of(alone).as_dict() == {"recommended": [], "open": ["bold"], "risky": [], "fewest": ["bold"]}
+    assert verdict_of(alone).as_dict() == {
+        "recommended": [],
+        "open": ["bold"],
+        "risky": [],
+        "fewest": ["bold"],
+        "dearer": [],
+    }
     assert "`bold` may overshoot more than as-placed" in said(alone)
 
 

@@ -145,7 +145,11 @@ class Compared:
     def money(self, outcome: Outcome) -> Point:
         """What fewer machine-hours are worth in a month, each at the price of its machine, if machines without pods
         cost nothing."""
-        fewer = _paired(self.actual.hours @ self.recorded.price, outcome.hours @ self.recorded.price)
+        return self.cheaper(outcome, self.actual)
+
+    def cheaper(self, one: Outcome, other: Outcome) -> Point:
+        """What `one` costs less in a month than `other`, as of `money`."""
+        fewer = _paired(other.hours @ self.recorded.price, one.hours @ self.recorded.price)
         value, low, high = _point(estimate_of_one(fewer))
         factor = MONTH / min(self._day_share, 1.0)
         return Point(factor * value, factor * low, factor * high)

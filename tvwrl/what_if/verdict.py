@@ -1,7 +1,8 @@
 """What the figures support: which rules may be recommended, which are open, and which cannot be told apart.
 
-A rule is recommended only if its whole intervals say so: fewer machines, and no more overshoot than as placed, whether
-what ran at first is placed anew or stays. A value in an interval is no proof of anything else.
+A rule is recommended only if its whole intervals say so: it saves, and it overshoots no more than as placed, whether
+what ran at first is placed anew or stays. What is saved is money where the price of every machine is known, as fewer
+machines may be dearer ones; machines where it is not. A value in an interval is no proof of anything else.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tvwrl.what_if.compared import Compared, Outcome
 NOTICEABLE = 0.05  # machines, or machine-hours a day
 ABOUT = 1.1  # times the fewest machines count as about as few
 FEWEST_DAYS = 2  # whole days with which a rule may be recommended: one says nothing about others
+FREE = "most-allocated"  # a profile of kube-scheduler that packs, without new software
 REFERENCES = (PEAKS.group, FUTURE.group, FORECASTS_AND_PEAKS.group)
 
 
@@ -31,12 +33,13 @@ class Answer(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """The rules that a cluster could have, by what the figures support; in each, those with fewest machines first."""
+    """The rules that a cluster could have, by what the figures support; in each, those that save most first."""
 
     recommended: Sequence[Outcome]  # one, and what cannot be told from it
-    open: Sequence[Outcome]  # perhaps fewer machines, and perhaps no more overshoot
-    risky: Sequence[Outcome]  # fewer machines, but surely more overshoot or pods without a place
+    open: Sequence[Outcome]  # perhaps it saves, and perhaps overshoots no more
+    risky: Sequence[Outcome]  # it saves, but surely overshoots more or leaves pods without a place
     fewest: Sequence[Outcome]  # about the fewest machines: the one that overshoots least, and what ties with it
+    dearer: Sequence[Outcome]  # surely fewer machines, but surely for more money
 
     @property
     def first(self) -> Outcome | None:
@@ -57,21 +60,24 @@ def is_reference(outcome: Outcome) -> bool:
 def verdict_of(compared: Compared) -> Verdict:
     """What the figures support."""
     candidates = [one for one in compared.others if not is_reference(one) and one.placed.knowledge is not None]
-    candidates.sort(key=lambda one: one.mean("needed").value)
+    priced = compared.priced
+    candidates.sort(key=lambda one: -compared.money(one).value if priced else one.mean("needed").value)
     saving = [one for one in candidates if saves(compared, one) is not Answer.NO]
     safe = [one for one in saving if not one.unplaced and overshoots_anyhow(compared, one) is not Answer.YES]
     sure = [one for one in safe if supported(compared, one)]
-    recommended = [one for one in sure if one is sure[0] or tied(compared, one, sure[0])]
+    recommended = [one for one in sure if one is sure[0] or saves_as_much(compared, one, sure[0])]
+    recommended.sort(key=lambda one: one.name != FREE)  # of those that cannot be told apart, what needs no new software
     return Verdict(
         recommended,
         [one for one in safe if one not in sure],
         [one for one in saving if one not in safe],
         _fewest(compared, saving),
+        [one for one in candidates if priced and compared.money(one).high < 0 and _fewer(compared, one) is Answer.YES],
     )
 
 
 def supported(compared: Compared, outcome: Outcome) -> bool:
-    """Whether the intervals hold nothing but fewer machines and no more overshoot."""
+    """Whether the intervals hold nothing but savings and no more overshoot."""
     return (
         compared.days >= FEWEST_DAYS
         and not outcome.unplaced
@@ -81,6 +87,25 @@ def supported(compared: Compared, outcome: Outcome) -> bool:
 
 
 def saves(compared: Compared, outcome: Outcome) -> Answer:
+    """Whether it costs less than as placed, or needs fewer machines where prices are not known."""
+    if not compared.priced:
+        return _fewer(compared, outcome)
+    money = compared.money(outcome)
+    low, high = (money.value if np.isnan(end) else end for end in money[1:])
+    kept = compared.kept.get(outcome.name)
+    dearer_if_kept = kept is not None and compared.money(kept).value < 0
+    return Answer.NO if high <= 0 else Answer.YES if low > 0 and not dearer_if_kept else Answer.OPEN
+
+
+def saves_as_much(compared: Compared, one: Outcome, other: Outcome) -> bool:
+    """Whether both may save the same, for all that is known: money, or machines where prices are not known."""
+    if not compared.priced:
+        return tied(compared, one, other)
+    money = compared.cheaper(one, other)
+    return not (money.low > 0 or money.high < 0)
+
+
+def _fewer(compared: Compared, outcome: Outcome) -> Answer:
     """Whether it needs fewer machines than as placed."""
     return _above(compared.saved(outcome))
 

@@ -14,6 +14,7 @@ from tvwrl.what_if.compared import MONTH, Compared, Outcome
 from tvwrl.what_if.recorded import Recorded
 from tvwrl.what_if.verdict import (
     FEWEST_DAYS,
+    FREE,
     NOTICEABLE,
     Answer,
     Verdict,
@@ -28,7 +29,6 @@ FEW_DAYS = 5
 HARDLY_USED = 0.03  # share of the CPU or memory of all nodes below which pods are probably missing
 NEARLY_A_DAY = 0.9
 MANY = 1.2  # times the nodes that had pods at the same time; with more in all, nodes came and went
-FREE = "most-allocated"  # a profile of kube-scheduler that packs
 KNOWN = {  # what stands in for undeclared requests is Kubernetes' own here
     REQUESTS.note: "requests of running and waiting pods; those without count as 0.1 cores and 200 MiB, as in the "
     "scores of Kubernetes"
@@ -76,11 +76,15 @@ def _answer(compared: Compared, found: Verdict) -> Iterator[str]:
     """What is recommended, what needs fewest machines, and what Kubernetes can do alone."""
     said = list(found.recommended[:1])
     if said:
-        yield f"**Recommended: `{said[0].name}`.** {sentence(compared, said[0])}{_ties(found.recommended, 'machines')}"
+        tie = _ties(found.recommended, "money" if compared.priced else "machines")
+        yield f"**Recommended: `{said[0].name}`.** {sentence(compared, said[0])}{tie}"
     elif found.open or found.risky:
         yield f"**No rule is recommended.** {' '.join(_reasons(compared, found))}"
     else:
-        yield "**No rule needs fewer machines.**"
+        yield "**No rule costs less.**" if compared.priced else "**No rule needs fewer machines.**"
+    if found.dearer:
+        those = f"{_names(found.dearer)} {_form(found.dearer, 'need')}"
+        yield f"{those} fewer machines, but dearer ones: the bill would rise."
     if found.fewest and found.fewest[0] not in said:
         said.append(found.fewest[0])
         yield f"About the fewest machines: {sentence(compared, found.fewest[0])}{_ties(found.fewest, 'overshoot')}"
@@ -105,12 +109,13 @@ def _reasons(compared: Compared, found: Verdict) -> Iterator[str]:
             (crowded, "overshoot", "more than as-placed"),
             (unplaced, "leave", "pods unplaced"),
             (doubtful, "", "may overshoot more than as-placed"),
-            (unsure, "", "may need no fewer machines"),
+            (unsure, "", "may cost as much" if compared.priced else "may need no fewer machines"),
         )
         if rules
     ]
     if reasons:
-        yield f"Of the rules that need fewer machines, or may, {'; '.join(reasons)}.".replace("  ", " ")
+        saving = "cost less" if compared.priced else "need fewer machines"
+        yield f"Of the rules that {saving}, or may, {'; '.join(reasons)}.".replace("  ", " ")
 
 
 def _ties(outcomes: Sequence[Outcome], what: str) -> str:
