@@ -157,6 +157,42 @@ def test_on_given_machines_the_programme_makes_a_whole_plan_cheaper(make: Make, 
     assert "costs less than 1.6" in results.summary()
 
 
+def fewest_left(problem: PlanningProblem, most_moves: int) -> int:
+    """Replicas that the best plan leaves over where so few of what runs may move, by trying all plans."""
+    instance, fleet = problem.instance, problem.fleet
+    machines, best = len(fleet.capacity), int(instance.replicas.sum())
+    runs = np.zeros((len(instance), machines))
+    assert problem.running is not None
+    np.add.at(runs, (problem.running.application, problem.running.machine), problem.running.replicas)
+    arcs = list(zip(instance.affinity.origin, instance.affinity.to, instance.affinity.limit, strict=True))
+    for counts in itertools.product(*(splits(int(n), machines + 1) for n in instance.replicas)):
+        held, left = np.array(counts)[:, :-1], sum(one[-1] for one in counts)
+        if left >= best or np.maximum(runs - held, 0).sum() > most_moves:
+            continue
+        load = np.einsum("am,ahd->mhd", held, instance.demand)
+        if (load <= fleet.capacity[:, None] * (1 + 1e-9)).all() and all(
+            (held[j][held[i] > 0] <= most).all() for i, j, most in arcs
+        ):
+            best = left
+    return best
+
+
+@given(problems(), st.integers(0, 2), st.integers(0, 2**20))
+@settings(max_examples=30, deadline=None)
+def test_what_fits_is_placed_where_few_may_move(problem: PlanningProblem, most: int, seed: int) -> None:
+    """Some of first fit's replicas run; the others are new."""
+    problem = replace(problem, barred=np.zeros((0, 2), np.int64))
+    plan, rng = make_plan(problem, "FF"), np.random.default_rng(seed)
+    there = rng.random(len(plan.application)) < 0.6
+    problem = replace(
+        problem, running=Plan.of("running", plan.application[there], plan.machine[there], plan.replicas[there])
+    )
+    verdict = validate(problem, search(problem, 2.0, most_moves=most).plan)
+    assert not verdict.violations
+    assert verdict.moved <= most
+    assert verdict.missing == fewest_left(problem, most)
+
+
 @pytest.mark.parametrize("fixed", [True, False])
 def test_few_may_move_from_machines_of_several_applications(make: Make, fixed: bool) -> None:
     """What runs can stay as it is: two of a machine's three applications run together there."""

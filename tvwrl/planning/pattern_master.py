@@ -166,7 +166,9 @@ class Master:
         if self.must_stay is not None:
             rows.append(csr_array(np.concatenate([-kept, np.zeros(count), [-1.0]])[None].astype(np.float64)))
             high.append(np.array([-self.must_stay]))
-        costs = np.concatenate([cost, self._penalty * self.size, np.full(moving, self._penalty)])
+        # One move too many must weigh more than all replicas left over: such a plan is of no use
+        too_many = self._penalty * (1.0 + float(self.copies @ self.size))
+        costs = np.concatenate([cost, self._penalty * self.size, np.full(moving, too_many)])
         return costs, vstack(rows).tocsr(), np.concatenate(high), machines[forced], np.ones(int(forced.sum())), forced
 
     def solve(self, seconds: float) -> Duals | None:
