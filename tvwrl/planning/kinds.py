@@ -10,6 +10,16 @@ from tvwrl.planning.instance import Fleet
 from tvwrl.types import Float, Int
 
 CHEAPER = 1e-6  # share of its cost by which other machines must be cheaper
+SAME = 2e-6  # costs that differ by less, as a share, count as equal: solvers of programmes have tolerances
+
+
+def no_dearer(cost: float, bound: float) -> bool:
+    """Whether a cost is as low as a bound allows, up to rounding.
+
+    >>> no_dearer(200.0002, 200.0), no_dearer(200.001, 200.0)
+    (True, False)
+    """
+    return cost <= bound + SAME * max(abs(bound), 1e-9)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tvwrl.checks import positive
 from tvwrl.planning.bounds.counting import most_per_machine
 from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.instance import Fleet, Instance
-from tvwrl.planning.kinds import Kinds
+from tvwrl.planning.kinds import SAME, Kinds, no_dearer
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
@@ -36,7 +36,6 @@ MOST_ENTRIES = 20_000_000  # of the matrix, some 4 GB in the solver
 MOST_AT_ONCE = MOST_ENTRIES  # up to which it begins with all limits
 LIGHT = 1e-5  # share of a machine; a smaller demand could hide in the tolerance of the solver
 NAME = "MILP"
-STEP = 1e-5  # costs that differ by less, as a share, are taken for equal: the solver has tolerances
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float, bound: 
     best, cost = replace(start, algorithm=NAME), verdict.cost
     bound = max(bound, lower_bound(problem, deadline=deadline).cost)
     status = "optimal"
-    programme = _Programme(instance, fleet, cost) if not equal(bound, cost) else None
+    programme = _Programme(instance, fleet, cost) if not no_dearer(cost, bound) else None
     while programme is not None:
         status = "too large" if programme.entries > MOST_ENTRIES else "time limit"
         if status == "too large" or time.monotonic() >= deadline:
@@ -84,20 +83,12 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float, bound: 
         bound = max(bound, min(proved, cost))
         if found is not None and (judged := validate(problem, found)).feasible and judged.cost < cost:
             best, cost = found, judged.cost
-        if equal(bound, cost):
+        if no_dearer(cost, bound):
             status = "optimal"
             break
         if found is None or not programme.take_up(found):  # out of time
             break
     return Solved(replace(best, seconds=time.process_time() - begun), min(bound, cost), status)
-
-
-def equal(bound: float, cost: float) -> bool:
-    """Whether a plan of that cost is as good as a bound allows, up to rounding.
-
-    Both in costs of the cheapest machine.
-    """
-    return cost <= bound + min(STEP * max(cost, 1.0), 0.01)
 
 
 class _Programme:
@@ -109,7 +100,7 @@ class _Programme:
     def __init__(self, instance: Instance, fleet: Fleet, cost: float) -> None:
         self._instance, self._most = instance, most_per_machine(instance, fleet)
         kinds, replicas = Kinds.among(fleet), int(instance.replicas.sum())
-        aim = cost - STEP * max(cost, 1.0)
+        aim = cost * (1.0 - SAME)
         count = np.minimum(np.minimum(kinds.most, np.floor(aim / kinds.cost + 1e-9)), replicas).astype(np.int64)
         self._kind: Int = np.repeat(np.arange(len(kinds)), count)
         self._cost: Float = kinds.cost[self._kind]

@@ -20,18 +20,17 @@ from typing import Any
 import numpy as np
 
 from tvwrl.planning.best_so_far import Rows
-from tvwrl.planning.kinds import Kinds
+from tvwrl.planning.kinds import SAME, Kinds, no_dearer
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.pattern_master import Duals, Homes, Kind, Master
 from tvwrl.planning.solver import run_milp
 from tvwrl.types import Float, Int
 
 MOST_APPLICATIONS, MOST_KINDS, MOST_DIMENSIONS = 150, 100, 200  # of problems for which this is tried
-MOST_COPIES = 200  # of an application
+MOST_COPIES = 20_000  # of an application: with more, plans are long to write
 QUICK, LONG = 30_000, 3_000_000  # nodes of a search for one pattern, before and after quick ones found none
 LISTED, NODES = 60_000, 30_000_000  # patterns of all kinds that are listed at most, and nodes for one kind
 SMALL = 1e-7  # of a reduced cost: less is rounding
-STEP = 1e-5  # costs that differ by less, as a share, are taken for equal
 STEPS = 12  # lists of patterns, ever longer, at most
 MOST_RATIO = 1e4  # of prices up to which the solver's tolerances do no harm
 ROOT, MASTER = 0.5, 0.3  # shares of the time, for the bound, and for each integer programme
@@ -103,9 +102,9 @@ class PatternSearch:
             return outcome
         for step in range(1, STEPS + 1):
             self._round_up(outcome)
-            if outcome.bound >= most - STEP * max(most, 1.0):
+            if no_dearer(most, outcome.bound):
                 break
-            aim = outcome.bound + STEP * max(most, 1.0)
+            aim = outcome.bound + 2 * SAME * most
             if self.master.each:  # moves make costs that no sum of machines has
                 aim += (most - aim) * step / STEPS
             listed = self._list(self._exact, aim, until)

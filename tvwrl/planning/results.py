@@ -16,6 +16,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.planning.admission import Admission
 from tvwrl.planning.bounds.lower_bound import PlanBound, about, exceeds_fleet
 from tvwrl.planning.instance import Fleet
+from tvwrl.planning.kinds import SAME, no_dearer
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import FILES, write_plans
 from tvwrl.planning.problem import PlanningProblem
@@ -52,7 +53,6 @@ TOO_FEW = (
     "not all replicas can be placed: no plan on the machines that there are places all of them without a violation, as "
     "was proved meanwhile"
 )
-EQUAL = 1e-4  # costs that differ by less, in those of the cheapest machine, are equal
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,18 @@ class Results:
         """The lower bound, or 0 where no plan places all replicas."""
         return 0 if self.bound is None else self.bound.machines
 
-    @property
-    def _slack(self) -> float:
-        """Difference between costs that is rounding."""
-        return EQUAL * float(self.problem.fleet.costs.min())
-
     def raise_bound(self, cost: float) -> None:
         """No plan of all replicas costs less (1 for each machine where there are no costs), as was proved meanwhile.
 
         More than a fixed fleet costs: then there is no such plan, and no bound any more.
         """
-        if self.bound is None or cost <= self.bound.cost + self._slack:
+        if self.bound is None or no_dearer(cost, self.bound.cost):
             return
-        if exceeds_fleet(self.problem, cost - self._slack):
+        if exceeds_fleet(self.problem, cost * (1.0 - SAME)):
             self.bound, self.about_bound = None, TOO_FEW if self.about_bound else ""
             return
         if self.problem.fleet.cost is None:
-            machines = int(np.ceil(cost - self._slack))
+            machines = int(np.ceil(cost * (1.0 - SAME)))
             self.bound = replace(self.bound, machines=machines, cost=machines)
         else:
             self.bound = replace(self.bound, cost=cost)
@@ -174,7 +169,8 @@ class Results:
         shown = {name: title for name, title in HEADINGS.items() if name in rows[0]}
         if not any(row.get("violations") for row in rows):
             shown.pop("violations", None)
-        lines = [markdown_table(list(shown.values()), [[_text(row[name]) for name in shown] for row in rows])]
+        digits = dict.fromkeys(shown, 4) | {"cost": 6}  # as many as in the sentences below
+        lines = [markdown_table(list(shown.values()), [[_text(row[n], digits[n]) for n in shown] for row in rows])]
         if (found := self.admitted) is not None:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap}){self._as_one}")
@@ -196,8 +192,7 @@ class Results:
             if self.admitted.fragment_weight:
                 better, claim = [], f"no plan is worth more than {self.admitted.value:g}"
         else:
-            cost = mine.cost - self._slack
-            better = [name for name, other in good.items() if not other.missing and other.cost < cost]
+            better = [n for n, other in good.items() if not other.missing and not no_dearer(mine.cost, other.cost)]
             what = f"costs less than {mine.cost:,.6g}"
             if self.problem.fleet.cost is None:
                 what = f"uses fewer than {counted(mine.machines, 'machine')}"
@@ -320,12 +315,12 @@ def _write_csv(path: Path, columns: tuple[str, ...], rows: list[dict[str, Any]])
         writer.writerows(rows)
 
 
-def _text(value: object) -> str:
-    """Whole numbers with thousands separators, others with four digits, a dash for nothing."""
+def _text(value: object, digits: int) -> str:
+    """Whole numbers with thousands separators, others with so many digits, a dash for nothing."""
     if value == "":
         return "-"
     if isinstance(value, int):
         return f"{value:,}"
     if not isinstance(value, float):
         return str(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if digits < 6 and abs(value) >= 1000 else f"{value:,.{digits}g}"
