@@ -17,6 +17,7 @@ from tvwrl.planning import Affinity, Fleet, Instance, PlanningProblem, make_plan
 from tvwrl.planning.best import search
 from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.milp import solve
+from tvwrl.planning.pattern_search import PatternSearch
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.suite import Budget, run_planners
 from tvwrl.types import InputError
@@ -191,6 +192,42 @@ def test_what_fits_is_placed_where_few_may_move(problem: PlanningProblem, most: 
     assert not verdict.violations
     assert verdict.moved <= most
     assert verdict.missing == fewest_left(problem, most)
+
+
+@given(problems(), st.integers(0, 2), st.integers(0, 2**20))
+@settings(max_examples=20, deadline=None)
+def test_without_patterns_nothing_is_left_that_has_room(problem: PlanningProblem, most: int, seed: int) -> None:
+    """As on fleets that are too large for them: no more moves than may be, and no room left for what is left over."""
+    plan, rng = make_plan(problem, "FF"), np.random.default_rng(seed)
+    there = rng.random(len(plan.application)) < 0.6
+    running = Plan.of("running", plan.application[there], plan.machine[there], plan.replicas[there])
+    problem = replace(problem, running=running)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PatternSearch, "suits", lambda *_: False)
+        found = search(problem, 0.1, most_moves=most).plan
+    verdict = validate(problem, found)
+    assert (verdict.feasible, verdict.moved <= most) == (True, True)
+    left = problem.instance.replicas - np.bincount(found.application, found.replicas, len(problem.instance))
+    for i, m in itertools.product(np.flatnonzero(left > 0).tolist(), range(len(problem.fleet.capacity))):
+        more = np.append(found.application, i), np.append(found.machine, m), np.append(found.replicas, 1)
+        keys, of = np.unique(np.column_stack(more[:2]), axis=0, return_inverse=True)
+        one_more = Plan.of("one more", keys[:, 0], keys[:, 1], np.bincount(of.ravel(), more[2]).astype(np.int64))
+        assert not validate(problem, one_more).feasible, (i, m)
+
+
+@pytest.mark.parametrize("patterns", [True, False])
+def test_new_replicas_are_placed_beside_what_may_not_move(
+    make: Make, patterns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of seven, five run; the machines have room for one a more, and two b are on each."""
+    instance = make([3, 4], [[2, 2], [3, 8]], [(1, 1, 2)])
+    fleet = Fleet.of_kinds([[8, 16], [16, 32]], [1, 1], fixed=True, cost=[1.0, 2.0])
+    running = Plan.of("running", np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.array([1, 1, 1, 2]))
+    problem = PlanningProblem(instance, fleet, running=running)
+    if not patterns:
+        monkeypatch.setattr(PatternSearch, "suits", lambda *_: False)
+    verdict = validate(problem, search(problem, 2.0, most_moves=0).plan)
+    assert (verdict.feasible, verdict.moved, verdict.missing) == (True, 0, 1)
 
 
 @pytest.mark.parametrize("fixed", [True, False])

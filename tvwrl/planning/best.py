@@ -11,11 +11,11 @@ import numpy as np
 from tvwrl.checks import at_least
 from tvwrl.parallel import run_calls
 from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows, Save
-from tvwrl.planning.ejection import NOTHING, EjectionSearch
+from tvwrl.planning.ejection import NOTHING, EjectionSearch, filled
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.milp import equal, solve
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.pattern_master import Homes, Master
+from tvwrl.planning.pattern_master import Homes, Master, value_of
 from tvwrl.planning.pattern_search import Outcome, PatternSearch
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.portfolio import as_listed, by_kind, run_portfolio
@@ -136,6 +136,10 @@ def search(
     if best.rows is None or (best.left, best.cost) > (0, enough):
         ejection = ejection or ejecting(rows)
         ejection.run(enough)
+    if work.fleet.fixed and best.rows is not None and best.left:
+        rows = filled(work, best.rows, size)
+        left, cost = value_of(work, size, homes, rows)
+        best.offer(left, cost, len(np.unique(rows[1])), lambda: rows)
     if best.rows is None:
         moves = "" if most_moves is None else f" with at most {most_moves} moves: allow more moves, or"
         raise InputError(
@@ -172,7 +176,10 @@ def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> floa
 
     # Some problems are easy for the one and hard for the other, and which is not known before.
     least = programme(least, FIRST_SHARE * (patterns.deadline - time.monotonic()))
-    least = take(patterns.list_all(least, cost(), LIST_SHARE * (patterns.deadline - time.monotonic())))
+    seconds = LIST_SHARE * (patterns.deadline - time.monotonic())
+    if best.left and best.rows is not None:
+        least = take(patterns.list_fuller(least, int(best.left), best.cost, seconds))
+    least = take(patterns.list_all(least, cost(), seconds))
     return programme(least, patterns.deadline - time.monotonic())
 
 

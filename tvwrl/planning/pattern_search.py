@@ -117,6 +117,18 @@ class PatternSearch:
             outcome.bound = max(outcome.bound, min(aim, most))
         return outcome
 
+    def list_fuller(self, least: float, left: int, cost: float, seconds: float) -> Outcome:
+        """The best plan of all patterns that one can have which leaves fewer than `left` > 0 replicas over.
+
+        Or as many, for less than `cost`; otherwise as `list_all`.
+        """
+        outcome, until = Outcome(bound=least), min(time.monotonic() + seconds, self.deadline)
+        if self._exact is not None:
+            listed = self._list(self._exact, self.master.weighed(left, cost), until)
+            if listed is not None:
+                self._offer(outcome, *listed, until - time.monotonic())
+        return outcome
+
     def _left(self) -> float:
         """Seconds left."""
         return max(self.deadline - time.monotonic(), 0.0)
