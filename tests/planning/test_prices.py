@@ -124,6 +124,28 @@ def test_the_order_of_kinds_makes_no_difference(make: Make) -> None:
         assert validate(problem, make_plan(problem, "best", seconds=5)).cost == 9
 
 
+@pytest.mark.parametrize("many", [199, 201, 399])
+def test_many_replicas_make_no_difference(make: Make, many: int) -> None:
+    """Many a, one on a machine, and a large b: one dear machine for b, cheap ones for the rest."""
+    instance = make([many, 1], [[1, 1], [20, 20]], [(0, 0, 1)])
+    fleet = Fleet.of_kinds([[32, 128], [16, 64]], [6, 400], fixed=True, cost=[0.73, 0.40])
+    found = search(PlanningProblem(instance, fleet), 20.0)
+    least = 0.73 + 0.40 * (many - 1)
+    assert (found.value, found.bound) == ((0, pytest.approx(least)), pytest.approx(least))
+
+
+def test_forty_times_a_problem_costs_at_most_forty_times_as_much(make: Make) -> None:
+    sizes, arcs, kinds = [[8, 20], [6, 3], [3, 24], [1, 9]], [(0, 0, 1), (1, 0, 1), (2, 3, 0)], [[16, 64], [32, 128]]
+    cost = []
+    for times in (1, 40):
+        instance = make([3 * times, 5 * times, 4 * times, 7 * times], sizes, arcs)
+        fleet = Fleet.of_kinds(kinds, [8 * times, 6 * times], fixed=True, cost=[0.40, 0.75])
+        found = search(PlanningProblem(instance, fleet), 8.0)
+        assert found.value[0] == 0
+        cost.append(found.value[1] / times)
+    assert cost[1] <= cost[0] + 1e-9
+
+
 def test_the_programme_counts_money(make: Make, tmp_path: Path) -> None:
     """a: 3 replicas of 1 x 1, one on a machine. b: one of 16 x 16. One large machine and two small ones cost 1.55."""
     instance = make([3, 1], [[1, 1], [16, 16]], [(0, 0, 1)])

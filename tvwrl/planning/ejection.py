@@ -81,6 +81,7 @@ class EjectionSearch:
         self._kinds, self._demand = Kinds.among(problem.fleet), problem.instance.total.max(axis=0)
         self._size, self._fewest = size, int(problem.replicas.sum())  # copies left over in any state so far
         self._moves, self._homes = moves, False  # whether it begins with a plan
+        self._value = np.inf, np.inf  # of the state that was offered last, if it may be
         listed = len(problem.kinds)
         extra = (
             0 if problem.fleet.fixed else max(best.machines, int(problem.replicas.sum()) if best.rows is None else 0)
@@ -159,11 +160,15 @@ class EjectionSearch:
         ways: list[tuple[Int, Int]] = []
         while (self._best.left, self._best.cost) > (0, least):
             if self.left == 0 and not (kept is not None and ways and self._too_many):
-                if self._offer():
+                # As good as the best will do, as where a rule found that one: else no way back would be known.
+                if self._offer() or (kept is None and self._value <= (self._best.left, self._best.cost)):
                     kept, patience = self._copy(), first
+                last = ways[tried] if ways else None
                 ways, tried = list(self._ways()), 0
                 if not ways:
                     return
+                if last is not None:  # what led to a plan is tried again first: as many dear machines give way in turn
+                    ways.sort(key=lambda way, last=last: not all(map(np.array_equal, way, last)))  # type: ignore[misc]
                 self._take(ways[0])
                 since = self.steps
             elif kept is None and self._clock.elapsed() > until:
@@ -184,8 +189,7 @@ class EjectionSearch:
                 return
             self.steps += self._place(max(self._fewest - 1, 0) if self._fills else 0)
             if self._fills and self.left < self._fewest:
-                if self._offer() and self.left == 0:
-                    kept = self._copy()
+                self._offer()
                 if fullest is None:
                     self._fewest = self.left
                 elif not self._too_many:
@@ -225,10 +229,12 @@ class EjectionSearch:
         if self._moves:
             each, most = self._moves
             away = int(replicas_away(s, self._size))
+            self._value = np.inf, np.inf
             if most is not None and away > most:
                 return False
             cost += each * away
         left = int(self._size[s.pool[: self.left]].sum())
+        self._value = left, cost
         return self._best.offer(left, cost, int((s.kinds[: s.open[0]] > 0).sum()), self._rows)
 
     def _place(self, aim: int) -> int:

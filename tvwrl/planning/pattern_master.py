@@ -140,11 +140,11 @@ class Master:
         application, machine, copies = rows
         where = {int(m): t for t, kind in enumerate(self.kinds) for m in kind.numbers}
         last = next((t for t, kind in enumerate(self.kinds) if np.isinf(kind.most)), -1)
-        for m in np.unique(machine).tolist():
-            here = machine == m
-            self.take(
-                where.get(m, last), np.bincount(application[here], copies[here], len(self.copies)).astype(np.int64)
-            )
+        numbers, of = np.unique(machine, return_inverse=True)
+        held = np.zeros((len(numbers), len(self.copies)), np.int64)
+        np.add.at(held, (of.ravel(), application), copies)
+        for m, pattern in zip(numbers.tolist(), held, strict=True):
+            self.take(where.get(m, last), pattern)
 
     def _columns(self, patterns: Sequence[Int], of: Sequence[int]) -> tuple[Float, Any, Any, Any, Float, Any]:
         """Costs of patterns and slacks, A_ub and b_ub (covers, counts, kept), A_eq and b_eq (machines that must be

@@ -27,7 +27,8 @@ from tvwrl.planning.solver import run_milp
 from tvwrl.types import Float, Int
 
 MOST_APPLICATIONS, MOST_KINDS, MOST_DIMENSIONS = 150, 100, 200  # of problems for which this is tried
-MOST_COPIES = 200  # of an application
+MOST_COPIES = 200  # of an application that one machine can hold; there may be more on all of them
+MOST_TOGETHER = MOST_APPLICATIONS**2 * 200  # applications times replicas: beyond, ejection needs the time more
 QUICK, LONG = 30_000, 3_000_000  # nodes of a search for one pattern, before and after quick ones found none
 LISTED, NODES = 60_000, 30_000_000  # patterns of all kinds that are listed at most, and nodes for one kind
 SMALL = 1e-7  # of a reduced cost: less is rounding
@@ -59,13 +60,20 @@ class PatternSearch:
     @staticmethod
     def suits(problem: PackingProblem, homes: Homes | None) -> bool:
         """Whether a problem is small enough."""
+        from tvwrl.packing.fit import replicas_that_fit
+
         kinds = len(Kinds.among(problem.fleet)) + (0 if homes is None else len(np.unique(homes.rows[1])))
-        return (
-            len(problem.instance) <= MOST_APPLICATIONS
-            and kinds <= MOST_KINDS
-            and len(problem.capacity) <= MOST_DIMENSIONS
-            and int(problem.replicas.max()) <= MOST_COPIES
-        )
+        if (
+            len(problem.instance) > MOST_APPLICATIONS
+            or kinds > MOST_KINDS
+            or len(problem.capacity) > MOST_DIMENSIONS
+            or len(problem.instance) * int(problem.replicas.sum()) > MOST_TOGETHER
+        ):
+            return False
+        together = np.minimum(problem.instance.affinity.own, problem.replicas)
+        rooms = np.unique(problem.kinds, axis=0)
+        held = [np.minimum(replicas_that_fit(problem.demand, room, room), together).max(initial=0) for room in rooms]
+        return int(max(held)) <= MOST_COPIES
 
     def __post_init__(self) -> None:
         from tvwrl.packing.affinity import UNLIMITED
