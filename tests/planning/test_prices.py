@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tvwrl.planning import Affinity, Fleet, Instance, PlanningProblem, make_plan, validate
 from tvwrl.planning.best import search
 from tvwrl.planning.bounds.lower_bound import lower_bound
+from tvwrl.planning.equal_cost import next_sum, slack
 from tvwrl.planning.milp import solve
 from tvwrl.planning.pattern_search import PatternSearch
 from tvwrl.planning.plan import Plan
@@ -144,6 +145,26 @@ def test_forty_times_a_problem_costs_at_most_forty_times_as_much(make: Make) -> 
         assert found.value[0] == 0
         cost.append(found.value[1] / times)
     assert cost[1] <= cost[0] + 1e-9
+
+
+@pytest.mark.parametrize("dearer", [1.001, 1.0001, 1.1])
+def test_solved_means_that_nothing_is_cheaper(make: Make, dearer: float) -> None:
+    """200 machines that differ little in price, and a start on one dear one: it is exchanged before any proof."""
+    instance = make([200], [[4.0, 4.0]], [(0, 0, 1)])
+    fleet = Fleet.of_kinds([[4, 4], [4.5, 4]], [201, 201], fixed=True, cost=[1.0, dearer])
+    start = Plan.of("start", np.zeros(200, int), np.arange(2, 202), np.ones(200, int))
+    solved = solve(instance, fleet, start, 60.0)
+    assert (validate(PlanningProblem(instance, fleet), solved.plan).cost, solved.bound) == pytest.approx((200, 200))
+    assert solved.status == "optimal"
+
+
+def test_costs_are_equal_where_no_sum_is_in_between() -> None:
+    assert slack(np.array([0.40, 0.75]), 200.0) == pytest.approx(0.025)
+    assert slack(np.array([0.40, 0.75]), 200.0, each=0.03) == pytest.approx(0.005)
+    assert slack(np.array([1.0, 1.001]), 200.0) == pytest.approx(0.0005)
+    assert slack(np.array([1.0, np.pi, np.e]), 200.0) < 1e-5
+    assert next_sum(np.array([0.40, 0.75]), 1.12) == pytest.approx(1.15)
+    assert next_sum(np.array([0.40, 0.75]), 1.15 + 1e-7) == pytest.approx(1.15)
 
 
 def test_the_programme_counts_money(make: Make, tmp_path: Path) -> None:

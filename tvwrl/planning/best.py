@@ -12,8 +12,9 @@ from tvwrl.checks import at_least
 from tvwrl.parallel import run_calls
 from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows, Save
 from tvwrl.planning.ejection import NOTHING, EjectionSearch, filled
+from tvwrl.planning.equal_cost import slack
 from tvwrl.planning.kinds import Kinds
-from tvwrl.planning.milp import equal, solve
+from tvwrl.planning.milp import solve
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.pattern_master import Homes, Master, value_of
 from tvwrl.planning.pattern_search import Outcome, PatternSearch
@@ -27,7 +28,6 @@ SEARCH = "best"
 FIRST_SHARE, LIST_SHARE = 0.2, 0.5  # of what is left of that, for the integer programme, then for lists of patterns
 SMALL = 3_000  # variables of the integer programme at most
 PATTERNS_SHARE = 0.75  # of the time, at most, for the search by patterns
-EQUAL = 1e-5  # costs that differ by less, in those of the cheapest machine, are equal
 TRIED = "nor did the search find any by moving others"
 
 
@@ -132,10 +132,12 @@ def search(
         patterns = PatternSearch(Master(work, size, homes), until, lambda: clock.report(best.machines))
         least = _by_patterns(patterns, best, least)
         rows = best.rows if rows is None else rows
-    enough = least + EQUAL
+    enough = least + slack(work.fleet.costs, least, moves_cost)
     if best.rows is None or (best.left, best.cost) > (0, enough):
         ejection = ejection or ejecting(rows)
         ejection.run(enough)
+    elif not best.left:
+        least = max(least, best.cost)  # nothing is in between
     if work.fleet.fixed and best.rows is not None and best.left:
         rows = filled(work, best.rows, size)
         left, cost = value_of(work, size, homes, rows)
@@ -167,7 +169,9 @@ def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> floa
 
     def programme(least: float, seconds: float) -> float:
         """By the integer programme, where it is small enough."""
-        if homes is not None or size > SMALL or seconds <= 0 or not np.isfinite(cost()) or equal(least, cost()):
+        if homes is not None or size > SMALL or seconds <= 0 or not np.isfinite(cost()):
+            return least
+        if cost() <= least + slack(work.fleet.costs, cost()):
             return least
         assert best.rows is not None
         solved = solve(work.instance, work.fleet, Plan.of(SEARCH, *best.rows), seconds, least)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvwrl.planning.equal_cost import EXACT, slack
 from tvwrl.planning.instance import Fleet
 from tvwrl.types import Float, Int
-
-CHEAPER = 1e-6  # share of its cost by which other machines must be cheaper
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Kinds:
             integrality=np.ones(len(self)),
             bounds=Bounds(0, self.most),
             constraints=LinearConstraint(np.vstack([self.capacity.T, np.ones(len(self))]), lb=[*demand, 1.0]),
-            options={"time_limit": 1.0, "mip_rel_gap": 1e-6},
+            options={"time_limit": 1.0, "mip_rel_gap": EXACT},
         )
         return None if found.x is None else np.rint(found.x).astype(np.int64)
 
@@ -65,7 +64,7 @@ class Kinds:
             LinearConstraint(np.hstack([self.capacity.T, np.zeros((len(demand), kinds))]), lb=demand),
             LinearConstraint(np.hstack([one, -one]), ub=opened),
             LinearConstraint(np.hstack([one, one]), lb=opened),
-            LinearConstraint(np.concatenate([self.cost, np.zeros(kinds)])[None], ub=cost * (1.0 - CHEAPER)),
+            LinearConstraint(np.concatenate([self.cost, np.zeros(kinds)])[None], ub=cost - slack(self.cost, cost)),
         ]
         found = milp(
             np.repeat([0.0, 1.0], kinds),

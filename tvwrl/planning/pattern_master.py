@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.planning.best_so_far import Rows, cost_of
+from tvwrl.planning.equal_cost import EXACT
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.solver import run_milp
@@ -201,7 +202,7 @@ class Master:
             integrality=np.concatenate([np.ones(len(of)), np.zeros(len(cost) - len(of))]),
             bounds=Bounds(0, np.inf),
             constraints=limits,
-            options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 1e-9},
+            options={"time_limit": max(seconds, 0.01), "mip_rel_gap": EXACT},
         )
         if found.x is None:
             return None, False

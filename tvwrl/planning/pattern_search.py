@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.planning.best_so_far import Rows
+from tvwrl.planning.equal_cost import EXACT, slack
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.pattern_master import Duals, Homes, Kind, Master
@@ -32,7 +33,7 @@ MOST_TOGETHER = MOST_APPLICATIONS**2 * 200  # applications times replicas: beyon
 QUICK, LONG = 30_000, 3_000_000  # nodes of a search for one pattern, before and after quick ones found none
 LISTED, NODES = 60_000, 30_000_000  # patterns of all kinds that are listed at most, and nodes for one kind
 SMALL = 1e-7  # of a reduced cost: less is rounding
-STEP = 1e-5  # costs that differ by less, as a share, are taken for equal
+NEXT = 1e-5  # share of the cost by which the next list goes beyond what is proved, at most
 STEPS = 12  # lists of patterns, ever longer, at most
 MOST_RATIO = 1e4  # of prices up to which the solver's tolerances do no harm
 ROOT, MASTER = 0.5, 0.3  # shares of the time, for the bound, and for each integer programme
@@ -109,11 +110,12 @@ class PatternSearch:
         outcome, until = Outcome(bound=least), min(time.monotonic() + seconds, self.deadline)
         if self._exact is None or not np.isfinite(most):
             return outcome
+        same = slack(self._problem.fleet.costs, most, self.master.each)
         for step in range(1, STEPS + 1):
             self._round_up(outcome)
-            if outcome.bound >= most - STEP * max(most, 1.0):
+            if outcome.bound >= most - same:
                 break
-            aim = outcome.bound + STEP * max(most, 1.0)
+            aim = outcome.bound + min(same, NEXT * max(most, 1.0))
             if self.master.each:  # moves make costs that no sum of machines has
                 aim += (most - aim) * step / STEPS
             listed = self._list(self._exact, aim, until)
@@ -246,7 +248,7 @@ class PatternSearch:
                 LinearConstraint(kinds.capacity.T, demand * (1 - 1e-8), np.inf),
                 LinearConstraint(kinds.cost[None], outcome.bound - 2 * SMALL, np.inf),
             ],
-            options={"time_limit": min(1.0, max(self._left(), 0.01)), "mip_rel_gap": 1e-9},
+            options={"time_limit": min(1.0, max(self._left(), 0.01)), "mip_rel_gap": EXACT},
         )
         if found.status == 0:
             outcome.bound = max(outcome.bound, float(kinds.cost @ np.rint(found.x)) - SMALL)

@@ -15,6 +15,7 @@ import numpy as np
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.admission import Admission
 from tvwrl.planning.bounds.lower_bound import PlanBound, about, exceeds_fleet
+from tvwrl.planning.equal_cost import rounding, slack
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import FILES, write_plans
@@ -52,7 +53,6 @@ TOO_FEW = (
     "not all replicas can be placed: no plan on the machines that there are places all of them without a violation, as "
     "was proved meanwhile"
 )
-EQUAL = 1e-4  # costs that differ by less, in those of the cheapest machine, are equal
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Results:
     @property
     def _slack(self) -> float:
         """Difference between costs that is rounding."""
-        return EQUAL * float(self.problem.fleet.costs.min())
+        return rounding(self.problem.fleet.costs, 0.0 if self.bound is None else self.bound.cost)
 
     def raise_bound(self, cost: float) -> None:
         """No plan of all replicas costs less (1 for each machine where there are no costs), as was proved meanwhile.
@@ -196,7 +196,7 @@ class Results:
             if self.admitted.fragment_weight:
                 better, claim = [], f"no plan is worth more than {self.admitted.value:g}"
         else:
-            cost = mine.cost - self._slack
+            cost = mine.cost - slack(self.problem.fleet.costs, mine.cost)
             better = [name for name, other in good.items() if not other.missing and other.cost < cost]
             what = f"costs less than {mine.cost:,.6g}"
             if self.problem.fleet.cost is None:
