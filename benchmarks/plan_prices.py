@@ -4,16 +4,20 @@ Each problem has 12 applications of 2 to 7 replicas, some with a limit of 1 to 3
 each other, and 8 machines of 16 x 64 at 0.40 and 6 of 32 x 128 at 0.75. With `--kinds 3` there are 4 of 64 x 256 at
 1.45 too; with `--running`, replicas run already, somewhere, and three applications have a blacklist. The least price
 comes from an integer programme of its own, which shares no code with the planners and is solved to the end by HiGHS; a
-question mark says that it was not within `--exact-seconds`.
+question mark says that it was not within `--exact-seconds`. With `--times 40` there are 40 times as many replicas and
+machines; 40 copies of the least plan are then a plan, which `best` should not exceed.
 
     python benchmarks/plan_prices.py --problems 100
     python benchmarks/plan_prices.py --problems 20 --kinds 3
     python benchmarks/plan_prices.py --problems 20 --running
+    python benchmarks/plan_prices.py --problems 20 --times 40
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 import tyro
@@ -26,8 +30,10 @@ KINDS = ((16.0, 64.0, 8, 0.40), (32.0, 128.0, 6, 0.75), (64.0, 256.0, 4, 1.45)) 
 APPLICATIONS, EXCLUSIONS, BARRED = 12, 3, 3
 
 
-def drawn(seed: int, kinds: int = 2, running: bool = False, order: int = 0, moves: bool = False) -> PlanningProblem:
-    """Problem number `seed`; `order`: of the kinds, 0 as above, else turned or mirrored."""
+def drawn(
+    seed: int, kinds: int = 2, running: bool = False, order: Sequence[int] = (0, 1, 2), times: int = 1
+) -> PlanningProblem:
+    """Problem number `seed`, with `times` as many replicas and machines; `order`: in which kinds are listed."""
     rng = np.random.default_rng(seed)
     replicas = rng.integers(2, 8, APPLICATIONS)
     demand = np.stack([rng.choice([0.5, 1, 2, 3, 4, 6, 8], APPLICATIONS), rng.integers(1, 25, APPLICATIONS)], axis=1)
@@ -38,14 +44,14 @@ def drawn(seed: int, kinds: int = 2, running: bool = False, order: int = 0, move
     instance = Instance(
         f"prices-{seed}",
         names,
-        replicas,
+        replicas * times,
         demand[:, None].astype(float),
         ("cpu", "mem"),
         Affinity.of(APPLICATIONS, *arcs.T),
     )
-    listed = [KINDS[t] for t in np.roll(np.arange(kinds), order)[:: -1 if order >= kinds else 1]]
-    capacity = [one[:2] for one in listed]
-    fleet = Fleet.of_kinds(capacity, [one[2] for one in listed], fixed=True, cost=[one[3] for one in listed])
+    listed = [KINDS[t] for t in order if t < kinds]
+    capacity, numbers = [one[:2] for one in listed], [times * one[2] for one in listed]
+    fleet = Fleet.of_kinds(capacity, numbers, fixed=True, cost=[one[3] for one in listed])
     if not running:
         return PlanningProblem(instance, fleet)
     barred = [(i, m) for i in rng.choice(APPLICATIONS, BARRED, replace=False).tolist()
@@ -134,6 +140,7 @@ def main(
     planner: str = "best",
     orders: bool = True,
     moves_cost: float = 0.0,
+    times: int = 1,
     exact_seconds: float = 120.0,
 ) -> None:
     """Print a row for each problem, and how many are within 1 %.
@@ -145,32 +152,44 @@ def main(
         running: whether replicas run already, and applications have blacklists.
         seconds: of each search.
         planner: which plans.
-        orders: plan once more with the kinds listed the other way round.
+        orders: plan once for each order of the kinds (not with --running, whose machines have numbers).
         moves_cost: of each replica that is not where it runs.
+        times: multiplies replicas and machines.
         exact_seconds: most that the integer programme takes.
     """
-    within, differ, above = 0, 0, []
+    within, differ, unproved, wrong, above, seconds_each = 0, 0, 0, 0, [], []
     for seed in range(first, first + problems):
-        problem = drawn(seed, kinds, running)
         began = time.monotonic()
-        price, proved = least_price(problem, moves_cost, exact_seconds)
-        exact = time.monotonic() - began
+        price, proved = least_price(drawn(seed, kinds, running), moves_cost, exact_seconds)
+        exact, price = time.monotonic() - began, price * times
         found = []
-        for order in (0, kinds) if orders and not running else (0,):
-            one = drawn(seed, kinds, running, order)
+        for order in permutations(range(kinds)) if orders and not running else [range(kinds)]:
+            one = drawn(seed, kinds, running, order, times)
             began = time.monotonic()
             plan = make_plan(one, planner, seconds=seconds, seed=1, moves_cost=moves_cost)
+            seconds_each.append(time.monotonic() - began)
             verdict = validate(one, plan)
             cost = np.inf if verdict.missing else verdict.cost + moves_cost * (verdict.moved if moves_cost else 0)
-            found.append((cost, time.monotonic() - began))
-        cost, took = max(found)
-        share = 100 * (cost / price - 1) if np.isfinite(price) else (0.0 if np.isinf(cost) else -100.0)
+            wrong += bool(verdict.violations) or (proved and times == 1 and cost < price - 1e-6)
+            found.append(cost)
+        cost = max(found)
+        share = 100 * (cost / price - 1) if np.isfinite(price) else (0.0 if np.isinf(cost) else np.inf)
         within += share <= 1
-        differ += len({round(one, 9) for one, _ in found}) > 1
+        differ += len({round(one, 9) for one in found}) > 1
+        unproved += not proved
         above.append(share)
-        print(f"{seed:4d}  least {price:.2f}{'' if proved else '?'} ({exact:.1f} s)  {planner} "
-              f"{' '.join(f'{one:.2f}' for one, _ in found)} ({took:.1f} s)  {share:+.1f} %", flush=True)  # fmt: skip
-    print(f"{within} of {problems} within 1 %; {differ} differ by the order of kinds; worst {max(above):+.1f} %")
+        costs, sure = " ".join(f"{one:.2f}" for one in found), "" if proved else "?"
+        took = f"({seconds_each[-1]:.1f} s)"
+        print(
+            f"{seed:4d}  least {price:.2f}{sure} ({exact:.1f} s)  {planner} {costs} {took}  {share:+.1f} %", flush=True
+        )
+    print(
+        f"{within} of {problems} within 1 %; {differ} differ by the order of kinds; worst {max(above):+.1f} %; "
+        f"{unproved} least prices not proved; seconds: median {np.median(seconds_each):.1f}, "
+        f"largest {max(seconds_each):.1f}"
+    )
+    if wrong:
+        raise SystemExit(f"{wrong} plans break a rule, or cost less than the least price: one of the two is wrong")
 
 
 if __name__ == "__main__":

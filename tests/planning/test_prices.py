@@ -201,6 +201,28 @@ def test_on_given_machines_the_programme_makes_a_whole_plan_cheaper(make: Make, 
     assert "costs less than 1.6" in results.summary()
 
 
+def test_many_replicas_do_not_hide_the_right_kind(make: Make) -> None:
+    """By hand: 200 cheap machines for the replicas that must be apart, and a dear one for the large one and the 201st.
+
+    The search by patterns was once for 200 replicas at most, and beyond found 82.38.
+    """
+    instance = make([201, 1], [[1, 1], [20, 20]], [(0, 0, 1)])
+    fleet = Fleet.of_kinds([(32.0, 128.0), (16.0, 64.0)], [6, 400], fixed=False, cost=[0.73, 0.40])
+    problem = PlanningProblem(instance, fleet)
+    assert validate(problem, search(problem, 4.0).plan).cost == pytest.approx(200 * 0.40 + 0.73)
+
+
+def test_nearly_equal_prices_are_told_apart(make: Make) -> None:
+    """200 machines at 1.000 cost 200; one of them at 1.001 instead, 200.001, was once called least."""
+    instance = make([200], [[1, 1]], [(0, 0, 1)])
+    fleet = Fleet.of_kinds([(4.0, 4.0), (8.0, 8.0)], [200, 200], fixed=True, cost=[1.001, 1.0])
+    problem = PlanningProblem(instance, fleet)
+    first = problem.merged.plan_of(make_plan(problem, "FF"))
+    solved = solve(problem.merged.instance, problem.merged.fleet, first, 20.0)
+    assert (solved.status, solved.bound) == ("optimal", pytest.approx(200.0, rel=1e-6))
+    assert validate(problem, search(problem, 4.0).plan).cost == pytest.approx(200.0, rel=1e-6)
+
+
 def fewest_left(problem: PlanningProblem, most_moves: int) -> int:
     """Replicas that the best plan leaves over where so few of what runs may move, by trying all plans."""
     instance, fleet = problem.instance, problem.fleet

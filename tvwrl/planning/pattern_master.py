@@ -213,30 +213,31 @@ class Master:
 
     def _plan(self, patterns: Sequence[Int], of: Sequence[int], times: Int) -> Rows:
         """Machines for patterns; copies beyond those that there are are taken off, those that run there last."""
-        free = [list(kind.numbers) for kind in self.kinds]
-        beyond = max([len(self.problem.kinds), *(int(kind.numbers.max(initial=-1)) + 1 for kind in self.kinds)])
-        machine, held, home = [], [], []
-        for p in np.flatnonzero(times).tolist():
-            for _ in range(int(times[p])):
-                if free[of[p]]:
-                    machine.append(int(free[of[p]].pop(0)))
-                else:
-                    machine.append(beyond)
-                    beyond += 1
-                held.append(patterns[p].copy())
-                home.append(self.kinds[of[p]].home)
-        there = np.array(held).reshape(len(machine), len(self.copies))
-        at_home = np.minimum(there, np.array(home).reshape(there.shape))
+        chosen = np.flatnonzero(times)
+        kind = np.repeat(np.array(of, np.int64)[chosen], times[chosen])
+        there = np.repeat(np.array([patterns[p] for p in chosen.tolist()]), times[chosen], axis=0)
+        there = there.reshape(len(kind), len(self.copies))
+        home = np.array([one.home for one in self.kinds])[kind].reshape(there.shape)
+        machine = np.zeros(len(kind), np.int64)
+        beyond = max([len(self.problem.kinds), *(int(one.numbers.max(initial=-1)) + 1 for one in self.kinds)])
+        for t, one in enumerate(self.kinds):
+            own = np.flatnonzero(kind == t)
+            more = max(len(own) - len(one.numbers), 0)
+            machine[own] = np.concatenate([one.numbers[: len(own)], np.arange(beyond, beyond + more)])
+            beyond += more
+        at_home, size = np.minimum(there, home), there.sum(axis=1)
         for i, surplus in enumerate((there.sum(axis=0) - self.copies).tolist()):
             for strangers in (True, False):
-                for m in np.argsort(there.sum(axis=1), kind="stable").tolist():
-                    if surplus <= 0:
-                        break
-                    taken = min(surplus, int(there[m, i] - (at_home[m, i] if strangers else 0)))
-                    there[m, i] -= taken
-                    surplus -= taken
+                if surplus <= 0:
+                    break
+                order = np.argsort(size, kind="stable")
+                most = there[order, i] - (at_home[order, i] if strangers else 0)
+                taken = np.clip(surplus - (np.cumsum(most) - most), 0, most)
+                there[order, i] -= taken
+                size[order] -= taken
+                surplus -= int(taken.sum())
         row, application = np.nonzero(there)
-        return application, np.array(machine, np.int64)[row], there[row, application]
+        return application, machine[row], there[row, application]
 
     def value(self, rows: Rows) -> tuple[int, float]:
         """Replicas left over, and the cost of machines and moves."""

@@ -17,6 +17,7 @@ from tvwrl.planning.admission import Admission
 from tvwrl.planning.bounds.lower_bound import PlanBound, about, exceeds_fleet
 from tvwrl.planning.equal_cost import rounding, slack
 from tvwrl.planning.instance import Fleet
+from tvwrl.planning.kinds import SAME, no_dearer
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import FILES, write_plans
 from tvwrl.planning.problem import PlanningProblem
@@ -98,13 +99,13 @@ class Results:
 
         More than a fixed fleet costs: then there is no such plan, and no bound any more.
         """
-        if self.bound is None or cost <= self.bound.cost + self._slack:
+        if self.bound is None or no_dearer(cost, self.bound.cost):
             return
-        if exceeds_fleet(self.problem, cost - self._slack):
+        if exceeds_fleet(self.problem, cost * (1.0 - SAME)):
             self.bound, self.about_bound = None, TOO_FEW if self.about_bound else ""
             return
         if self.problem.fleet.cost is None:
-            machines = int(np.ceil(cost - self._slack))
+            machines = int(np.ceil(cost * (1.0 - SAME)))
             self.bound = replace(self.bound, machines=machines, cost=machines)
         else:
             self.bound = replace(self.bound, cost=cost)
@@ -174,7 +175,8 @@ class Results:
         shown = {name: title for name, title in HEADINGS.items() if name in rows[0]}
         if not any(row.get("violations") for row in rows):
             shown.pop("violations", None)
-        lines = [markdown_table(list(shown.values()), [[_text(row[name]) for name in shown] for row in rows])]
+        digits = dict.fromkeys(shown, 4) | {"cost": 6}  # as many as in the sentences below
+        lines = [markdown_table(list(shown.values()), [[_text(row[n], digits[n]) for n in shown] for row in rows])]
         if (found := self.admitted) is not None:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap}){self._as_one}")
@@ -320,12 +322,12 @@ def _write_csv(path: Path, columns: tuple[str, ...], rows: list[dict[str, Any]])
         writer.writerows(rows)
 
 
-def _text(value: object) -> str:
-    """Whole numbers with thousands separators, others with four digits, a dash for nothing."""
+def _text(value: object, digits: int) -> str:
+    """Whole numbers with thousands separators, others with so many digits, a dash for nothing."""
     if value == "":
         return "-"
     if isinstance(value, int):
         return f"{value:,}"
     if not isinstance(value, float):
         return str(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if digits < 6 and abs(value) >= 1000 else f"{value:,.{digits}g}"
