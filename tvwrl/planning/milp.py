@@ -23,7 +23,7 @@ from tvwrl.planning.bounds.counting import most_per_machine
 from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.equal_cost import EXACT, next_sum, slack
 from tvwrl.planning.instance import Fleet, Instance
-from tvwrl.planning.kinds import SAME, Kinds, no_dearer
+from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate

@@ -17,7 +17,6 @@ from tvwrl.planning.admission import Admission
 from tvwrl.planning.bounds.lower_bound import PlanBound, about, exceeds_fleet
 from tvwrl.planning.equal_cost import rounding, slack
 from tvwrl.planning.instance import Fleet
-from tvwrl.planning.kinds import SAME, no_dearer
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import FILES, write_plans
 from tvwrl.planning.problem import PlanningProblem
@@ -99,13 +98,13 @@ class Results:
 
         More than a fixed fleet costs: then there is no such plan, and no bound any more.
         """
-        if self.bound is None or no_dearer(cost, self.bound.cost):
+        if self.bound is None or cost <= self.bound.cost + self._slack:
             return
-        if exceeds_fleet(self.problem, cost * (1.0 - SAME)):
+        if exceeds_fleet(self.problem, cost - self._slack):
             self.bound, self.about_bound = None, TOO_FEW if self.about_bound else ""
             return
         if self.problem.fleet.cost is None:
-            machines = int(np.ceil(cost * (1.0 - SAME)))
+            machines = int(np.ceil(cost - self._slack))
             self.bound = replace(self.bound, machines=machines, cost=machines)
         else:
             self.bound = replace(self.bound, cost=cost)
