@@ -16,6 +16,7 @@ from tvwrl.planning import portfolio
 from tvwrl.planning.best import search
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.merged import Merged
+from tvwrl.planning.pattern_search import PatternSearch
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.portfolio import PORTFOLIO
 from tvwrl.planning.problem import PlanningProblem
@@ -107,6 +108,15 @@ def test_cheap_machines_are_chosen(make: Make) -> None:
     problem = PlanningProblem(make([13], [[1.0]]), fleet)
     verdict = validate(problem, search(problem, 2.0).plan)
     assert (verdict.cost, verdict.machines) == (5.0, 5)  # five of 3, not one of 12 and one of 3, which cost 6
+
+
+def test_dear_machines_are_exchanged_one_for_one(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where patterns are not tried: one dear machine holds b, and of the 19 other a each is on a cheap one."""
+    monkeypatch.setattr(PatternSearch, "suits", lambda *_: False)
+    instance = make([20, 1], [[1.0, 1.0], [20.0, 20.0]], [(0, 0, 1)])
+    fleet = Fleet.of_kinds([[32.0, 128.0], [16.0, 64.0]], [6, 40], fixed=True, cost=[0.73, 0.40])
+    found = search(PlanningProblem(instance, fleet), 6.0, bound=0.73 + 19 * 0.40)
+    assert found.value == (0, pytest.approx(0.73 + 19 * 0.40))
 
 
 def test_moves_are_weighed_against_machines(make: Make) -> None:

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from tvwrl.planning import Affinity, Fleet, Instance, PlanningProblem, make_plan, validate
 from tvwrl.planning.best import search
 from tvwrl.planning.bounds.lower_bound import lower_bound
+from tvwrl.planning.equal_cost import next_sum, slack
 from tvwrl.planning.milp import solve
+from tvwrl.planning.pattern_search import PatternSearch
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.suite import Budget, run_planners
 from tvwrl.types import InputError
@@ -123,6 +125,48 @@ def test_the_order_of_kinds_makes_no_difference(make: Make) -> None:
         assert validate(problem, make_plan(problem, "best", seconds=5)).cost == 9
 
 
+@pytest.mark.parametrize("many", [199, 201, 399])
+def test_many_replicas_make_no_difference(make: Make, many: int) -> None:
+    """Many a, one on a machine, and a large b: one dear machine for b, cheap ones for the rest."""
+    instance = make([many, 1], [[1, 1], [20, 20]], [(0, 0, 1)])
+    fleet = Fleet.of_kinds([[32, 128], [16, 64]], [6, 400], fixed=True, cost=[0.73, 0.40])
+    found = search(PlanningProblem(instance, fleet), 20.0)
+    least = 0.73 + 0.40 * (many - 1)
+    assert (found.value, found.bound) == ((0, pytest.approx(least)), pytest.approx(least))
+
+
+def test_forty_times_a_problem_costs_at_most_forty_times_as_much(make: Make) -> None:
+    sizes, arcs, kinds = [[8, 20], [6, 3], [3, 24], [1, 9]], [(0, 0, 1), (1, 0, 1), (2, 3, 0)], [[16, 64], [32, 128]]
+    cost = []
+    for times in (1, 40):
+        instance = make([3 * times, 5 * times, 4 * times, 7 * times], sizes, arcs)
+        fleet = Fleet.of_kinds(kinds, [8 * times, 6 * times], fixed=True, cost=[0.40, 0.75])
+        found = search(PlanningProblem(instance, fleet), 8.0)
+        assert found.value[0] == 0
+        cost.append(found.value[1] / times)
+    assert cost[1] <= cost[0] + 1e-9
+
+
+@pytest.mark.parametrize("dearer", [1.001, 1.0001, 1.1])
+def test_solved_means_that_nothing_is_cheaper(make: Make, dearer: float) -> None:
+    """200 machines that differ little in price, and a start on one dear one: it is exchanged before any proof."""
+    instance = make([200], [[4.0, 4.0]], [(0, 0, 1)])
+    fleet = Fleet.of_kinds([[4, 4], [4.5, 4]], [201, 201], fixed=True, cost=[1.0, dearer])
+    start = Plan.of("start", np.zeros(200, int), np.arange(2, 202), np.ones(200, int))
+    solved = solve(instance, fleet, start, 60.0)
+    assert (validate(PlanningProblem(instance, fleet), solved.plan).cost, solved.bound) == pytest.approx((200, 200))
+    assert solved.status == "optimal"
+
+
+def test_costs_are_equal_where_no_sum_is_in_between() -> None:
+    assert slack(np.array([0.40, 0.75]), 200.0) == pytest.approx(0.025)
+    assert slack(np.array([0.40, 0.75]), 200.0, each=0.03) == pytest.approx(0.005)
+    assert slack(np.array([1.0, 1.001]), 200.0) == pytest.approx(0.0005)
+    assert slack(np.array([1.0, np.pi, np.e]), 200.0) < 1e-5
+    assert next_sum(np.array([0.40, 0.75]), 1.12) == pytest.approx(1.15)
+    assert next_sum(np.array([0.40, 0.75]), 1.15 + 1e-7) == pytest.approx(1.15)
+
+
 def test_the_programme_counts_money(make: Make, tmp_path: Path) -> None:
     """a: 3 replicas of 1 x 1, one on a machine. b: one of 16 x 16. One large machine and two small ones cost 1.55."""
     instance = make([3, 1], [[1, 1], [16, 16]], [(0, 0, 1)])
@@ -213,6 +257,42 @@ def test_what_fits_is_placed_where_few_may_move(problem: PlanningProblem, most: 
     assert not verdict.violations
     assert verdict.moved <= most
     assert verdict.missing == fewest_left(problem, most)
+
+
+@given(problems(), st.integers(0, 2), st.integers(0, 2**20))
+@settings(max_examples=20, deadline=None)
+def test_without_patterns_nothing_is_left_that_has_room(problem: PlanningProblem, most: int, seed: int) -> None:
+    """As on fleets that are too large for them: no more moves than may be, and no room left for what is left over."""
+    plan, rng = make_plan(problem, "FF"), np.random.default_rng(seed)
+    there = rng.random(len(plan.application)) < 0.6
+    running = Plan.of("running", plan.application[there], plan.machine[there], plan.replicas[there])
+    problem = replace(problem, running=running)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PatternSearch, "suits", lambda *_: False)
+        found = search(problem, 0.1, most_moves=most).plan
+    verdict = validate(problem, found)
+    assert (verdict.feasible, verdict.moved <= most) == (True, True)
+    left = problem.instance.replicas - np.bincount(found.application, found.replicas, len(problem.instance))
+    for i, m in itertools.product(np.flatnonzero(left > 0).tolist(), range(len(problem.fleet.capacity))):
+        more = np.append(found.application, i), np.append(found.machine, m), np.append(found.replicas, 1)
+        keys, of = np.unique(np.column_stack(more[:2]), axis=0, return_inverse=True)
+        one_more = Plan.of("one more", keys[:, 0], keys[:, 1], np.bincount(of.ravel(), more[2]).astype(np.int64))
+        assert not validate(problem, one_more).feasible, (i, m)
+
+
+@pytest.mark.parametrize("patterns", [True, False])
+def test_new_replicas_are_placed_beside_what_may_not_move(
+    make: Make, patterns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of seven, five run; the machines have room for one a more, and two b are on each."""
+    instance = make([3, 4], [[2, 2], [3, 8]], [(1, 1, 2)])
+    fleet = Fleet.of_kinds([[8, 16], [16, 32]], [1, 1], fixed=True, cost=[1.0, 2.0])
+    running = Plan.of("running", np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.array([1, 1, 1, 2]))
+    problem = PlanningProblem(instance, fleet, running=running)
+    if not patterns:
+        monkeypatch.setattr(PatternSearch, "suits", lambda *_: False)
+    verdict = validate(problem, search(problem, 2.0, most_moves=0).plan)
+    assert (verdict.feasible, verdict.moved, verdict.missing) == (True, 0, 1)
 
 
 @pytest.mark.parametrize("fixed", [True, False])

@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.contents import INITIAL_WEIGHT, add, clear_limits, drop_empty_entries, remove, set_limits, unplace
+from tvwrl.packing.contents import (
+    INITIAL_WEIGHT,
+    add,
+    clear_limits,
+    drop_empty_entries,
+    remove,
+    set_limits,
+    swap_machines,
+    unplace,
+)
 from tvwrl.packing.ejection import best_machine, takes
 from tvwrl.packing.fit import has_room
 
@@ -127,6 +136,59 @@ def admit(a, s, i, begin, enough):  # type: ignore[no-untyped-def]
     if where >= 0:
         add(a, s, i, where, 1)
     return where
+
+
+@njit
+def fill(a, s, order, kinds):  # type: ignore[no-untyped-def]
+    """Place unplaced replicas where there is room, moving none; returns how many. Each at home rather than elsewhere,
+    and on an open machine rather than on one that is opened for it.
+
+    `order` (A,): applications in turn; `kinds`: those of machines that may be opened, in turn
+    """
+    waiting, placed = np.zeros(len(a.replicas), np.int64), 0
+    for u in range(s.unplaced[0]):
+        waiting[s.pool[u]] += 1
+    s.unplaced[0] = 0
+    for i in order:
+        while waiting[i] > 0:
+            set_limits(a, s, i)
+            m = home_with_room(a, s, i, 0)
+            clear_limits(a, s, i)
+            if m >= 0:
+                add(a, s, i, m, 1)
+            elif admit(a, s, i, 0, s.open[0]) < 0 and not _open_for(a, s, i, kinds):
+                break  # nor would the next one find room, since no room has been made
+            waiting[i] -= 1
+            placed += 1
+        for _ in range(waiting[i]):
+            s.pool[s.unplaced[0]] = i
+            s.unplaced[0] += 1
+    return placed
+
+
+@inner
+def _open_for(a, s, i, kinds):  # type: ignore[no-untyped-def]
+    """Open a machine that takes a replica of i, at home if possible, with one on it. False if there is none."""
+    set_limits(a, s, i)
+    where = -1
+    for h in range(s.home_start[i], s.home_start[i + 1]):
+        m = s.place[s.home[h]]
+        if m >= s.open[0] and s.stay[h] > 0 and takes(a, s, i, m):
+            where = m
+            break
+    for t in kinds:
+        if where >= 0:
+            break
+        for m in range(s.open[0], len(s.kind)):
+            if s.kind[m] == t and takes(a, s, i, m):
+                where = m
+                break
+    clear_limits(a, s, i)
+    if where < 0:
+        return False
+    swap_machines(s, where, s.open[0])
+    s.open[0] += 1
+    return add(a, s, i, s.open[0] - 1, 1)
 
 
 @njit

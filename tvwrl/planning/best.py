@@ -11,11 +11,12 @@ import numpy as np
 from tvwrl.checks import at_least
 from tvwrl.parallel import run_calls
 from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows, Save
-from tvwrl.planning.ejection import NOTHING, EjectionSearch
-from tvwrl.planning.kinds import SAME, Kinds, no_dearer
+from tvwrl.planning.ejection import NOTHING, EjectionSearch, filled
+from tvwrl.planning.equal_cost import slack
+from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.milp import solve
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.pattern_master import Homes, Master
+from tvwrl.planning.pattern_master import Homes, Master, value_of
 from tvwrl.planning.pattern_search import Outcome, PatternSearch
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.portfolio import as_listed, by_kind, run_portfolio
@@ -131,10 +132,16 @@ def search(
         patterns = PatternSearch(Master(work, size, homes), until, lambda: clock.report(best.machines))
         least = _by_patterns(patterns, best, least)
         rows = best.rows if rows is None else rows
-    enough = least * (1.0 + SAME)
+    enough = least + slack(work.fleet.costs, least, moves_cost)
     if best.rows is None or (best.left, best.cost) > (0, enough):
         ejection = ejection or ejecting(rows)
         ejection.run(enough)
+    elif not best.left:
+        least = max(least, best.cost)  # nothing is in between
+    if work.fleet.fixed and best.rows is not None and best.left:
+        rows = filled(work, best.rows, size)
+        left, cost = value_of(work, size, homes, rows)
+        best.offer(left, cost, len(np.unique(rows[1])), lambda: rows)
     if best.rows is None:
         moves = "" if most_moves is None else f" with at most {most_moves} moves: allow more moves, or"
         raise InputError(
@@ -162,7 +169,9 @@ def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> floa
 
     def programme(least: float, seconds: float) -> float:
         """By the integer programme, where it is small enough."""
-        if homes is not None or size > SMALL or seconds <= 0 or not np.isfinite(cost()) or no_dearer(cost(), least):
+        if homes is not None or size > SMALL or seconds <= 0 or not np.isfinite(cost()):
+            return least
+        if cost() <= least + slack(work.fleet.costs, cost()):
             return least
         assert best.rows is not None
         solved = solve(work.instance, work.fleet, Plan.of(SEARCH, *best.rows), seconds, least)
@@ -171,7 +180,10 @@ def _by_patterns(patterns: PatternSearch, best: BestSoFar, least: float) -> floa
 
     # Some problems are easy for the one and hard for the other, and which is not known before.
     least = programme(least, FIRST_SHARE * (patterns.deadline - time.monotonic()))
-    least = take(patterns.list_all(least, cost(), LIST_SHARE * (patterns.deadline - time.monotonic())))
+    seconds = LIST_SHARE * (patterns.deadline - time.monotonic())
+    if best.left and best.rows is not None:
+        least = take(patterns.list_fuller(least, int(best.left), best.cost, seconds))
+    least = take(patterns.list_all(least, cost(), seconds))
     return programme(least, patterns.deadline - time.monotonic())
 
 

@@ -27,7 +27,34 @@ STEPS = 500  # of the search between two checks of the clock
 EXCHANGED = 4  # machines of one kind that are closed at once for others, at most
 SPARE = 32  # applications that a machine may hold beyond the most that any holds at the start
 PATIENCE = 20_000  # steps after which another way to do with cheaper machines is tried, at first
+FEW_MOVES = 500  # the same where only some replicas may move: what went so far has mostly moved too many
 NOTHING = (np.zeros(0, np.int64),) * 3  # rows
+
+
+def filled(problem: PackingProblem, rows: Rows, size: Int) -> Rows:
+    """A plan of a fixed fleet, and with it what of the rest has room as it is: the smallest copies first.
+
+    `size`: (A,) replicas in a copy
+    """
+    from tvwrl.packing.contents import contents_of
+    from tvwrl.packing.running import fill
+
+    kinds, every = Kinds.among(problem.fleet), np.arange(len(problem.kinds))
+    capacity = np.empty((len(kinds), len(problem.capacity)))
+    capacity[kinds.of] = problem.kinds
+    contents = contents_of(problem.applications, capacity, kinds.of, every, rows, SPARE)
+    share = (problem.demand / problem.capacity).max(axis=1) / size
+    fill(problem.applications, contents, np.argsort(share, kind="stable"), np.zeros(0, np.int64))
+    return rows_of(contents)
+
+
+def rows_of(contents: Any) -> Rows:
+    """What is on the open machines, by their numbers in the fleet."""
+    machines = int(contents.open[0])
+    there = np.arange(contents.application.shape[1]) < contents.kinds[:machines, None]
+    machine = contents.number[np.nonzero(there)[0]]
+    application, replicas = (part[:machines][there].astype(np.int64) for part in (contents.application, contents.count))
+    return application, machine, replicas
 
 
 class EjectionSearch:
@@ -54,6 +81,7 @@ class EjectionSearch:
         self._kinds, self._demand = Kinds.among(problem.fleet), problem.instance.total.max(axis=0)
         self._size, self._fewest = size, int(problem.replicas.sum())  # copies left over in any state so far
         self._moves, self._homes = moves, False  # whether it begins with a plan
+        self._value = np.inf, np.inf  # of the state that was offered last, if it may be
         listed = len(problem.kinds)
         extra = (
             0 if problem.fleet.fixed else max(best.machines, int(problem.replicas.sum()) if best.rows is None else 0)
@@ -117,27 +145,40 @@ class EjectionSearch:
 
     def run(self, least: float) -> None:
         """Search until the time is over, or a plan costs no more than `least`."""
-        if self._homes and self.left:
-            self._open_more()  # before others have to move for what is on no machine yet
+        few = self._moves is not None and self._moves[1] is not None
+        first = FEW_MOVES if few else PATIENCE
+        if self._homes and self.left and self._moves:
+            self._fill()  # before others have to move for what is on no machine yet
+        elif self._homes and self.left:
+            self._open_more()
         if self._homes and (self.left == 0 or self._problem.fleet.fixed):
             self._offer()
         open_more_at = iter(OPEN_MORE_AT)
-        until, patience, since, tried = next(open_more_at), PATIENCE, 0, 0
-        kept: Any = None
+        until, patience, since, tried = next(open_more_at), first, 0, 0
+        kept: Any = self._copy() if self._homes and self.left == 0 and not self._too_many else None
+        fullest: Any = self._copy() if few and self._fills and not self._too_many else None  # to go back to
         ways: list[tuple[Int, Int]] = []
         while (self._best.left, self._best.cost) > (0, least):
-            if self.left == 0:
-                if self._offer():
-                    kept, patience = self._copy(), PATIENCE
+            if self.left == 0 and not (kept is not None and ways and self._too_many):
+                # As good as the best will do, as where a rule found that one: else no way back would be known.
+                if self._offer() or (kept is None and self._value <= (self._best.left, self._best.cost)):
+                    kept, patience = self._copy(), first
+                last = ways[tried] if ways else None
                 ways, tried = list(self._ways()), 0
                 if not ways:
                     return
+                if last is not None:  # what led to a plan is tried again first: as many dear machines give way in turn
+                    ways.sort(key=lambda way, last=last: not all(map(np.array_equal, way, last)))  # type: ignore[misc]
                 self._take(ways[0])
                 since = self.steps
             elif kept is None and self._clock.elapsed() > until:
                 self._open_more()
                 until = next(open_more_at, 1.0)
-            elif kept is not None and self.steps - since > patience and (len(ways) > 1 or self._moves):
+            elif (
+                kept is not None
+                and (self.left == 0 or self.steps - since > patience)
+                and (len(ways) > 1 or self._moves)
+            ):
                 tried += 1
                 if tried == len(ways):
                     tried, patience = 0, 2 * patience
@@ -148,9 +189,33 @@ class EjectionSearch:
                 return
             self.steps += self._place(max(self._fewest - 1, 0) if self._fills else 0)
             if self._fills and self.left < self._fewest:
-                self._fewest = self.left
                 self._offer()
+                if fullest is None:
+                    self._fewest = self.left
+                elif not self._too_many:
+                    self._fewest, fullest, since = self.left, self._copy(), self.steps
+            if self._fills and fullest is not None and (self.left < self._fewest or self.steps - since > first):
+                self._restore(fullest)
+                since = self.steps
             self._clock.report(self._best.machines)
+
+    @property
+    def _too_many(self) -> bool:
+        """Whether more replicas than may move are elsewhere, or on no machine."""
+        from tvwrl.packing.running import replicas_away
+
+        if self._moves is None or self._moves[1] is None:
+            return False
+        return bool(replicas_away(self._contents, self._size) > self._moves[1])
+
+    def _fill(self) -> None:
+        """Place what has room, moving nothing: the largest first, on machines that are opened for it if need be."""
+        from tvwrl.packing.running import fill
+
+        problem, kinds = self._problem, self._kinds
+        share = (problem.demand / problem.capacity).max(axis=1)
+        rate = kinds.cost / (kinds.capacity / kinds.capacity.max(axis=0)).mean(axis=1)
+        fill(self._applications, self._contents, np.argsort(-share, kind="stable"), np.argsort(rate, kind="stable"))
 
     def _offer(self) -> bool:
         """Offer the current state, with as few moves as can be had; whether it is the best so far."""
@@ -164,10 +229,12 @@ class EjectionSearch:
         if self._moves:
             each, most = self._moves
             away = int(replicas_away(s, self._size))
+            self._value = np.inf, np.inf
             if most is not None and away > most:
                 return False
             cost += each * away
         left = int(self._size[s.pool[: self.left]].sum())
+        self._value = left, cost
         return self._best.offer(left, cost, int((s.kinds[: s.open[0]] > 0).sum()), self._rows)
 
     def _place(self, aim: int) -> int:
@@ -250,8 +317,4 @@ class EjectionSearch:
 
     def _rows(self) -> Rows:
         """The current plan, on machines by their numbers in the fleet."""
-        s, machines = self._contents, int(self._contents.open[0])
-        there = np.arange(s.application.shape[1]) < s.kinds[:machines, None]
-        machine = s.number[np.nonzero(there)[0]]
-        application, replicas = (part[:machines][there].astype(np.int64) for part in (s.application, s.count))
-        return application, machine, replicas
+        return rows_of(self._contents)

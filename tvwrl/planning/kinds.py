@@ -6,20 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvwrl.planning.equal_cost import EXACT, slack
 from tvwrl.planning.instance import Fleet
 from tvwrl.types import Float, Int
-
-CHEAPER = 1e-6  # share of its cost by which other machines must be cheaper
-SAME = 2e-6  # costs that differ by less, as a share, count as equal: solvers of programmes have tolerances
-
-
-def no_dearer(cost: float, bound: float) -> bool:
-    """Whether a cost is as low as a bound allows, up to rounding.
-
-    >>> no_dearer(200.0002, 200.0), no_dearer(200.001, 200.0)
-    (True, False)
-    """
-    return cost <= bound + SAME * max(abs(bound), 1e-9)
 
 
 @dataclass(frozen=True)
@@ -62,7 +51,7 @@ class Kinds:
             integrality=np.ones(len(self)),
             bounds=Bounds(0, self.most),
             constraints=LinearConstraint(np.vstack([self.capacity.T, np.ones(len(self))]), lb=[*demand, 1.0]),
-            options={"time_limit": 1.0, "mip_rel_gap": 1e-6},
+            options={"time_limit": 1.0, "mip_rel_gap": EXACT},
         )
         return None if found.x is None else np.rint(found.x).astype(np.int64)
 
@@ -75,7 +64,7 @@ class Kinds:
             LinearConstraint(np.hstack([self.capacity.T, np.zeros((len(demand), kinds))]), lb=demand),
             LinearConstraint(np.hstack([one, -one]), ub=opened),
             LinearConstraint(np.hstack([one, one]), lb=opened),
-            LinearConstraint(np.concatenate([self.cost, np.zeros(kinds)])[None], ub=cost * (1.0 - CHEAPER)),
+            LinearConstraint(np.concatenate([self.cost, np.zeros(kinds)])[None], ub=cost - slack(self.cost, cost)),
         ]
         found = milp(
             np.repeat([0.0, 1.0], kinds),

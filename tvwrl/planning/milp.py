@@ -21,8 +21,9 @@ import numpy.typing as npt
 from tvwrl.checks import positive
 from tvwrl.planning.bounds.counting import most_per_machine
 from tvwrl.planning.bounds.lower_bound import lower_bound
+from tvwrl.planning.equal_cost import EXACT, next_sum, slack
 from tvwrl.planning.instance import Fleet, Instance
-from tvwrl.planning.kinds import SAME, Kinds, no_dearer
+from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
@@ -74,7 +75,8 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float, bound: 
     best, cost = replace(start, algorithm=NAME), verdict.cost
     bound = max(bound, lower_bound(problem, deadline=deadline).cost)
     status = "optimal"
-    programme = _Programme(instance, fleet, cost) if not no_dearer(cost, bound) else None
+    same = slack(fleet.costs, cost)
+    programme = _Programme(instance, fleet, cost) if cost > bound + same else None
     while programme is not None:
         status = "too large" if programme.entries > MOST_ENTRIES else "time limit"
         if status == "too large" or time.monotonic() >= deadline:
@@ -83,12 +85,13 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float, bound: 
         bound = max(bound, min(proved, cost))
         if found is not None and (judged := validate(problem, found)).feasible and judged.cost < cost:
             best, cost = found, judged.cost
-        if no_dearer(cost, bound):
+        if cost <= bound + same:
             status = "optimal"
             break
         if found is None or not programme.take_up(found):  # out of time
             break
-    return Solved(replace(best, seconds=time.process_time() - begun), min(bound, cost), status)
+    bound = cost if status == "optimal" else min(bound, cost)
+    return Solved(replace(best, seconds=time.process_time() - begun), bound, status)
 
 
 class _Programme:
@@ -100,7 +103,8 @@ class _Programme:
     def __init__(self, instance: Instance, fleet: Fleet, cost: float) -> None:
         self._instance, self._most = instance, most_per_machine(instance, fleet)
         kinds, replicas = Kinds.among(fleet), int(instance.replicas.sum())
-        aim = cost * (1.0 - SAME)
+        self._prices = fleet.costs
+        aim = cost - slack(fleet.costs, cost)
         count = np.minimum(np.minimum(kinds.most, np.floor(aim / kinds.cost + 1e-9)), replicas).astype(np.int64)
         self._kind: Int = np.repeat(np.arange(len(kinds)), count)
         self._cost: Float = kinds.cost[self._kind]
@@ -141,14 +145,13 @@ class _Programme:
         n = self._machines
         if not n:
             return None, np.inf
-        low, whole = np.zeros(self._y + n), bool((self._cost % 1 == 0).all())
+        low = np.zeros(self._y + n)
         if (self._kind == self._kind[0]).all():
             low[self._y :] = np.arange(n) < np.ceil(least / self._cost[0] - 1e-6)
         high = np.concatenate([np.repeat(self._most, n), np.ones(self._y - self._z + n)])
         cost = np.concatenate([np.zeros(self._y), self._cost])
-        x, bound = minimise(cost, low, high, self._constraints(least), seconds)
-        proved = float(np.ceil(bound - 1e-6)) if whole and np.isfinite(bound) else bound
-        return (None if x is None else self._plan(x)), max(proved, least)
+        x, bound = minimise(cost, low, high, self._constraints(least), seconds, EXACT)
+        return (None if x is None else self._plan(x)), max(next_sum(self._prices, bound), least)
 
     def _plan(self, x: Float) -> Plan:
         counts = np.rint(x[: self._z]).astype(np.int64).reshape(-1, self._machines)

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.planning.best_so_far import Rows
+from tvwrl.planning.best_so_far import Rows, cost_of
+from tvwrl.planning.equal_cost import EXACT
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.solver import run_milp
@@ -140,10 +141,10 @@ class Master:
         application, machine, copies = rows
         where = {int(m): t for t, kind in enumerate(self.kinds) for m in kind.numbers}
         last = next((t for t, kind in enumerate(self.kinds) if np.isinf(kind.most)), -1)
-        order = np.argsort(machine, kind="stable")
-        used, first = np.unique(machine[order], return_index=True)
-        for m, here in zip(used.tolist(), np.split(order, first[1:]), strict=True):
-            pattern = np.bincount(application[here], copies[here], len(self.copies)).astype(np.int64)
+        numbers, of = np.unique(machine, return_inverse=True)
+        held = np.zeros((len(numbers), len(self.copies)), np.int64)
+        np.add.at(held, (of.ravel(), application), copies)
+        for m, pattern in zip(numbers.tolist(), held, strict=True):
             self.take(where.get(m, last), pattern)
 
     def _columns(self, patterns: Sequence[Int], of: Sequence[int]) -> tuple[Float, Any, Any, Any, Float, Any]:
@@ -201,7 +202,7 @@ class Master:
             integrality=np.concatenate([np.ones(len(of)), np.zeros(len(cost) - len(of))]),
             bounds=Bounds(0, np.inf),
             constraints=limits,
-            options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 1e-9},
+            options={"time_limit": max(seconds, 0.01), "mip_rel_gap": EXACT},
         )
         if found.x is None:
             return None, False
@@ -240,12 +241,20 @@ class Master:
 
     def value(self, rows: Rows) -> tuple[int, float]:
         """Replicas left over, and the cost of machines and moves."""
-        application, machine, copies = rows
-        left = int((self.copies - np.bincount(application, copies, len(self.copies))) @ self.size)
-        costs = self.problem.fleet.costs
-        price = float(costs[np.minimum(np.unique(machine), len(costs) - 1)].sum())
-        if self.homes is not None and self.homes.each:
-            now = {(i, m): n for i, m, n in zip(*(part.tolist() for part in rows), strict=True)}
-            for i, m, n in zip(*(part.tolist() for part in self.homes.rows), strict=True):
-                price += self.homes.each * int(self.size[i]) * max(n - now.get((i, m), 0), 0)
-        return left, price
+        return value_of(self.problem, self.size, self.homes, rows)
+
+    def weighed(self, left: float, cost: float) -> float:
+        """What the programme minimises, of a plan that leaves so many replicas over."""
+        return cost + self._penalty * left
+
+
+def value_of(problem: PackingProblem, size: Int, homes: Homes | None, rows: Rows) -> tuple[int, float]:
+    """Replicas that a plan leaves over, and the cost of its machines and moves."""
+    application, machine, copies = rows
+    left = int((problem.replicas - np.bincount(application, copies, len(size))) @ size)
+    price = cost_of(problem.fleet, np.unique(machine))
+    if homes is not None and homes.each:
+        now = {(i, m): n for i, m, n in zip(*(part.tolist() for part in rows), strict=True)}
+        for i, m, n in zip(*(part.tolist() for part in homes.rows), strict=True):
+            price += homes.each * int(size[i]) * max(n - now.get((i, m), 0), 0)
+    return left, price

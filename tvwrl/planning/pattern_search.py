@@ -20,17 +20,20 @@ from typing import Any
 import numpy as np
 
 from tvwrl.planning.best_so_far import Rows
-from tvwrl.planning.kinds import SAME, Kinds, no_dearer
+from tvwrl.planning.equal_cost import EXACT, slack
+from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.pattern_master import Duals, Homes, Kind, Master
 from tvwrl.planning.solver import run_milp
 from tvwrl.types import Float, Int
 
 MOST_APPLICATIONS, MOST_KINDS, MOST_DIMENSIONS = 150, 100, 200  # of problems for which this is tried
-MOST_COPIES = 20_000  # of an application: with more, plans are long to write
+MOST_COPIES = 1_000  # of an application that one machine can hold; there may be more on all of them
+MOST_TOGETHER = MOST_APPLICATIONS**2 * 200  # applications times replicas: beyond, ejection needs the time more
 QUICK, LONG = 30_000, 3_000_000  # nodes of a search for one pattern, before and after quick ones found none
 LISTED, NODES = 60_000, 30_000_000  # patterns of all kinds that are listed at most, and nodes for one kind
 SMALL = 1e-7  # of a reduced cost: less is rounding
+NEXT = 1e-5  # share of the cost by which the next list goes beyond what is proved, at most
 STEPS = 12  # lists of patterns, ever longer, at most
 MOST_RATIO = 1e4  # of prices up to which the solver's tolerances do no harm
 ROOT, MASTER = 0.5, 0.3  # shares of the time, for the bound, and for each integer programme
@@ -58,13 +61,20 @@ class PatternSearch:
     @staticmethod
     def suits(problem: PackingProblem, homes: Homes | None) -> bool:
         """Whether a problem is small enough."""
+        from tvwrl.packing.fit import replicas_that_fit
+
         kinds = len(Kinds.among(problem.fleet)) + (0 if homes is None else len(np.unique(homes.rows[1])))
-        return (
-            len(problem.instance) <= MOST_APPLICATIONS
-            and kinds <= MOST_KINDS
-            and len(problem.capacity) <= MOST_DIMENSIONS
-            and int(problem.replicas.max()) <= MOST_COPIES
-        )
+        if (
+            len(problem.instance) > MOST_APPLICATIONS
+            or kinds > MOST_KINDS
+            or len(problem.capacity) > MOST_DIMENSIONS
+            or len(problem.instance) * int(problem.replicas.sum()) > MOST_TOGETHER
+        ):
+            return False
+        together = np.minimum(problem.instance.affinity.own, problem.replicas)
+        rooms = np.unique(problem.kinds, axis=0)
+        held = [np.minimum(replicas_that_fit(problem.demand, room, room), together).max(initial=0) for room in rooms]
+        return int(max(held)) <= MOST_COPIES
 
     def __post_init__(self) -> None:
         from tvwrl.packing.affinity import UNLIMITED
@@ -100,11 +110,12 @@ class PatternSearch:
         outcome, until = Outcome(bound=least), min(time.monotonic() + seconds, self.deadline)
         if self._exact is None or not np.isfinite(most):
             return outcome
+        same = slack(self._problem.fleet.costs, most, self.master.each)
         for step in range(1, STEPS + 1):
             self._round_up(outcome)
-            if no_dearer(most, outcome.bound):
+            if outcome.bound >= most - same:
                 break
-            aim = outcome.bound + 2 * SAME * most
+            aim = outcome.bound + min(same, NEXT * max(most, 1.0))
             if self.master.each:  # moves make costs that no sum of machines has
                 aim += (most - aim) * step / STEPS
             listed = self._list(self._exact, aim, until)
@@ -114,6 +125,18 @@ class PatternSearch:
                 outcome.bound = outcome.cost
                 break
             outcome.bound = max(outcome.bound, min(aim, most))
+        return outcome
+
+    def list_fuller(self, least: float, left: int, cost: float, seconds: float) -> Outcome:
+        """The best plan of all patterns that one can have which leaves fewer than `left` > 0 replicas over.
+
+        Or as many, for less than `cost`; otherwise as `list_all`.
+        """
+        outcome, until = Outcome(bound=least), min(time.monotonic() + seconds, self.deadline)
+        if self._exact is not None:
+            listed = self._list(self._exact, self.master.weighed(left, cost), until)
+            if listed is not None:
+                self._offer(outcome, *listed, until - time.monotonic())
         return outcome
 
     def _left(self) -> float:
@@ -225,7 +248,7 @@ class PatternSearch:
                 LinearConstraint(kinds.capacity.T, demand * (1 - 1e-8), np.inf),
                 LinearConstraint(kinds.cost[None], outcome.bound - 2 * SMALL, np.inf),
             ],
-            options={"time_limit": min(1.0, max(self._left(), 0.01)), "mip_rel_gap": 1e-9},
+            options={"time_limit": min(1.0, max(self._left(), 0.01)), "mip_rel_gap": EXACT},
         )
         if found.status == 0:
             outcome.bound = max(outcome.bound, float(kinds.cost @ np.rint(found.x)) - SMALL)

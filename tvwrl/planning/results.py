@@ -15,8 +15,8 @@ import numpy as np
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.admission import Admission
 from tvwrl.planning.bounds.lower_bound import PlanBound, about, exceeds_fleet
+from tvwrl.planning.equal_cost import rounding, slack
 from tvwrl.planning.instance import Fleet
-from tvwrl.planning.kinds import SAME, no_dearer
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import FILES, write_plans
 from tvwrl.planning.problem import PlanningProblem
@@ -88,18 +88,23 @@ class Results:
         """The lower bound, or 0 where no plan places all replicas."""
         return 0 if self.bound is None else self.bound.machines
 
+    @property
+    def _slack(self) -> float:
+        """Difference between costs that is rounding."""
+        return rounding(self.problem.fleet.costs, 0.0 if self.bound is None else self.bound.cost)
+
     def raise_bound(self, cost: float) -> None:
         """No plan of all replicas costs less (1 for each machine where there are no costs), as was proved meanwhile.
 
         More than a fixed fleet costs: then there is no such plan, and no bound any more.
         """
-        if self.bound is None or no_dearer(cost, self.bound.cost):
+        if self.bound is None or cost <= self.bound.cost + self._slack:
             return
-        if exceeds_fleet(self.problem, cost * (1.0 - SAME)):
+        if exceeds_fleet(self.problem, cost - self._slack):
             self.bound, self.about_bound = None, TOO_FEW if self.about_bound else ""
             return
         if self.problem.fleet.cost is None:
-            machines = int(np.ceil(cost * (1.0 - SAME)))
+            machines = int(np.ceil(cost - self._slack))
             self.bound = replace(self.bound, machines=machines, cost=machines)
         else:
             self.bound = replace(self.bound, cost=cost)
@@ -192,7 +197,8 @@ class Results:
             if self.admitted.fragment_weight:
                 better, claim = [], f"no plan is worth more than {self.admitted.value:g}"
         else:
-            better = [n for n, other in good.items() if not other.missing and not no_dearer(mine.cost, other.cost)]
+            cost = mine.cost - slack(self.problem.fleet.costs, mine.cost)
+            better = [name for name, other in good.items() if not other.missing and other.cost < cost]
             what = f"costs less than {mine.cost:,.6g}"
             if self.problem.fleet.cost is None:
                 what = f"uses fewer than {counted(mine.machines, 'machine')}"

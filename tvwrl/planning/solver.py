@@ -15,7 +15,9 @@ from tvwrl.types import Float
 GAP = 1e-6  # share of the cost by which a solution may be from the best one
 
 
-def minimise(cost: Float, low: Any, high: Any, constraints: Any, seconds: float) -> tuple[Float | None, float]:
+def minimise(
+    cost: Float, low: Any, high: Any, constraints: Any, seconds: float, gap: float = GAP
+) -> tuple[Float | None, float]:
     """Whole numbers (n,) from `low` to `high` of the least `cost` (n,) found in time, and what none costs less than.
 
     None if none were found; the bound is infinite if there are none.
@@ -27,7 +29,7 @@ def minimise(cost: Float, low: Any, high: Any, constraints: Any, seconds: float)
         integrality=np.ones(len(cost)),
         bounds=Bounds(low, high),
         constraints=constraints,
-        options={"time_limit": max(seconds, 0.01), "mip_rel_gap": GAP},
+        options={"time_limit": max(seconds, 0.01), "mip_rel_gap": gap},
     )
     if found.status == 2:
         return None, np.inf
