@@ -51,7 +51,7 @@ class Service:
         )
         self._reports = None
         if settings.shadow and settings.report_hours and file is not None:
-            self._reports = ShadowReports(file, prometheus, settings.report_hours, self._log)
+            self._reports = ShadowReports(file, prometheus, settings.report_hours, self._log, settings.selector)
         watcher = {
             "url": prometheus,
             "slot_seconds": step,

@@ -19,10 +19,14 @@ class ShadowReports:
     """Writes a report every `hours` into a folder of its own beside the record, in a process of its own.
 
     `log`: called with an event and its facts
+    `selector`: label matchers of the cluster on the Prometheus server, "": it has one only
     """
 
-    def __init__(self, record: Path, prometheus: str, hours: float, log: Callable[..., None]) -> None:
+    def __init__(
+        self, record: Path, prometheus: str, hours: float, log: Callable[..., None], selector: str = ""
+    ) -> None:
         self._record, self._prometheus, self._hours, self._log = record, prometheus, hours, log
+        self._selector = selector
         self._stopped = threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._run, name="shadow reports", daemon=True)
@@ -47,6 +51,8 @@ class ShadowReports:
             "--record": str(self._record),
             "--out": str(folder),
         }
+        if self._selector:
+            options["--selector"] = self._selector
         return [sys.executable, "-m", "tvwrl", "what-if", *(part for pair in options.items() for part in pair)]
 
     def _run(self) -> None:
