@@ -83,6 +83,11 @@ class ClusterMetrics:
         cpu, mem = (self.server.table(query, span, step, POD, name) for name, query in queries.items())
         return cpu.join(mem, on=[*POD, "time"], how="full", coalesce=True).sort(*POD, "time")
 
+    def half_recorded(self, span: Span, step: int) -> pl.DataFrame:
+        """Columns namespace, pod, time: pods of which CPU is recorded and memory is not, or the other way round."""
+        cpu, mem = (f"count by (namespace, pod) ({self.selector.series(metric)})" for metric in (CPU, MEMORY))
+        return self.server.table(f"{cpu} unless {mem} or {mem} unless {cpu}", span, step, POD, "n").drop("n")
+
     def requests(self, span: Span, step: int, window: int | None = None) -> pl.DataFrame:
         """Columns namespace, pod, time, request_cpu (cores) and request_mem (bytes), null: none: see `pod_requests`.
 

@@ -231,6 +231,19 @@ def too_much(scene: Scene) -> None:
 
 
 @case
+def half_recorded(scene: Scene) -> None:
+    """Of one pod only memory is recorded, of another only CPU."""
+    plain(scene)
+    scene.uses("db-0", 1, 9)
+    for name, metric in (("no-cpu", MEMORY), ("no-memory", CPU)):
+        scene.pod(name, "n2")
+        other = Scene("", scene.step)
+        other.cluster = scene.cluster
+        other.uses(name, 1, 2)
+        scene.lines += [one for one in other.lines if one.startswith(metric)]
+
+
+@case
 def resized(scene: Scene) -> None:
     """Another, larger machine under the name of n2."""
     scene.node("n1")

@@ -25,6 +25,7 @@ from tvwrl.traces.loaders.prometheus import Prometheus
 from tvwrl.types import InputError
 from tvwrl.what_if import Recorded
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
+from tvwrl.what_if.words import trust
 
 ALL = 'cluster!~"foreign.*"'
 
@@ -95,7 +96,8 @@ def test_a_container_counts_once(read: Callable[[str], Reader], name: str) -> No
     found = reader.record()
     np.testing.assert_allclose(found.usage[0] * found.reference, usage, rtol=1e-6)
     np.testing.assert_allclose(found.request * found.reference, [[2, 10]], rtol=1e-6)
-    assert (found.trust.overused, found.trust.overasked, found.trust.on_two_nodes) == ("", "", 0)
+    assert (found.trust.overused, found.trust.overasked) == ("", "")
+    assert (found.trust.on_two_nodes, found.trust.half_recorded) == (0, 0)
     for at in (RESTART + 60, RESTART + 100, RESTART + 290):
         seen = reader.observed(at)
         np.testing.assert_allclose(seen.usage[0, :, 1], 9 * GIB, rtol=1e-6)
@@ -181,6 +183,23 @@ def test_what_cannot_be_is_said(read: Callable[[str], Reader]) -> None:
     assert "node n1 125%" in found.trust.overused
     assert "node n1 125%" in found.trust.overasked
     assert len(reader.observed(HOUR).doubts) == 2
+
+
+def test_pods_without_cpu_or_memory_are_left_out_and_said(read: Callable[[str], Reader]) -> None:
+    """`serve` takes them as they are: what is missing is a gap."""
+    reader = read("half_recorded")
+    trace, report = reader.trace()
+    assert trace.workload_id.tolist() == ["prod/db-0"]
+    assert len(report["rows"]["dropped"]) == 2
+    found = reader.record()
+    assert found.pod.tolist() == ["prod/db-0"]
+    assert (found.trust.half_recorded, found.trust.half_rows) == (2, 2 * SPAN // 300)
+    assert any("Left out: 2 pods of which only CPU or only memory is recorded, in 48" in one for one in trust(found))
+    seen = reader.observed(HOUR)
+    assert (seen.pods, np.isnan(seen.usage[:, 1]).tolist()) == (
+        ("prod/db-0", "prod/no-cpu", "prod/no-memory"),
+        [[False, False], [True, False], [False, True]],
+    )
 
 
 def test_a_node_that_was_replaced_is_counted(read: Callable[[str], Reader]) -> None:
