@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 
 from tvwrl.traces.loaders.prometheus_api import Server
-from tvwrl.traces.overfull_nodes import overfull, said
 from tvwrl.traces.pod_owners import owner_of
 from tvwrl.traces.pod_requests import Requested
 from tvwrl.traces.prometheus_series import (
@@ -216,15 +215,11 @@ class ClusterMetrics:
         query = f"max by (namespace, pod, uid) ({self.selector.series(PHASE)}) == 1"
         return self.server.table(query, span, step, (*POD, "uid"), "phase").drop("phase")
 
-    def overfull(self, span: Span, step: int, window: int) -> list[str]:
-        """Sentences about nodes that use, or are asked for, more than they have at some of these moments."""
-        sizes, (nodes, _) = self.node_sizes(span, step), one_node_each(self.pod_nodes(span, step))
+    def running(self, span: Span, step: int) -> pl.DataFrame:
+        """Columns namespace, pod, time, node: where pods ran that had not ended."""
+        nodes, _ = one_node_each(self.pod_nodes(span, step))
         ended = self.finished(span, step)
-        where = nodes.join(ended, on=[*POD, "uid", "time"], how="anti").select(*POD, "time", "node")
-        asked = self.requests(span, step).rename({f"request_{name}": name for name in KINDS})
-        taken = {"use": good_usage(self.usage(span, step, window)), "are asked for": asked}
-        found = [said(overfull(rows.join(where, on=[*POD, "time"]), sizes), what) for what, rows in taken.items()]
-        return [sentence for sentence in found if sentence]
+        return nodes.join(ended, on=[*POD, "uid", "time"], how="anti").select(*POD, "time", "node")
 
     def most_pods(self, span: Span, step: int) -> int:
         """How many pods used memory at a time, at least 1."""

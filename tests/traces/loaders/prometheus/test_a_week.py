@@ -1,4 +1,4 @@
-"""Two clusters on one server that share names for a part of a week: they are never added up unseen."""
+"""What lasts for a few hours or minutes of a week, between the moments at which what changes slowly is looked at."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.traces.loaders.prometheus.conftest import DAY, HOUR, T0, prometheus_with
+from tests.traces.loaders.prometheus.conftest import DAY, HOUR, T0, prometheus_with, run
 from tests.traces.loaders.prometheus.scenes import Scene
 from tvwrl.traces.loaders.prometheus import Prometheus
 from tvwrl.types import InputError
@@ -20,7 +20,8 @@ FROM = 10 * WEEK // 24 + HOUR // 2  # between two of the 25 moments at which wha
 
 @pytest.fixture(scope="module")
 def week(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """For each of TWINS a cluster with a pod of 9 GiB, and another one with its names and 11 GiB for a while."""
+    """For each of TWINS a cluster with a pod of 9 GiB, and another one with its names and 11 GiB for a while; and a
+    cluster whose node of 32 GiB is full for an hour."""
 
     def lines() -> Iterator[str]:
         for name, length in TWINS.items():
@@ -33,6 +34,13 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             scene.pod("db-0", "n1", uid="other", shop="b", **during)
             scene.uses("db-0", 1, 11, shop="b", **during)
             yield from scene.lines
+        scene = Scene("crowded", SCRAPE)
+        scene.node("n1", cores=8, gib=32, last=WEEK)
+        for pod, gib, first, last in (("db-0", 9, 0, WEEK), ("big", 31, FROM, FROM + HOUR)):
+            scene.pod(pod, "n1", first, last)
+            scene.uses(pod, 1, gib, first, last)
+            scene.requests(pod, 1, gib + 2, first, last, shop="a")
+        yield from scene.lines
 
     with prometheus_with(lines(), tmp_path_factory.mktemp("week")) as address:
         yield address
@@ -50,3 +58,17 @@ def test_a_cluster_that_shares_names_for_a_while_is_refused(week: str, tmp_path:
 
 def test_what_lingers_for_as_long_as_a_server_looks_back_is_no_other_cluster(week: str) -> None:
     Prometheus(start=str(T0), end=str(T0 + WEEK), selector=f'cluster="remade-{SCRAPE}"').at(week)
+
+
+def test_a_node_that_is_too_full_for_an_hour_is_said(week: str, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="more than there is") as said:
+        run(
+            week,
+            tmp_path / "out",
+            Prometheus(start=str(T0), end=str(T0 + WEEK), selector=f'cluster="crowded-{SCRAPE}"'),
+        )
+    texts = sorted(str(one.message).partition(": are series")[0] for one in said)
+    assert texts == [
+        f"{week}: 1 node is asked for more than there is, node n1 138%",
+        f"{week}: 1 node uses more than there is, node n1 125%",
+    ]
