@@ -210,6 +210,15 @@ class ClusterMetrics:
             query += f" or max by ({', '.join(labels)}) (0 * last_over_time({series}[{window}s]))"
         return self.server.table(query, span, step, labels, "newest")
 
+    def first_seen(self, now: int) -> pl.DataFrame:
+        """Columns namespace, pod, node, uid and first: when pods that are on several nodes now were first sampled on
+        each, in the last hour (seconds since 1970)."""
+        labels, series = (*POD, "node", "uid"), self.selector.series(POD_INFO)
+        several = f"count by (namespace, pod) (count by (namespace, pod, node) ({series})) > 1"
+        first = f"min by ({', '.join(labels)}) (min_over_time(timestamp({series})[1h:60s]))"
+        query = f"{first} and on (namespace, pod) ({several})"
+        return self.server.table(query, (now, now), 1, labels, "first").drop("time")
+
     def finished(self, span: Span, step: int) -> pl.DataFrame:
         """Columns namespace, pod, uid, time: those that have ended but are still listed."""
         query = f"max by (namespace, pod, uid) ({self.selector.series(PHASE)}) == 1"
@@ -244,11 +253,12 @@ def one_node_each(found: pl.DataFrame, *at: str) -> tuple[pl.DataFrame, int]:
 
     Of several, the one sampled last counts; of those sampled at once, the one that was seen first the latest.
 
-    `found`: as from `ClusterMetrics.pod_nodes`
+    `found`: as from `ClusterMetrics.pod_nodes`, perhaps with the column first; default: the first moment in it
     """
     keys = [*POD, *(at or ("time",))]
-    first = pl.col("time").min().over([*POD, "node", "uid"]).alias("first")
-    ordered = found.with_columns(first).sort(*keys, "newest", "first", "node", "uid")
+    if "first" not in found.columns:
+        found = found.with_columns(pl.col("time").min().over([*POD, "node", "uid"]).alias("first"))
+    ordered = found.sort(*keys, "newest", "first", "node", "uid")
     now = ordered.filter(pl.col("newest") > 0)
     twice = now.filter(pl.col("node").n_unique().over(keys) > 1).select(POD).n_unique() if len(now) else 0
     return ordered.unique(keys, keep="last", maintain_order=True).drop("first"), twice

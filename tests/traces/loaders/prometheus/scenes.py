@@ -135,15 +135,21 @@ def init_container(scene: Scene) -> None:
 
 
 @case
-def two_nodes(scene: Scene) -> None:
+def two_nodes(scene: Scene, before: str = "n1", after: str = "n2") -> None:
     """The pod was deleted on n1 and made anew on n2, while what is known of n1 lingers for two minutes."""
     for node in ("n1", "n2"):
         scene.node(node)
-    scene.pod("db-0", "n1", last=HOUR + 120, uid="old", instance="old:8080")
-    scene.pod("db-0", "n2", first=HOUR + scene.step, uid="new")
+    scene.pod("db-0", before, last=HOUR + 120, uid="old", instance="old:8080")
+    scene.pod("db-0", after, first=HOUR + scene.step, uid="new")
     scene.requests("db-0", 2, 10)
     scene.uses("db-0", 1, 9, last=HOUR)
     scene.uses("db-0", 1, 9, first=HOUR + 5, id="/kubepods/db-0/2")
+
+
+@case
+def two_nodes_and_back(scene: Scene) -> None:
+    """From n2 to n1: the alphabet does not decide."""
+    two_nodes(scene, "n2", "n1")
 
 
 @case

@@ -118,14 +118,20 @@ def test_a_crash_loop_is_one_container(read: Callable[[str], Reader]) -> None:
     np.testing.assert_allclose(reader.observed(RESTART + 1000).usage[0, :, 1], 2 * GIB, rtol=1e-6)
 
 
-def test_a_pod_on_two_nodes_is_where_it_was_sampled_last(read: Callable[[str], Reader]) -> None:
-    reader = read("two_nodes")
+@pytest.mark.parametrize(("name", "nodes"), [("two_nodes", ["n1", "n2"]), ("two_nodes_and_back", ["n2", "n1"])])
+def test_a_pod_on_two_nodes_is_where_it_appeared_last(
+    read: Callable[[str], Reader], name: str, nodes: list[str]
+) -> None:
+    """For `serve` too, which asks while the pod is sampled on both at once."""
+    reader = read(name)
     found = reader.record()
-    assert found.node_name[found.node].tolist() == ["n1", "n2"]
+    assert found.node_name[found.node].tolist() == nodes
     assert found.start.tolist() == [0, HOUR // 300]
     assert found.trust.on_two_nodes == 1
     seen = reader.observed(HOUR + 90)
-    assert (seen.uid, [seen.nodes[node] for node in seen.node]) == (("new",), ["n2"])
+    assert (seen.uid, [seen.nodes[node] for node in seen.node]) == (("new",), nodes[1:])
+    assert [sentence.partition(":")[0] for sentence in seen.doubts] == ["1 pod stands on two nodes at a time"]
+    assert reader.observed(2 * HOUR).doubts == ()
 
 
 def test_a_pod_runs_although_a_namesake_was_evicted(read: Callable[[str], Reader]) -> None:
