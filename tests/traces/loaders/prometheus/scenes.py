@@ -268,11 +268,14 @@ def foreign(scene: Scene) -> None:
     scene.uses("db-0", 1, 9)
 
 
+STEP_FIRST = {"containers": [("1", "1Gi")], "initContainers": [("5", "1Gi", None), ("2", "1Gi", "Always")]}
 SPECS: dict[str, dict[str, Any]] = {  # pods as their makers wrote them: containers, init containers, overhead
     "plain": {"containers": [("500m", "1Gi"), ("250m", None)]},
     "sidecar": {"containers": [("1", "1Gi")], "initContainers": [("500m", "2Gi", "Always")]},
     "step": {"containers": [("1", "1Gi")], "initContainers": [("3", "512Mi", None)]},
     "both": {"containers": [("1", "1Gi")], "initContainers": [("500m", "1Gi", "Always"), ("2", "4Gi", None)]},
+    "step-first": STEP_FIRST,  # before the sidecar runs
+    "step-first-unscheduled": STEP_FIRST,  # of which kube-scheduler says nothing
     "overhead": {"containers": [("1", None)], "overhead": {"cpu": "250m", "memory": "120Mi"}},
     "only-overhead": {"containers": [(None, None)], "overhead": {"cpu": "250m"}},
     "nothing": {"containers": [(None, None)]},
@@ -314,7 +317,9 @@ def requested(scene: Scene) -> None:
                     scene.gauge(INIT_INFO, 1, restart_policy=policy[0] or "", **named)
         for resource, text in short.get("overhead", {}).items():
             scene.gauge(OVERHEAD[resource], amount(text), namespace="prod", pod=name)
-    # Only the scheduler knows the resources of a whole pod. Scraped without honor_labels, it says nothing of a pod.
-    scene.gauge("kube_pod_resource_request", 3, namespace="prod", pod="whole", resource="cpu", unit="cores")
+    # Only the scheduler knows the resources of a whole pod, and the order of init containers. Scraped without
+    # honor_labels, it says nothing of a pod.
+    for name, kind, value in (("whole", "cpu", 3), ("step-first", "cpu", 5), ("step-first", "memory", 2 * GIB)):
+        scene.gauge("kube_pod_resource_request", value, namespace="prod", pod=name, resource=kind)
     other = {"namespace": "prod", "pod": "plain", "exported_namespace": "kube-system", "exported_pod": "x"}
     scene.gauge("kube_pod_resource_request", 50, resource="cpu", **other)

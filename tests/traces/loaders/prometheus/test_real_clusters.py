@@ -214,7 +214,8 @@ def test_a_node_that_was_replaced_is_counted(read: Callable[[str], Reader]) -> N
 
 
 def test_a_request_is_what_kubernetes_counts(read: Callable[[str], Reader]) -> None:
-    """The same from metrics as from the pod itself when it asks for a node."""
+    """The same from metrics as from the pod itself when it asks for a node; without kube-scheduler's metric, sidecars
+    count as before all other init containers."""
     reader = read("requested")
 
     def asked(name: str) -> list[float]:
@@ -224,6 +225,8 @@ def test_a_request_is_what_kubernetes_counts(read: Callable[[str], Reader]) -> N
 
     expected = {f"prod/{name}": asked(name) for name in SPECS}
     assert expected["prod/both"] == [2.5, 5 * GIB]
+    assert expected["prod/step-first"] == expected["prod/step-first-unscheduled"] == [5, 2 * GIB]
+    expected["prod/step-first-unscheduled"] = [7, 2 * GIB]
     seen = reader.observed(HOUR)
     np.testing.assert_allclose(seen.request, [expected[pod] for pod in seen.pods])
     found = reader.record()
