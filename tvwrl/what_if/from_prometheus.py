@@ -40,7 +40,7 @@ class Asked:
     days: float = 7.0
     end: str | None = None  # 2026-01-31T12:00:00Z or seconds since 1970; None: the last midnight UTC
     interval: int = 300  # seconds
-    selector: str = ""  # label matchers for all metrics of pods
+    selector: str = ""  # label matchers of the cluster, or of namespace and pod: see `Selector`
     chunk: float = 6.0  # hours per query
     timeout: float = 60.0  # of a request, seconds
     retries: int = 4
