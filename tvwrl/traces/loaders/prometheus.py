@@ -76,8 +76,8 @@ class Prometheus(Loader):
     per: Literal["pod", "owner"] = "pod"
     """A workload is a pod, or an owner: the sum of its pods."""
     selector: str = ""
-    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace and pod choose pods; all others hold for
-    nodes too."""
+    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace and pod choose pods, which serve refuses;
+    all others hold for nodes too."""
     reference_cores: float | None = None
     """Cores of the reference machine; default: the largest node's."""
     reference_memory: float | None = None
