@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tvwrl.serve import service
+from tvwrl.serve.options import ServeSettings
 from tvwrl.serve.shadow_reports import ShadowReports
 from tvwrl.what_if.command import WhatIfSettings
 
@@ -24,14 +26,21 @@ class Logged(list):
         self.came.set()
 
 
-def reports(tmp_path, logged, hours=24.0):
-    return ShadowReports(tmp_path / "decisions.jsonl", "http://host:9090", hours, logged)
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def reports(tmp_path, logged, hours=24.0, selector=""):
+    return ShadowReports(tmp_path / "decisions.jsonl", "http://host:9090", hours, logged, selector)
+
+
+def options_of(made, folder):
+    command = list(made.command(folder, NOON))
+    assert command[:4] == [sys.executable, "-m", "tvwrl", "what-if"]
+    return dict(zip(command[4::2], command[5::2], strict=True))
 
 
 def test_the_command_is_one_of_what_if(tmp_path):
-    command = list(reports(tmp_path, Logged()).command(tmp_path / "out", datetime(2026, 1, 31, 12, tzinfo=UTC)))
-    assert command[:4] == [sys.executable, "-m", "tvwrl", "what-if"]
-    options = dict(zip(command[4::2], command[5::2], strict=True))
+    options = options_of(reports(tmp_path, Logged()), tmp_path / "out")
     assert {name.removeprefix("--") for name in options} <= {field.name for field in fields(WhatIfSettings)}
     made = WhatIfSettings(
         prometheus=options["--prometheus"], days=float(options["--days"]), end=options["--end"],
@@ -41,14 +50,14 @@ def test_the_command_is_one_of_what_if(tmp_path):
     assert (made.days, made.end) == (1.0, "2026-01-31T12:00:00Z")
 
 
-def test_a_report_is_of_the_cluster_that_is_served(tmp_path):
-    """Without the selector it would add up all clusters of the server."""
-    when = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    made = ShadowReports(tmp_path / "decisions.jsonl", "http://host:9090", 24, Logged(), 'cluster="a"')
-    command = list(made.command(tmp_path / "out", when))
-    assert command[command.index("--selector") + 1] == 'cluster="a"'
-    assert WhatIfSettings(prometheus="http://host:9090", selector='cluster="a"').selector == 'cluster="a"'
-    assert "--selector" not in reports(tmp_path, Logged()).command(tmp_path / "out", when)
+def test_a_report_is_about_the_cluster_that_is_served(tmp_path, monkeypatch):
+    """Without the selector it would be refused, or mix the clusters of the server."""
+    made = []
+    monkeypatch.setattr(service, "ShadowReports", lambda *given: made.append(ShadowReports(*given)))
+    record = tmp_path / "decisions.jsonl"
+    service.Service(ServeSettings("best-fit", "http://host:9090", 'cluster="a"', shadow=True, record=record))
+    assert options_of(made[0], tmp_path / "out")["--selector"] == 'cluster="a"'
+    assert "--selector" not in options_of(reports(tmp_path, Logged()), tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_more_patience_does_not_read_again(cluster, tmp_path, monkeypatch):
 def test_a_stopped_run_goes_on(cluster, tmp_path):
     def refuse(path, query):
         late = int(query.get("start", 0)) > T0 + 12 * HOUR
-        return (403, b"{}") if "timestamp(kube_pod_info" in query.get("query", "") and late else None
+        return (403, b"{}") if "last_over_time(kube_pod_info" in query.get("query", "") and late else None
 
     cluster.fault = refuse
     with pytest.raises(InputError, match="403"):

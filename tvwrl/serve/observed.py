@@ -26,7 +26,7 @@ class Observed:
     owner: tuple[str, ...]  # (N,) see `owner_of`; "": not known
     request: Float  # (N, 2) cores and bytes, NaN: none
     usage: Float  # (N, H, 2) cores and bytes in each slot, the current one last; NaN: not recorded
-    doubts: tuple[str, ...] = ()  # sentences about what cannot be true of the nodes
+    doubts: tuple[str, ...] = ()  # sentences about what cannot be true of nodes and pods
 
     def runs(self, pods: Mapping[str, str]) -> dict[str, int]:
         """Which of some pods (uid -> "namespace/name") run: uid -> row. A namesake with another uid is another pod."""

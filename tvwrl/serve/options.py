@@ -25,8 +25,8 @@ class ServeSettings:
     """Prometheus server with the metrics of cAdvisor and kube-state-metrics, e.g. http://host:9090. Set the
     environment variable TVWRL_PROMETHEUS_HEADER to a header that it requires ("Authorization: Bearer ...")."""
     selector: str = ""
-    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace and pod choose pods; all others hold for
-    nodes too."""
+    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace and pod choose pods, which serve refuses;
+    all others hold for nodes too."""
     listen: str = "127.0.0.1:8888"
     """Address and port; 0.0.0.0:8888 for all interfaces."""
     shadow: bool = False

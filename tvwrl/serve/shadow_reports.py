@@ -19,7 +19,7 @@ class ShadowReports:
     """Writes a report every `hours` into a folder of its own beside the record, in a process of its own.
 
     `log`: called with an event and its facts
-    `selector`: which cluster of the server's is read, as of `tvwrl what-if`
+    `selector`: label matchers of the cluster on the Prometheus server, "": it has one only
     """
 
     def __init__(

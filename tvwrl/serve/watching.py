@@ -58,7 +58,10 @@ class Watcher:
         at = (now, now)
         sizes = cluster.node_sizes(at, 1)
         listed = cluster.pod_nodes(at, 1).join(cluster.finished(at, 1), on=[*POD, "uid"], how="anti")
-        placed, _ = one_node_each(listed)
+        placed, twice = one_node_each(listed)
+        if twice:  # one moment does not say where a pod was first
+            seen = cluster.first_seen(now)
+            placed, _ = one_node_each(listed.join(seen, on=[*POD, "node", "uid"], how="left", maintain_order="left"))
         usage = self._usage_between(cluster, at, self.window)
         if usage["mem"].count() and not usage["cpu"].count():
             raise InputError(
@@ -76,7 +79,7 @@ class Watcher:
                 f"{server.url}: {len(pods)} pods run, but {MEMORY} has no recent sample: check cAdvisor's job"
             )
         found = self._observed(now, slot, sizes, pods.sort(POD), usage, age or 0.0)
-        doubts = _doubts(placed, sizes, usage, requests)
+        doubts = _doubts(placed, twice, sizes, usage, requests)
         return replace(found, sample_age=found.sample_age + time.monotonic() - begin, doubts=doubts)
 
     def _remember(self, cluster: ClusterMetrics, slot: int) -> None:
@@ -144,12 +147,17 @@ class Watcher:
         )
 
 
-def _doubts(placed: pl.DataFrame, sizes: pl.DataFrame, usage: pl.DataFrame, requests: pl.DataFrame) -> tuple[str, ...]:
-    """Sentences about what cannot be true of the nodes now."""
+def _doubts(
+    placed: pl.DataFrame, twice: int, sizes: pl.DataFrame, usage: pl.DataFrame, requests: pl.DataFrame
+) -> tuple[str, ...]:
+    """Sentences about what cannot be true of the nodes now, and of pods, of which `twice` are on several."""
     where = placed.select(*POD, "node")
     asked = requests.rename({f"request_{name}": name for name in RESOURCES})
     found = [
         said(overfull(rows.join(where, on=POD), sizes), what)
         for what, rows in (("use", usage), ("are asked for", asked))
     ]
+    if twice:
+        pods = "1 pod stands" if twice == 1 else f"{twice} pods stand"
+        found.append(f"{pods} on two nodes at a time: the node counts that was sampled last, then the newer one")
     return tuple(sentence for sentence in found if sentence)

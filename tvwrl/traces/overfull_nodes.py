@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,17 +19,25 @@ def overfull(rows: pl.DataFrame, sizes: pl.DataFrame, at: str = "time") -> pl.Da
     """
     import polars as pl
 
-    share = pl.max_horizontal(pl.col(name) / pl.col(f"{name}_right") for name in ("cpu", "mem")).alias("share")
-    return (
+    of_each = pl.max_horizontal(pl.col(name) / pl.col(f"{name}_right") for name in ("cpu", "mem")).alias("share")
+    shares = (
         rows.group_by("node", at)
         .agg(pl.col("cpu", "mem").sum())
         .join(sizes.select("node", "cpu", "mem"), on="node")
-        .select("node", share)
+        .select("node", of_each)
         .group_by("node")
         .agg(pl.col("share").max())
         .filter(pl.col("share") > TOO_FULL)
-        .sort("share", "node", descending=[True, False])
     )
+    return fullest(dict(shares.iter_rows()))
+
+
+def fullest(shares: Mapping[str, float]) -> pl.DataFrame:
+    """Columns node and share, the fullest first."""
+    import polars as pl
+
+    schema = {"node": pl.String, "share": pl.Float64}
+    return pl.DataFrame(list(shares.items()), schema, orient="row").sort("share", "node", descending=[True, False])
 
 
 def said(found: pl.DataFrame, what: str) -> str:

@@ -55,8 +55,8 @@ class WhatIfSettings:
     end: str | None = None
     """End of the trace; default: the last midnight UTC on the server's clock."""
     selector: str = ""
-    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace and pod choose pods; all others hold for
-    nodes too."""
+    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace and pod choose pods, which serve refuses;
+    all others hold for nodes too."""
     chunk: float = 6.0
     """Hours per query; halved if the server refuses a query for too many samples."""
     timeout: float = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ class Asked:
     days: float = 7.0
     end: str | None = None  # 2026-01-31T12:00:00Z or seconds since 1970; None: the last midnight UTC
     interval: int = 300  # seconds
-    selector: str = ""  # label matchers for all metrics of pods
+    selector: str = ""  # label matchers of the cluster, or of namespace and pod: see `Selector`
     chunk: float = 6.0  # hours per query
     timeout: float = 60.0  # of a request, seconds
     retries: int = 4
@@ -81,11 +81,19 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
     with locked(folder):
         report(f"reading usage from {url}; what was read is kept in {folder}")
         trace = _usage(loader, url, folder / "usage")
+        missed = _half_recorded(cluster, span, asked, folder / "half-recorded").join(trace, on="pod", how="anti")
         report("reading where each pod ran")
         nodes, twice = _nodes(cluster, span, asked, folder / "nodes")
     recorded = _record(url, asked, trace, nodes, sizes, folder / "usage")
     resized, crashes = int(sizes["resized"].sum()), cluster.container_restarts(span)
-    trust = replace(recorded.trust, container_restarts=crashes, on_two_nodes=twice, resized_nodes=resized)
+    trust = replace(
+        recorded.trust,
+        container_restarts=crashes,
+        on_two_nodes=twice,
+        half_recorded=missed["pod"].n_unique(),
+        half_rows=len(missed),
+        resized_nodes=resized,
+    )
     return replace(recorded, trust=trust)
 
 
@@ -142,23 +150,12 @@ def _usage(loader: Prometheus, url: str, folder: Path) -> pl.DataFrame:
 
 
 def _nodes(cluster: ClusterMetrics, span: tuple[int, int], asked: Asked, folder: Path) -> tuple[pl.DataFrame, int]:
-    """Rows pod, slot (since 1970) and node, and how many pods were on two nodes at a time.
-
-    Read chunk by chunk; finished chunks stay in `folder`.
-    """
+    """Rows pod, slot (since 1970) and node, and how many pods were on two nodes at a time."""
     import polars as pl
 
     from tvwrl.traces.loaders.prometheus_cluster import POD, one_node_each
 
-    parts = []
-    for number, chunk in enumerate(_chunks(span, asked)):
-        file = folder / f"{number:05d}.parquet"
-        if not file.exists():
-            found = cluster.pod_nodes(chunk, asked.interval, asked.interval)
-            with whole_file(file) as partial:
-                found.write_parquet(partial)
-        parts.append(pl.read_parquet(file))
-    found = pl.concat(parts)
+    found = _by_chunk(lambda chunk: cluster.pod_nodes(chunk, asked.interval, asked.interval), span, asked, folder)
     if found.is_empty():
         raise InputError(
             f"{cluster.server.url}: {POD_INFO} is not recorded, so it is unknown where pods ran: let Prometheus scrape "
@@ -167,6 +164,32 @@ def _nodes(cluster: ClusterMetrics, span: tuple[int, int], asked: Asked, folder:
     each, twice = one_node_each(found)
     slot = pl.col("time") // (asked.interval * MICRO) - 1  # a sample ends its interval
     return each.select(pl.concat_str(POD, separator="/").alias("pod"), slot.alias("slot"), "node"), twice
+
+
+def _half_recorded(cluster: ClusterMetrics, span: tuple[int, int], asked: Asked, folder: Path) -> pl.DataFrame:
+    """The column pod, once for each sample of which CPU or memory is missing: prepared usage has both."""
+    import polars as pl
+
+    from tvwrl.traces.loaders.prometheus_cluster import POD
+
+    found = _by_chunk(lambda chunk: cluster.half_recorded(chunk, asked.interval), span, asked, folder)
+    return found.select(pl.concat_str(POD, separator="/").alias("pod"))
+
+
+def _by_chunk(
+    read: Callable[[tuple[int, int]], pl.DataFrame], span: tuple[int, int], asked: Asked, folder: Path
+) -> pl.DataFrame:
+    """What `read` finds, chunk by chunk; finished chunks stay in `folder`."""
+    import polars as pl
+
+    parts = []
+    for number, chunk in enumerate(_chunks(span, asked)):
+        file = folder / f"{number:05d}.parquet"
+        if not file.exists():
+            with whole_file(file) as partial:
+                read(chunk).write_parquet(partial)
+        parts.append(pl.read_parquet(file))
+    return pl.concat(parts)
 
 
 def _chunks(span: tuple[int, int], asked: Asked) -> Iterator[tuple[int, int]]:

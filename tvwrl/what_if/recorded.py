@@ -48,6 +48,8 @@ class Trust:
     unsized_nodes: int  # nodes whose size is not known
     container_restarts: int | None = None  # of all pods: crashes, and kills for lack of memory; None: not known
     on_two_nodes: int = 0  # at a time: the node that was sampled last counts
+    half_recorded: int = 0  # left out: either CPU or memory was never recorded
+    half_rows: int = 0  # their samples
     resized_nodes: int = 0  # nodes that had several sizes, as where a machine was replaced: the largest counts
     unsized: str = ""  # names of nodes whose size is not known, the first few
     overused: str = ""  # a sentence about nodes that used more than they have; "": none did

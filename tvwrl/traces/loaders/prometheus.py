@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,9 +17,10 @@ from tvwrl.checks import at_least, positive
 from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders.prometheus_api import Server
 from tvwrl.traces.loaders.prometheus_checks import Checks
-from tvwrl.traces.loaders.prometheus_cluster import POD, ClusterMetrics, NodesUnknown
+from tvwrl.traces.loaders.prometheus_cluster import KINDS, POD, ClusterMetrics, NodesUnknown, Span, good_usage
+from tvwrl.traces.overfull_nodes import overfull
 from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
-from tvwrl.traces.preparation.loader import CONTRADICTS, Extras, Loader, Part, Rows, newest_facts
+from tvwrl.traces.preparation.loader import CONTRADICTS, Loader, Part, Rows, newest_facts
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.traces.prometheus_address import address
 from tvwrl.traces.prometheus_series import CPU, MEMORY, OWNER, SIZES, Selector
@@ -76,8 +76,8 @@ class Prometheus(Loader):
     per: Literal["pod", "owner"] = "pod"
     """A workload is a pod, or an owner: the sum of its pods."""
     selector: str = ""
-    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace and pod choose pods; all others hold for
-    nodes too."""
+    """Label matchers of the cluster, e.g. 'cluster="a"'. Those of namespace and pod choose pods, which serve refuses;
+    all others hold for nodes too."""
     reference_cores: float | None = None
     """Cores of the reference machine; default: the largest node's."""
     reference_memory: float | None = None
@@ -169,17 +169,6 @@ class Prometheus(Loader):
         known = facts["kube_state"].sort("workload", maintain_order=True).group_by("workload", maintain_order=True)
         return known.agg(*newest_facts(facts["kube_state"], ("workload",), ("application",)), *requests)
 
-    def extras(self, source: str | Path) -> Extras:
-        """Nothing to store; says what cannot be true of the nodes."""
-        cluster = self._cluster(self._server(source))
-        try:
-            sentences = cluster.overfull(*self._coarse, self.interval)
-        except NodesUnknown:
-            return Extras()
-        for sentence in sentences:
-            warnings.warn(f"{cluster.server.url}: {sentence}", stacklevel=2)
-        return Extras()
-
     def _cluster(self, server: Server) -> ClusterMetrics:
         return ClusterMetrics(server, Selector(self.selector))
 
@@ -221,7 +210,7 @@ class Prometheus(Loader):
     def _usage(self, server: Server, begin: int, end: int) -> Rows:
         span, cluster, length = (begin + self.interval, end), self._cluster(server), self.interval * MICRO
         frame = cluster.usage(span, self.interval, self.interval)
-        rows = Rows(frame, len(frame))
+        rows = Rows(frame, len(frame), overfull=self._overfull(cluster, good_usage(frame), "use", span))
         if not len(frame):
             rows.dropped[f"chunks without {CPU} and {MEMORY}"] += 1
         rows.drop(f"rows without a rate of {CPU} over --interval", pl.col("cpu").is_not_null())
@@ -242,7 +231,9 @@ class Prometheus(Loader):
     def _facts(self, server: Server, begin: int, end: int) -> Rows:
         """Application of every workload, and the most that it requested at a time, of the reference machine."""
         cluster, requests = self._cluster(server), [f"request_{name}" for name in self.resources]
-        asked = cluster.requests((begin + self.interval, end), self.interval, self.interval)
+        span = (begin + self.interval, end)
+        asked = cluster.requests(span, self.interval, self.interval)
+        taken = asked.rename({f"request_{name}": name for name in KINDS})
         owners = cluster.owners(begin, end).with_columns((pl.col("owners") > 1).alias(CONTRADICTS))
         frame = asked.join(owners, on=POD, how="full", coalesce=True, maintain_order="left_right")
         workload = pl.col("owner") if self.per == "owner" else pl.concat_str(POD, separator="/")
@@ -256,7 +247,18 @@ class Prometheus(Loader):
             pl.col(CONTRADICTS).any(),
             *(pl.col(f"request_{name}").max() / self._unit(name) for name in self.resources),
         )
-        return Rows(found, len(found))
+        return Rows(found, len(found), overfull=self._overfull(cluster, taken, "are asked for", span))
+
+    def _overfull(
+        self, cluster: ClusterMetrics, taken: pl.DataFrame, what: str, span: Span
+    ) -> dict[str, dict[str, float]]:
+        """Nodes of which pods take more than there is, see `Rows`; `taken`: namespace, pod, time, cpu and mem."""
+        try:
+            sizes = cluster.node_sizes(*self._coarse)
+        except NodesUnknown:
+            return {}
+        found = overfull(taken.join(cluster.running(span, self.interval), on=[*POD, "time"]), sizes)
+        return {what: dict(found.iter_rows())} if len(found) else {}
 
 
 def _drop_bad(rows: Rows, url: str, units: Mapping[str, float]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tvwrl.traces.loaders.prometheus_api import Server
-from tvwrl.traces.loaders.prometheus_cluster import LOOKBACK, POD, Span
+from tvwrl.traces.loaders.prometheus_cluster import LOOKBACK, MICRO, POD, Span
 from tvwrl.traces.prometheus_series import (
     CPU,
     NODE_INFO,
@@ -24,6 +24,8 @@ from tvwrl.traces.prometheus_series import (
 from tvwrl.types import InputError
 
 NODE = ("node",)
+DAY = 86400  # seconds that are looked at in one query
+APART = LOOKBACK + 1  # seconds between looks at names: what was sampled once is never seen at two looks in a row
 PLACES = (
     "env",
     "environment",
@@ -44,7 +46,8 @@ OF_SCRAPING = {"job", "instance", "endpoint", "service", "container"}  # a selec
 
 @dataclass(frozen=True)
 class Checks:
-    """Of a cluster, that of the `selector`, at moments of a stretch of time, `step` seconds apart."""
+    """Of a cluster, that of the `selector`, in a stretch of time; metrics as such, which come and go with the
+    configuration of the server, only at moments `step` seconds apart."""
 
     server: Server
     selector: Selector
@@ -73,7 +76,16 @@ class Checks:
             self._warn_of_several(label)
 
     def _table(self, query: str, labels: Sequence[str], name: str) -> pl.DataFrame:
-        return self.server.table(query, self.span, self.step, tuple(labels), name)
+        """Values `APART` seconds from each other, up to the end, asked for day by day: a week of all pods at once would
+        take a server much memory."""
+        first, last = self.span[1] - (self.span[1] - self.span[0]) // APART * APART, self.span[1]
+        length = DAY // APART * APART
+        days = [(begin, min(begin + length - APART, last)) for begin in range(first, last + 1, length)]
+        return pl.concat([self.server.table(query, day, APART, tuple(labels), name) for day in days])
+
+    def _is_there(self, query: str) -> bool:
+        """Whether there was any at the moments `step` seconds apart."""
+        return len(self.server.table(f"count({query})", self.span, self.step, (), "n")) > 0
 
     def _refuse_renamed(self) -> None:
         renamed = [self.selector.series(POD_INFO, f'exported_{label}!=""') for label in ("namespace", "pod", "node")]
@@ -87,10 +99,7 @@ class Checks:
         """Refuse a selector by a label that some of the metrics lack: those would look as if not recorded."""
         for label in self.selector.cluster_labels:
             for metric in (CPU, POD_INFO, OWNER, REQUESTS, PHASE, SIZES[0]):
-                there, with_it = (
-                    len(self._table(f"count({metric}{one})", (), "n")) for one in ("", f'{{{label}!=""}}')
-                )
-                if there and not with_it:
+                if self._is_there(metric) and not self._is_there(f'{metric}{{{label}!=""}}'):
                     raise InputError(
                         f"{self.server.url}: selector is {self.selector.text!r}: {metric} has no label {label}, so it "
                         "would be hidden; needed: a label that all metrics have, such as an external label"
@@ -103,16 +112,13 @@ class Checks:
         return [name for name in names if "cluster" in name.lower() or name.lower() in PLACES]
 
     def _refuse_namesakes(self, metric: str, name: Sequence[str], identity: str) -> None:
-        """Refuse names that have several identities at more moments in a row than the lookback of a server covers."""
+        """Refuse names that have several identities at two looks in a row: for longer than a server looks back."""
         by, there = ", ".join(name), f'{identity}!=""'
         own = ",".join(filter(None, (WHERE.get(metric, ""), there)))
         query = f"count by ({by}) (count by ({by}, {identity}) ({self.selector.series(metric, own)})) > 1"
         found = self._table(query, name, "identities")
-        in_a_row = 2 + LOOKBACK // self.step
-        step = self.step * 1_000_000
-        breaks = (pl.col("time") - pl.col("time").shift().over(name)).fill_null(0) != step
-        runs = found.sort(*name, "time").with_columns(breaks.cum_sum().alias("run"))
-        several = runs.group_by(*name, "run", maintain_order=True).len().filter(pl.col("len") >= in_a_row)
+        before = pl.col("time").shift().over(name)
+        several = found.sort(*name, "time").filter(pl.col("time") - before == APART * MICRO)
         if several.is_empty():
             return
         first = several.select(name).row(0)

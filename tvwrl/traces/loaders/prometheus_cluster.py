@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 
 from tvwrl.traces.loaders.prometheus_api import Server
-from tvwrl.traces.overfull_nodes import overfull, said
 from tvwrl.traces.pod_owners import owner_of
 from tvwrl.traces.pod_requests import Requested
 from tvwrl.traces.prometheus_series import (
@@ -82,6 +81,11 @@ class ClusterMetrics:
         queries = {name: f"max by (namespace, pod) ({query})" for name, query in queries.items()}
         cpu, mem = (self.server.table(query, span, step, POD, name) for name, query in queries.items())
         return cpu.join(mem, on=[*POD, "time"], how="full", coalesce=True).sort(*POD, "time")
+
+    def half_recorded(self, span: Span, step: int) -> pl.DataFrame:
+        """Columns namespace, pod, time: pods of which CPU is recorded and memory is not, or the other way round."""
+        cpu, mem = (f"count by (namespace, pod) ({self.selector.series(metric)})" for metric in (CPU, MEMORY))
+        return self.server.table(f"{cpu} unless {mem} or {mem} unless {cpu}", span, step, POD, "n").drop("n")
 
     def requests(self, span: Span, step: int, window: int | None = None) -> pl.DataFrame:
         """Columns namespace, pod, time, request_cpu (cores) and request_mem (bytes), null: none: see `pod_requests`.
@@ -206,20 +210,25 @@ class ClusterMetrics:
             query += f" or max by ({', '.join(labels)}) (0 * last_over_time({series}[{window}s]))"
         return self.server.table(query, span, step, labels, "newest")
 
+    def first_seen(self, now: int) -> pl.DataFrame:
+        """Columns namespace, pod, node, uid and first: when pods that are on several nodes now were first sampled on
+        each, in the last hour (seconds since 1970)."""
+        labels, series = (*POD, "node", "uid"), self.selector.series(POD_INFO)
+        several = f"count by (namespace, pod) (count by (namespace, pod, node) ({series})) > 1"
+        first = f"min by ({', '.join(labels)}) (min_over_time(timestamp({series})[1h:60s]))"
+        query = f"{first} and on (namespace, pod) ({several})"
+        return self.server.table(query, (now, now), 1, labels, "first").drop("time")
+
     def finished(self, span: Span, step: int) -> pl.DataFrame:
         """Columns namespace, pod, uid, time: those that have ended but are still listed."""
         query = f"max by (namespace, pod, uid) ({self.selector.series(PHASE)}) == 1"
         return self.server.table(query, span, step, (*POD, "uid"), "phase").drop("phase")
 
-    def overfull(self, span: Span, step: int, window: int) -> list[str]:
-        """Sentences about nodes that use, or are asked for, more than they have at some of these moments."""
-        sizes, (nodes, _) = self.node_sizes(span, step), one_node_each(self.pod_nodes(span, step))
+    def running(self, span: Span, step: int) -> pl.DataFrame:
+        """Columns namespace, pod, time, node: where pods ran that had not ended."""
+        nodes, _ = one_node_each(self.pod_nodes(span, step))
         ended = self.finished(span, step)
-        where = nodes.join(ended, on=[*POD, "uid", "time"], how="anti").select(*POD, "time", "node")
-        asked = self.requests(span, step).rename({f"request_{name}": name for name in KINDS})
-        taken = {"use": good_usage(self.usage(span, step, window)), "are asked for": asked}
-        found = [said(overfull(rows.join(where, on=[*POD, "time"]), sizes), what) for what, rows in taken.items()]
-        return [sentence for sentence in found if sentence]
+        return nodes.join(ended, on=[*POD, "uid", "time"], how="anti").select(*POD, "time", "node")
 
     def most_pods(self, span: Span, step: int) -> int:
         """How many pods used memory at a time, at least 1."""
@@ -244,11 +253,12 @@ def one_node_each(found: pl.DataFrame, *at: str) -> tuple[pl.DataFrame, int]:
 
     Of several, the one sampled last counts; of those sampled at once, the one that was seen first the latest.
 
-    `found`: as from `ClusterMetrics.pod_nodes`
+    `found`: as from `ClusterMetrics.pod_nodes`, perhaps with the column first; default: the first moment in it
     """
     keys = [*POD, *(at or ("time",))]
-    first = pl.col("time").min().over([*POD, "node", "uid"]).alias("first")
-    ordered = found.with_columns(first).sort(*keys, "newest", "first", "node", "uid")
+    if "first" not in found.columns:
+        found = found.with_columns(pl.col("time").min().over([*POD, "node", "uid"]).alias("first"))
+    ordered = found.sort(*keys, "newest", "first", "node", "uid")
     now = ordered.filter(pl.col("newest") > 0)
     twice = now.filter(pl.col("node").n_unique().over(keys) > 1).select(POD).n_unique() if len(now) else 0
     return ordered.unique(keys, keep="last", maintain_order=True).drop("first"), twice

@@ -58,6 +58,8 @@ class Rows:
     dropped: Counter[str] = field(default_factory=Counter)  # good rows that are left out, by rule
     examples: list[str] = field(default_factory=list)  # "file: line 7: ...", a few of the bad rows
     empty: list[str] = field(default_factory=list)  # files without a row
+    # "use" or "are asked for" -> machine -> the largest share, of those of which more is taken than they have
+    overfull: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def count(self, other: Rows) -> None:
         """Add what was found in another part."""
@@ -66,6 +68,9 @@ class Rows:
         self.dropped.update(other.dropped)
         self.empty += other.empty
         self.examples = [*self.examples, *other.examples][:EXAMPLES]
+        for what, shares in other.overfull.items():
+            mine = self.overfull.setdefault(what, {})
+            mine.update({machine: max(share, mine.get(machine, 0.0)) for machine, share in shares.items()})
 
     def drop(self, rule: str, wanted: pl.Expr) -> None:
         """Keep the rows for which `wanted` holds, count the others under `rule`."""

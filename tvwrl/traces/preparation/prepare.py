@@ -18,6 +18,7 @@ from tvwrl.checks import at_least, within
 from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
+from tvwrl.traces.overfull_nodes import fullest, said
 from tvwrl.traces.preparation.extras import copy_extras, read_extras
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part, Rows
 from tvwrl.traces.preparation.report import LEVELS, describe, report_text
@@ -74,6 +75,8 @@ def prepare(
         found = _sum_up([*beside, *read], max_bad_fraction)
         for file in found["empty"]:
             warnings.warn(f"{file}: empty: it holds no rows; the other files are used", stacklevel=2)
+        for what, taken in found["overfull"]:
+            warnings.warn(f"{source}: {said(taken, what)}", stacklevel=2)
         if not found["spans"]:
             raise InputError(f"{source}: empty: no usable row of usage; dropped: {_listed(found['rows']['dropped'])}")
         origin = min(begin for begin, _ in found["spans"]) // (rules.slot_seconds * MICRO)  # slot of the first record
@@ -125,6 +128,7 @@ def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, An
         "examples": [example for found in tables.values() for example in found.examples][:EXAMPLES],
         "empty": [file for found in tables.values() for file in found.empty],
         "spans": [piece["span"] for piece in read if piece["span"]],
+        "overfull": [(what, fullest(shares)) for found in tables.values() for what, shares in found.overfull.items()],
     }
 
 

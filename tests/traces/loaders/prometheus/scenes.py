@@ -135,15 +135,21 @@ def init_container(scene: Scene) -> None:
 
 
 @case
-def two_nodes(scene: Scene) -> None:
+def two_nodes(scene: Scene, before: str = "n1", after: str = "n2") -> None:
     """The pod was deleted on n1 and made anew on n2, while what is known of n1 lingers for two minutes."""
     for node in ("n1", "n2"):
         scene.node(node)
-    scene.pod("db-0", "n1", last=HOUR + 120, uid="old", instance="old:8080")
-    scene.pod("db-0", "n2", first=HOUR + scene.step, uid="new")
+    scene.pod("db-0", before, last=HOUR + 120, uid="old", instance="old:8080")
+    scene.pod("db-0", after, first=HOUR + scene.step, uid="new")
     scene.requests("db-0", 2, 10)
     scene.uses("db-0", 1, 9, last=HOUR)
     scene.uses("db-0", 1, 9, first=HOUR + 5, id="/kubepods/db-0/2")
+
+
+@case
+def two_nodes_and_back(scene: Scene) -> None:
+    """From n2 to n1: the alphabet does not decide."""
+    two_nodes(scene, "n2", "n1")
 
 
 @case
@@ -231,6 +237,19 @@ def too_much(scene: Scene) -> None:
 
 
 @case
+def half_recorded(scene: Scene) -> None:
+    """Of one pod only memory is recorded, of another only CPU."""
+    plain(scene)
+    scene.uses("db-0", 1, 9)
+    for name, metric in (("no-cpu", MEMORY), ("no-memory", CPU)):
+        scene.pod(name, "n2")
+        other = Scene("", scene.step)
+        other.cluster = scene.cluster
+        other.uses(name, 1, 2)
+        scene.lines += [one for one in other.lines if one.startswith(metric)]
+
+
+@case
 def resized(scene: Scene) -> None:
     """Another, larger machine under the name of n2."""
     scene.node("n1")
@@ -249,11 +268,14 @@ def foreign(scene: Scene) -> None:
     scene.uses("db-0", 1, 9)
 
 
+STEP_FIRST = {"containers": [("1", "1Gi")], "initContainers": [("5", "1Gi", None), ("2", "1Gi", "Always")]}
 SPECS: dict[str, dict[str, Any]] = {  # pods as their makers wrote them: containers, init containers, overhead
     "plain": {"containers": [("500m", "1Gi"), ("250m", None)]},
     "sidecar": {"containers": [("1", "1Gi")], "initContainers": [("500m", "2Gi", "Always")]},
     "step": {"containers": [("1", "1Gi")], "initContainers": [("3", "512Mi", None)]},
     "both": {"containers": [("1", "1Gi")], "initContainers": [("500m", "1Gi", "Always"), ("2", "4Gi", None)]},
+    "step-first": STEP_FIRST,  # before the sidecar runs
+    "step-first-unscheduled": STEP_FIRST,  # of which kube-scheduler says nothing
     "overhead": {"containers": [("1", None)], "overhead": {"cpu": "250m", "memory": "120Mi"}},
     "only-overhead": {"containers": [(None, None)], "overhead": {"cpu": "250m"}},
     "nothing": {"containers": [(None, None)]},
@@ -295,7 +317,9 @@ def requested(scene: Scene) -> None:
                     scene.gauge(INIT_INFO, 1, restart_policy=policy[0] or "", **named)
         for resource, text in short.get("overhead", {}).items():
             scene.gauge(OVERHEAD[resource], amount(text), namespace="prod", pod=name)
-    # Only the scheduler knows the resources of a whole pod. Scraped without honor_labels, it says nothing of a pod.
-    scene.gauge("kube_pod_resource_request", 3, namespace="prod", pod="whole", resource="cpu", unit="cores")
+    # Only the scheduler knows the resources of a whole pod, and the order of init containers. Scraped without
+    # honor_labels, it says nothing of a pod.
+    for name, kind, value in (("whole", "cpu", 3), ("step-first", "cpu", 5), ("step-first", "memory", 2 * GIB)):
+        scene.gauge("kube_pod_resource_request", value, namespace="prod", pod=name, resource=kind)
     other = {"namespace": "prod", "pod": "plain", "exported_namespace": "kube-system", "exported_pod": "x"}
     scene.gauge("kube_pod_resource_request", 50, resource="cpu", **other)

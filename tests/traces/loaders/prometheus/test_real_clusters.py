@@ -25,6 +25,7 @@ from tvwrl.traces.loaders.prometheus import Prometheus
 from tvwrl.types import InputError
 from tvwrl.what_if import Recorded
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
+from tvwrl.what_if.words import trust
 
 ALL = 'cluster!~"foreign.*"'
 
@@ -95,7 +96,8 @@ def test_a_container_counts_once(read: Callable[[str], Reader], name: str) -> No
     found = reader.record()
     np.testing.assert_allclose(found.usage[0] * found.reference, usage, rtol=1e-6)
     np.testing.assert_allclose(found.request * found.reference, [[2, 10]], rtol=1e-6)
-    assert (found.trust.overused, found.trust.overasked, found.trust.on_two_nodes) == ("", "", 0)
+    assert (found.trust.overused, found.trust.overasked) == ("", "")
+    assert (found.trust.on_two_nodes, found.trust.half_recorded) == (0, 0)
     for at in (RESTART + 60, RESTART + 100, RESTART + 290):
         seen = reader.observed(at)
         np.testing.assert_allclose(seen.usage[0, :, 1], 9 * GIB, rtol=1e-6)
@@ -116,14 +118,20 @@ def test_a_crash_loop_is_one_container(read: Callable[[str], Reader]) -> None:
     np.testing.assert_allclose(reader.observed(RESTART + 1000).usage[0, :, 1], 2 * GIB, rtol=1e-6)
 
 
-def test_a_pod_on_two_nodes_is_where_it_was_sampled_last(read: Callable[[str], Reader]) -> None:
-    reader = read("two_nodes")
+@pytest.mark.parametrize(("name", "nodes"), [("two_nodes", ["n1", "n2"]), ("two_nodes_and_back", ["n2", "n1"])])
+def test_a_pod_on_two_nodes_is_where_it_appeared_last(
+    read: Callable[[str], Reader], name: str, nodes: list[str]
+) -> None:
+    """For `serve` too, which asks while the pod is sampled on both at once."""
+    reader = read(name)
     found = reader.record()
-    assert found.node_name[found.node].tolist() == ["n1", "n2"]
+    assert found.node_name[found.node].tolist() == nodes
     assert found.start.tolist() == [0, HOUR // 300]
     assert found.trust.on_two_nodes == 1
     seen = reader.observed(HOUR + 90)
-    assert (seen.uid, [seen.nodes[node] for node in seen.node]) == (("new",), ["n2"])
+    assert (seen.uid, [seen.nodes[node] for node in seen.node]) == (("new",), nodes[1:])
+    assert [sentence.partition(":")[0] for sentence in seen.doubts] == ["1 pod stands on two nodes at a time"]
+    assert reader.observed(2 * HOUR).doubts == ()
 
 
 def test_a_pod_runs_although_a_namesake_was_evicted(read: Callable[[str], Reader]) -> None:
@@ -183,13 +191,31 @@ def test_what_cannot_be_is_said(read: Callable[[str], Reader]) -> None:
     assert len(reader.observed(HOUR).doubts) == 2
 
 
+def test_pods_without_cpu_or_memory_are_left_out_and_said(read: Callable[[str], Reader]) -> None:
+    """`serve` takes them as they are: what is missing is a gap."""
+    reader = read("half_recorded")
+    trace, report = reader.trace()
+    assert trace.workload_id.tolist() == ["prod/db-0"]
+    assert len(report["rows"]["dropped"]) == 2
+    found = reader.record()
+    assert found.pod.tolist() == ["prod/db-0"]
+    assert (found.trust.half_recorded, found.trust.half_rows) == (2, 2 * SPAN // 300)
+    assert any("Left out: 2 pods of which only CPU or only memory is recorded, in 48" in one for one in trust(found))
+    seen = reader.observed(HOUR)
+    assert (seen.pods, np.isnan(seen.usage[:, 1]).tolist()) == (
+        ("prod/db-0", "prod/no-cpu", "prod/no-memory"),
+        [[False, False], [True, False], [False, True]],
+    )
+
+
 def test_a_node_that_was_replaced_is_counted(read: Callable[[str], Reader]) -> None:
     found = read("resized").record()
     assert (found.trust.resized_nodes, found.reference[0]) == (1, 16)
 
 
 def test_a_request_is_what_kubernetes_counts(read: Callable[[str], Reader]) -> None:
-    """The same from metrics as from the pod itself when it asks for a node."""
+    """The same from metrics as from the pod itself when it asks for a node; without kube-scheduler's metric, sidecars
+    count as before all other init containers."""
     reader = read("requested")
 
     def asked(name: str) -> list[float]:
@@ -199,6 +225,8 @@ def test_a_request_is_what_kubernetes_counts(read: Callable[[str], Reader]) -> N
 
     expected = {f"prod/{name}": asked(name) for name in SPECS}
     assert expected["prod/both"] == [2.5, 5 * GIB]
+    assert expected["prod/step-first"] == expected["prod/step-first-unscheduled"] == [5, 2 * GIB]
+    expected["prod/step-first-unscheduled"] = [7, 2 * GIB]
     seen = reader.observed(HOUR)
     np.testing.assert_allclose(seen.request, [expected[pod] for pod in seen.pods])
     found = reader.record()
