@@ -52,7 +52,7 @@ def test_the_control_plane_and_gpus_are_left_out_and_counted(recorded):
     assert (left.pod.tolist(), left.node.tolist()) == (["x/a", "x/b", "x/c"], [0, 1, 2])
     assert left.trust.pools == (("control-plane", 1, 1), ("gpu", 1, 1))
     assert (left.trust.pods, left.trust.bound, left.trust.at_start) == (2, 1, 2)
-    assert any("1 node (control-plane) and the 1 pod on them" in line for line in trust(left))
+    assert any("1 node (control-plane) and the 1 pod on it" in line for line in trust(left))
     assert compare(Replay(left, 300), []).actual.mean("needed").value == 2
 
 

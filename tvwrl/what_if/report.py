@@ -111,7 +111,8 @@ def _off(compared: Compared) -> list[str]:
              f"{row['hours_as_placed']:,.1f}"]
             for row in some[:TOP]
         ]  # fmt: skip
-        lines += [f"The longest of {len(some):,} stretches of the others:", markdown_table(head, cells)]
+        what = f"The longest of {len(some):,} stretches" if len(some) > 1 else "The only stretch"
+        lines += [f"{what} of the others:", markdown_table(head, cells)]
     return lines
 
 

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from tvwrl.what_if.recorded import Recorded
 from tvwrl.what_if.words import count_of, named
 
+RETURNED = "came back on another node or after more than an hour, and"
+EMPTY = "but a node without other pods counts as empty."
+
 
 def trust(recorded: Recorded) -> list[str]:
     """How far the record can be trusted, one point a line; only what is not as it should be."""
@@ -22,16 +25,17 @@ def trust(recorded: Recorded) -> list[str]:
         f"The pods used {cpu:.1%} of the CPU and {memory:.1%} of the memory of these nodes. If your dashboards show "
         "more, pods are missing from the record, and savings are overstated."
     )
-    shares = {
-        "request no CPU": known.without_cpu_request,
-        "request no memory": known.without_memory_request,
-        "came back on another node or after more than an hour, and count as new pods": known.restarts,
-    }
-    lines += [f"{_share(count, known.pods)} {what}." for what, count in shares.items() if count]
-    if known.bound:
+    shares = (
+        (known.without_cpu_request, "requests no CPU", "request no CPU"),
+        (known.without_memory_request, "requests no memory", "request no memory"),
+        (known.restarts, f"{RETURNED} counts as a new pod", f"{RETURNED} count as new pods"),
+    )
+    lines += [f"{_share(count, known.pods)} {one if count == 1 else many}." for count, one, many in shares if count]
+    if known.bound == 1:
+        lines.append(f"1 pod of a DaemonSet, or static, stays on its node: it counts as load there, {EMPTY}")
+    elif known.bound:
         lines.append(
-            f"{count_of(known.bound, 'pod')} of DaemonSets, or static, stay on their nodes: they count as load there, "
-            "but a node without other pods counts as empty."
+            f"{known.bound:,} pods of DaemonSets, or static, stay on their nodes: they count as load there, {EMPTY}"
         )
     elif known.without_owner:
         lines.append("The owners of pods are unknown: pods of DaemonSets, if there are any, are moved like others.")
@@ -43,8 +47,8 @@ def trust(recorded: Recorded) -> list[str]:
         )
     if known.container_restarts:
         lines.append(
-            f"Containers were restarted {known.container_restarts:,} times (crashes, or killed for lack of memory). "
-            "What they would have used is not recorded."
+            f"Containers were restarted {count_of(known.container_restarts, 'time')} (crashes, or killed for lack of "
+            "memory). What they would have used is not recorded."
         )
     if known.hole:
         hours = known.hole * recorded.interval / 3600
@@ -67,7 +71,7 @@ def trust(recorded: Recorded) -> list[str]:
             "the largest counts."
         )
     lines += [
-        f"Left out on purpose: {count_of(nodes, 'node')} ({name}) and the {count_of(pods, 'pod')} on them; "
+        f"Left out on purpose: {count_of(nodes, 'node')} ({name}){_on_them(nodes, pods)}; "
         "`--excluded-nodes` names what to leave out."
         for name, nodes, pods in known.pools
     ]
@@ -76,6 +80,11 @@ def trust(recorded: Recorded) -> list[str]:
             f"{count_of(known.idle_nodes, 'node')} had no pods at all in the record, but may get some in the replay."
         )
     return lines
+
+
+def _on_them(nodes: int, pods: int) -> str:
+    """The pods on nodes, if there are any."""
+    return f" and the {count_of(pods, 'pod')} on {'it' if nodes == 1 else 'them'}" if pods else ""
 
 
 def _share(count: int, of: int) -> str:

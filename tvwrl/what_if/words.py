@@ -189,11 +189,15 @@ def _worth(compared: Compared, outcome: Outcome) -> str:
     """What the machines in use save or cost; empty where nothing is known, or nothing changes."""
     kept = compared.kept.get(outcome.name)
     sums = [compared.money(one) for one in (outcome, kept) if one is not None] if compared.priced else []
-    if all(round(abs(end)) == 0 for money in sums for end in money if not math.isnan(end)):
+    if all(map(_is_nothing, sums)):
         return ""
     unit = f" {compared.currency}".rstrip()
     said = [
-        f"save {_interval(money, 0)}{unit}" if money.value >= 0 else f"cost {_size(money, 0)}{unit} more"
+        "save nothing"
+        if _is_nothing(money)
+        else f"save {_interval(money, 0)}{unit}"
+        if money.value >= 0
+        else f"cost {_size(money, 0)}{unit} more"
         for money in sums
     ]
     fewer = compared.saved(outcome, "in_use")
@@ -258,17 +262,22 @@ def _orders(compared: Compared) -> str:
     for quantity, what in (("needed", "machines needed"), ("cpu_over", "hours of CPU overshoot a day")):
         each = {one.name: one.of(quantity).mean(axis=1) for one in played}
         name = max(each, key=lambda name: float(np.ptp(each[name])))
+        if np.ptp(each[name]) < NOTICEABLE:
+            continue
         widest[quantity] = f"{what}, from {each[name].min():,.1f} to {each[name].max():,.1f} of `{name}`"
     shares = [
         float(np.nanmean(found))
         for quantity in widest
         if np.isfinite(found := [one.due_to_order(quantity) for one in played]).any()
     ]
+    if not widest:
+        return text + "Here they make no difference to machines needed, nor to CPU overshoot."
     text += f"Orders differ most in {'; in '.join(widest.values())}."
     if len(shares) == len(widest):
+        two = len(shares) > 1
         text += (
-            f" On average over the rules, {shares[0]:.0%} and {shares[1]:.0%} of the variance of these two come from "
-            "orders, the rest from days."
+            f" On average over the rules, {' and '.join(f'{share:.0%}' for share in shares)} of the variance of "
+            f"{'these two come' if two else 'this comes'} from orders, the rest from days."
         )
     return text
 
@@ -285,8 +294,8 @@ def _slots(compared: Compared) -> Iterator[str]:
         short = int((recorded.length[~recorded.bound] * recorded.interval < seconds).sum())
         if short:
             text += (
-                f" **{count_of(short, 'pod')} ran for less than that. They look as if they ran at the same time, so "
-                "machines and waits are overstated here.**"
+                f" **{count_of(short, 'pod')} ran for less than that. Such pods look as if they ran at the same time, "
+                "so machines and waits are overstated here.**"
             )
         yield text
 
@@ -320,6 +329,11 @@ def _fewer(saved: Point, what: str = "") -> str:
 def _size(point: Point, decimals: int = 1) -> str:
     """A change without its sign, with the interval in its direction."""
     return _interval(Point(-point.value, -point.high, -point.low) if point.value < 0 else point, decimals)
+
+
+def _is_nothing(money: Point) -> bool:
+    """Whether it is 0 in whole units, and so is its interval."""
+    return all(round(abs(end)) == 0 for end in money if not math.isnan(end))
 
 
 def _interval(point: Point, decimals: int = 1) -> str:
