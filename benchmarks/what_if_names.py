@@ -213,11 +213,11 @@ def main(
         took, rows = [seconds], []
         for seed in range(1, renamings + 1):
             renamed(base, other, seed)
-            again, seconds = found_in(other, out)
+            again, seconds = found_in(other, out / f"renamed-{seed}")
             took.append(seconds)
             rows.append([f"renamed, {seed}", *same(first, again)])
         for seed in range(1, seeds + 1):
-            again, seconds = found_in(base, out, seed)
+            again, seconds = found_in(base, out / f"seed-{seed}", seed)
             took.append(seconds)
             rows.append([f"other orders, {seed}", *same(first, again)])
         print(markdown_table(["", *PARTS, "fewest", "intervals overlap", "all figures equal"], rows))
