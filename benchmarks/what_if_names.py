@@ -59,7 +59,8 @@ def sample(
     sizes = [(f"node-{m:03d}", *KINDS[m % len(KINDS)]) for m in range(nodes)]
     room = np.array([size[2:4] for size in sizes])
     daemons = np.full((slots, nodes, 2), DAEMON)
-    reserved, load, rows = daemons.copy(), 2 * daemons, []
+    reserved, load = daemons.copy(), 2 * daemons
+    rows: list[pl.DataFrame] = []
     chosen = [machines[i] for i in rng.choice(len(machines), max(pods // 7, 1))]
     busy, seldom = nodes - round(idle * nodes), nodes - round(idle * nodes / 2)
     for i in count():

@@ -101,6 +101,10 @@ def test_fewer_machines_that_are_dearer_are_not_recommended():
     assert sentence(compared, compared.others[0]).endswith(
         "its 2.0 [2.0, 2.0] fewer machines in use on average cost 2,592 [2,592, 2,592] more per 30 days."
     )
+    half_free = compare(priced(replay, 0, 0, 0, 0, 2, 2), [on("cheap", 0, 0, 1, 1)])
+    assert sentence(half_free, half_free.others[0]).endswith(
+        "fewer machines in use on average save nothing per 30 days."
+    )
     free = priced(replay, 0, 0, 0, 0, 0, 0)  # no price tells anything, so machines decide
     assert set(verdict_of(compare(free, [on("dear", 4, 4, 5, 5)])).as_dict()["recommended"]) == {"dear"}
 

@@ -188,8 +188,10 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
 def _worth(compared: Compared, outcome: Outcome) -> str:
     """What the machines in use save or cost; empty where nothing is known, or nothing changes."""
     kept = compared.kept.get(outcome.name)
-    sums = [compared.money(one) for one in (outcome, kept) if one is not None] if compared.priced else []
-    if all(map(_is_nothing, sums)):
+    both = [one for one in (outcome, kept) if one is not None] if compared.priced else []
+    sums = [compared.money(one) for one in both]
+    as_many = all(abs(compared.saved(one, "in_use").value) < NOTICEABLE for one in both)
+    if as_many and all(map(_is_nothing, sums)):
         return ""
     unit = f" {compared.currency}".rstrip()
     said = [
