@@ -72,8 +72,19 @@ def test_files_and_page(week, capsys):
 def test_the_same_twice(week):
     what_if(WhatIfSettings(**week, schedulers=("best-fit", "random")))
     first = (week["out"] / "days.csv").read_bytes()
+    week["out"] = week["out"].with_name("again")
     what_if(WhatIfSettings(**week, schedulers=("best-fit", "random")))
     assert (week["out"] / "days.csv").read_bytes() == first
+
+
+def test_a_folder_that_holds_something_is_refused_before_anything_is_read(week):
+    """Like those of `place` and `provision`; an empty one, such as a mounted volume, is filled."""
+    week["out"].mkdir()
+    what_if(WhatIfSettings(**week, schedulers=()))
+    before = (week["out"] / "report.md").read_bytes()
+    with pytest.raises(InputError, match="out already exists and is not empty: give another folder, or remove this"):
+        what_if(WhatIfSettings(**(week | {"usage": week["usage"].with_name("no such file")}), schedulers=("best-fit",)))
+    assert (week["out"] / "report.md").read_bytes() == before
 
 
 def test_a_policy_is_replayed(week, policy):
@@ -88,6 +99,7 @@ def test_an_exported_policy_is_replayed_like_the_run_that_it_is_of(week, policy,
     exported.write_bytes(export_policy(Checkpoint.load(find_checkpoint(policy)), "run").content)
     found = []
     for one in (policy, exported):
+        week["out"] = tmp_path / f"report {len(found)}"
         what_if(WhatIfSettings(**week, schedulers=(), policies=(str(one),)))
         found.append(json.loads((week["out"] / "what-if.json").read_text())["outcomes"]["run"])
     assert found[0]["needed"] == found[1]["needed"]
@@ -130,7 +142,7 @@ def test_one_node_one_day_and_no_requests():
     text = page(compared, replay)
     assert "`best-fit` would have needed as many machines as recorded, 1.0" in text
     assert "One day, so no intervals" in text
-    assert "1 pod (100.0%) request no CPU" in text
+    assert "1 pod (100.0%) requests no CPU" in text
 
 
 def test_a_saving_never_stands_without_the_overshoot_that_it_costs():
@@ -149,6 +161,18 @@ def test_a_saving_never_stands_without_the_overshoot_that_it_costs():
     assert "1.0 !" in row
 
 
+def test_what_does_not_differ_is_not_said():
+    """Two pods on two nodes, placed alike in both orders, at a price."""
+    pods = [{"name": f"x/{i}", "node": "ab"[i], "slots": range(576)} for i in range(2)]
+    replay = Replay(record(pods))
+    replay = replace(replay, recorded=replace(replay.recorded, price=np.ones(2)))
+    same = Placed("same", np.array([0, 1]), np.array([0, 0]), make_scheduler("best-fit").knowledge)
+    text = " ".join(page(compare(replay, [same, same]), replay).split())
+    assert "Here they make no difference to machines needed, nor to CPU overshoot." in text
+    assert "from 0.0 to 0.0" not in text
+    assert "`same` would have needed as many machines as recorded, 2.0, without more overshoot." in text
+
+
 def test_what_was_left_out_is_said():
     pods = [
         {"name": "x/1", "node": "a", "slots": range(288)},
@@ -159,7 +183,7 @@ def test_what_was_left_out_is_said():
     text = " ".join(page(compare(replay, []), replay).split())
     assert "Left out: 1 pod whose node is unknown" in text
     assert "with 60.0% of all CPU used" in text
-    assert "1 pod of DaemonSets, or static, stay" in text
+    assert "1 pod of a DaemonSet, or static, stays on its node" in text
     assert "1 node had no pods at all" in text
 
 

@@ -24,6 +24,22 @@ def test_columns_by_hand(tables):
     assert (found.owner.tolist(), found.node_name.tolist()) == (["x/deployment/one"], ["a", "b"])
 
 
+def test_each_run_of_a_pod_has_its_own_requests(tables):
+    """A pod of a StatefulSet that asked for less after it had moved, and for none when it came back hours later."""
+    runs = [
+        *(f"x/db-0,{300 * slot},1,1,a,{2 + slot},3,\n" for slot in range(2)),
+        *(f"x/db-0,{300 * slot},1,1,b,1,2,\n" for slot in range(2, 4)),
+        *(f"x/db-0,{300 * slot},1,1,b,,,\n" for slot in range(40, 42)),
+        *(f"x/other,{300 * slot},1,1,a,1,1,\n" for slot in range(42)),
+    ]
+    found = read_csv_record(*tables(HEAD + "".join(runs)), 300)
+    assert found.pod.tolist() == ["x/db-0", "x/db-0#2", "x/db-0#3", "x/other"]
+    expected = [[3, 3], [1, 2], [np.nan, np.nan], [1, 1]]
+    np.testing.assert_array_equal(found.request * found.reference, expected)
+    assert found.trust.without_cpu_request == 1
+    assert found.trust.overasked == ""  # 3 + 1 of 4 cores at most, and never the first run's on the second's node
+
+
 def test_only_four_columns_are_needed_but_then_nobody_knows_where_pods_ran(tables):
     with pytest.raises(InputError, match=r"no pod is on a node whose size is known.*of pods: none; with a size: a, b"):
         read_csv_record(*tables("pod,time,cpu,memory\nx/one,0,1,4\n"), 300)

@@ -23,7 +23,7 @@ from tvwrl.what_if.compared import compare
 from tvwrl.what_if.from_csv import read_csv_record
 from tvwrl.what_if.pools import USUAL, prices_of, with_prices, without_pools
 from tvwrl.what_if.replay import Replay
-from tvwrl.what_if.words import trust
+from tvwrl.what_if.trust_words import trust
 
 NODES = (
     "node,cpu,memory,kind,price,pool,role,gpus\n"
@@ -52,7 +52,7 @@ def test_the_control_plane_and_gpus_are_left_out_and_counted(recorded):
     assert (left.pod.tolist(), left.node.tolist()) == (["x/a", "x/b", "x/c"], [0, 1, 2])
     assert left.trust.pools == (("control-plane", 1, 1), ("gpu", 1, 1))
     assert (left.trust.pods, left.trust.bound, left.trust.at_start) == (2, 1, 2)
-    assert any("1 node (control-plane) and the 1 pod on them" in line for line in trust(left))
+    assert any("1 node (control-plane) and the 1 pod on it" in line for line in trust(left))
     assert compare(Replay(left, 300), []).actual.mean("needed").value == 2
 
 
@@ -129,7 +129,7 @@ def test_money_and_machines_by_kind_add_up(tables, tmp_path, capsys):
     # Of two machines that become empty, one is always big; in some orders both are.
     assert 3 * 24 * 30 <= found["saved_a_month"]["mean"] <= 4 * 24 * 30
     page = " ".join(capsys.readouterr().out.split())
-    assert "its 2.0 [2.0, 2.0] fewer machines in use on average are worth" in page
+    assert "its 2.0 [2.0, 2.0] fewer machines in use on average save" in page
     assert "| big | 2 | 2.0 |" in page
 
 

@@ -21,7 +21,7 @@ from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
 from tvwrl.what_if.replay import FEWEST_ORDERS, MOST_ORDERS, Placed, Replay
 from tvwrl.what_if.report import page
 from tvwrl.what_if.verdict import Answer, overshoots_more, saves, tied, verdict_of
-from tvwrl.what_if.words import verdict
+from tvwrl.what_if.words import sentence, verdict
 
 KNOWN = make_scheduler("best-fit").knowledge
 
@@ -43,7 +43,7 @@ def said(compared):
 def test_a_rule_is_recommended_that_needs_fewer_and_overshoots_no_more():
     compared = compare(four(), [on("half", 0, 0, 1, 1), on("same", 0, 1, 2, 3)])
     found = verdict_of(compared)
-    assert found.as_dict() == {"recommended": ["half"], "open": [], "risky": [], "fewest": ["half"], "dearer": []}
+    assert found.as_dict() == {"recommended": ["half"], "open": [], "risky": [], "dearer": [], "fewest": ["half"]}
     assert "**Recommended: `half`.** `half` would have needed 2.0 [2.0, 2.0] fewer machines" in said(compared)
 
 
@@ -53,44 +53,6 @@ def test_ties_are_said_as_ties_and_do_not_hang_on_the_order_of_the_rules():
         compared = compare(four(), rules)
         assert set(verdict_of(compared).as_dict()["recommended"]) == {"one", "other"}
         assert "in machines: intervals do not separate them" in said(compared)
-
-
-def with_prices(*prices, days=3):
-    """Four pods of a record, a node of 4 cores each, and more nodes without pods; a price for each node."""
-    pods = [{"name": f"x/{i}", "node": f"n{i}", "slots": range(288 * days)} for i in range(4)]
-    recorded = record(pods, [(f"n{m}", 4, 16) for m in range(len(prices))])
-    return Replay(replace(recorded, price=np.array(prices)))
-
-
-def test_fewer_machines_that_cost_more_are_not_recommended():
-    """By hand: four cheap nodes at 0.1 an hour, or two pods on each of two dear ones at 2."""
-    replay = with_prices(0.1, 0.1, 0.1, 0.1, 2.0, 2.0)
-    compared = compare(replay, [on("few", 4, 4, 5, 5), on("cheap", 0, 0, 1, 2)])
-    found = verdict_of(compared).as_dict()
-    assert (found["recommended"], found["dearer"]) == (["cheap"], ["few"])
-    assert "`few` needs fewer machines, but dearer ones: the bill would rise." in said(compared)
-    alone = compare(replay, [on("few", 4, 4, 5, 5)])
-    assert verdict_of(alone).as_dict()["recommended"] == []
-    assert "**No rule costs less.**" in said(alone)
-
-
-def test_money_leads_where_prices_are_known_and_of_ties_what_needs_no_new_software():
-    """By hand: both need two machines less, one of them the dear ones."""
-    replay = with_prices(1.0, 1.0, 3.0, 3.0)
-    compared = compare(replay, [on("dear", 2, 2, 3, 3), on("cheap", 0, 0, 1, 1), on("most-allocated", 0, 1, 0, 1)])
-    assert verdict_of(compared).as_dict()["recommended"] == ["most-allocated", "cheap"]
-    assert "`cheap` ties with it in money: intervals do not separate them" in said(compared)
-    assert compared.money(compared.others[1]).value == pytest.approx(2 * 3.0 * 24 * 30)
-
-
-def test_what_costs_more_if_running_pods_stay_is_not_recommended():
-    replay = with_prices(1.0, 1.0, 1.0, 1.0, 9.0)
-    compared = compare(replay, [on("half", 0, 0, 1, 1)])
-    assert verdict_of(compared).recommended
-    assert verdict_of(with_kept(compared, replay, [on("half", 0, 0, 1, 2)])).recommended
-    kept = with_kept(compared, replay, [on("half", 4, 4, 4, 4)])
-    assert not verdict_of(kept).recommended
-    assert "`half` may cost as much" in said(kept)
 
 
 def test_what_overshoots_in_some_orders_only_is_open():
@@ -108,8 +70,8 @@ def test_what_overshoots_in_some_orders_only_is_open():
         "recommended": [],
         "open": ["bold"],
         "risky": [],
-        "fewest": ["bold"],
         "dearer": [],
+        "fewest": ["bold"],
     }
     assert "`bold` may overshoot more than as-placed" in said(alone)
 
@@ -120,6 +82,66 @@ def test_what_overshoots_if_running_pods_stay_is_not_recommended():
     assert verdict_of(compared).recommended
     kept = with_kept(compared, replay, [on("half", 0, 0, 0, 1)])
     assert [one.name for one in verdict_of(kept).risky] == ["half"]
+
+
+def priced(replay, *prices):
+    """The same record with a price of an hour of each node."""
+    return replace(replay, recorded=replace(replay.recorded, price=np.array(prices, np.float64)))
+
+
+def test_fewer_machines_that_are_dearer_are_not_recommended():
+    """Four cheap nodes as placed; two dear ones stay empty until a rule fills them."""
+    pods = [{"name": f"x/{i}", "node": f"n{i}", "slots": range(864)} for i in range(4)]
+    replay = priced(Replay(record(pods, [(f"n{m}", 4, 16) for m in range(6)])), 0.1, 0.1, 0.1, 0.1, 2, 2)
+    compared = compare(replay, [on("dear", 4, 4, 5, 5), on("cheap", 0, 0, 1, 1)])
+    expected = {"recommended": ["cheap"], "open": [], "risky": [], "dearer": ["dear"], "fewest": ["cheap"]}
+    assert verdict_of(compared).as_dict() == expected
+    text = said(compare(replay, [on("dear", 4, 4, 5, 5)]))
+    assert "**No rule saves money.** `dear` is dearer than as-placed. Fewer machines cost more here" in text
+    assert sentence(compared, compared.others[0]).endswith(
+        "its 2.0 [2.0, 2.0] fewer machines in use on average cost 2,592 [2,592, 2,592] more per 30 days."
+    )
+    half_free = compare(priced(replay, 0, 0, 0, 0, 2, 2), [on("cheap", 0, 0, 1, 1)])
+    assert sentence(half_free, half_free.others[0]).endswith(
+        "fewer machines in use on average save nothing per 30 days."
+    )
+    free = priced(replay, 0, 0, 0, 0, 0, 0)  # no price tells anything, so machines decide
+    assert set(verdict_of(compare(free, [on("dear", 4, 4, 5, 5)])).as_dict()["recommended"]) == {"dear"}
+
+
+def test_what_is_dearer_if_running_pods_stay_is_not_recommended():
+    replay = priced(four(), 1, 1, 1, 1)
+    compared = compare(replay, [on("half", 0, 0, 1, 1)])
+    assert verdict_of(compared).recommended
+    replay = priced(replay, 1, 1, 1, 9)
+    low = compare(replay, [on("half", 0, 0, 1, 1)])
+    kept = replace(low, kept={"half": compare(replay, [on("half", 3, 3, 3, 3)]).others[0]})
+    assert verdict_of(kept).recommended  # 9 instead of 12 an hour
+    dear = replace(low, kept={"half": replace(kept.kept["half"], days=[[replace(day, hours=2 * day.hours)
+                   for day in days] for days in kept.kept["half"].days])})  # fmt: skip
+    found = verdict_of(dear).as_dict()
+    assert (found["recommended"], found["open"], found["dearer"]) == ([], [], ["half"])
+    assert "`half` is dearer than as-placed if the pods that ran at first had stayed" in said(dear)
+
+
+def test_with_prices_the_cheapest_comes_first_and_of_ties_the_one_without_new_software():
+    """Both need two machines, but the small ones are cheaper."""
+    replay = priced(four(), 1, 1, 2, 2)
+    small, large = on("small", 0, 0, 1, 1), on("large", 2, 2, 3, 3)
+    assert verdict_of(compare(replay, [large, small])).as_dict()["recommended"] == ["small"]
+    alone = on("most-allocated", 1, 1, 0, 0)
+    for rules in ((small, alone), (alone, small)):
+        compared = compare(replay, [large, *rules])
+        assert verdict_of(compared).as_dict()["recommended"] == ["most-allocated", "small"]
+        assert "`small` ties with it in money" in said(compared)
+
+
+def test_the_rules_that_tie_are_the_same_on_the_page_and_in_the_figures():
+    """Of three that need as many machines, one overshoots less, though no more than as placed is noticed of any."""
+    rules = [on("one", 0, 0, 1, 1), on("other", 2, 2, 3, 3), on("third", 1, 1, 2, 2)]
+    found = verdict_of(compare(four(), rules)).as_dict()
+    assert found["fewest"] == found["recommended"]
+    assert len(found["fewest"]) == 3
 
 
 def test_one_day_recommends_nothing_and_unplaced_pods_are_no_saving():

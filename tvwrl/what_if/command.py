@@ -16,7 +16,7 @@ from tvwrl.command_line import Names
 from tvwrl.experiments.scheduler_names import parts_of, scheduler_of
 from tvwrl.forecasting.pretrained import shipped_forecaster
 from tvwrl.progress import phase, say
-from tvwrl.runs import default_folder
+from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.types import InputError
 from tvwrl.what_if.compared import compare, with_kept
@@ -141,6 +141,8 @@ class WhatIfSettings:
 def what_if(settings: WhatIfSettings) -> None:
     """Replay the record, write the folder and print the page. Raises InputError for bad options and input."""
     settings.check()
+    if settings.out is not None:
+        check_new_folder(settings.out)  # before a reading of hours
     schedulers = [_rule(name) for name in settings.schedulers if name != ALWAYS]
     policies = [open_policy(run) for run in settings.policies]
     names = [one.name for one in (*schedulers, *(policy for policy, _ in policies))]

@@ -109,6 +109,11 @@ class Compared:
         return not bool(np.isnan(self.recorded.price).any())
 
     @property
+    def by_money(self) -> bool:
+        """Whether rules are compared by money instead of machines: all machines have prices, and not all are free."""
+        return self.priced and bool(self.recorded.price.any())
+
+    @property
     def actual(self) -> Outcome:
         """How the pods were placed."""
         return self.outcomes[0]
@@ -142,17 +147,22 @@ class Compared:
         """By how much a quantity is below that of how the pods were placed."""
         return _negative(self.change(outcome, quantity))
 
-    def money(self, outcome: Outcome) -> Point:
-        """What fewer machine-hours are worth in a month, each at the price of its machine, if machines without pods
-        cost nothing."""
-        return self.cheaper(outcome, self.actual)
-
-    def cheaper(self, one: Outcome, other: Outcome) -> Point:
-        """What `one` costs less in a month than `other`, as of `money`."""
-        fewer = _paired(other.hours @ self.recorded.price, one.hours @ self.recorded.price)
+    def money(self, outcome: Outcome, than: Outcome | None = None) -> Point:
+        """What fewer machine-hours `than` another (default: as placed) are worth in a month, each at the price of its
+        machine, if machines without pods cost nothing."""
+        other = than or self.actual
+        fewer = _paired(other.hours @ self.recorded.price, outcome.hours @ self.recorded.price)
         value, low, high = _point(estimate_of_one(fewer))
         factor = MONTH / min(self._day_share, 1.0)
         return Point(factor * value, factor * low, factor * high)
+
+    def cost(self, outcome: Outcome) -> float:
+        """Of all machine-hours in a month, mean over orders and days."""
+        return float((outcome.hours @ self.recorded.price).mean()) * MONTH / min(self._day_share, 1.0)
+
+    def worth(self, machines: float) -> float:
+        """What so many machines in use cost in a month, at the mean price."""
+        return float(machines * self.recorded.price.mean() * 24 * MONTH)
 
     def by_kind(self, outcome: Outcome) -> list[tuple[str, int, float, float, float]]:
         """(kind, nodes, mean number in use as placed and by the outcome, what the difference is worth in a month) of
@@ -196,8 +206,9 @@ class Compared:
         """The changes if what ran at first had stayed."""
         if outcome.name not in self.kept:
             return {}
-        changes = {f"{name}_change": _plain(self.change(self.kept[outcome.name], name)) for name in QUANTITIES}
-        return {"if_running_pods_stay": changes}
+        kept = self.kept[outcome.name]
+        changes = {f"{name}_change": _plain(self.change(kept, name)) for name in QUANTITIES}
+        return {"if_running_pods_stay": changes | ({"saved_a_month": _plain(self.money(kept))} if self.priced else {})}
 
     def day_rows(self) -> list[dict[str, Any]]:
         """One row for each outcome, order and day."""

@@ -64,11 +64,10 @@ def read_csv_record(usage: Path, nodes: Path, interval: int) -> Recorded:
     )
     _refuse_contradictions(table, rows)
     rows = rows.sort("time", maintain_order=True)
-    pods = rows.group_by("pod").agg(
-        pl.col("owner").drop_nulls().last(), pl.col("request_cpu", "request_mem").fill_nan(None).max()
-    )
+    rows = rows.with_columns(pl.col("request_cpu", "request_mem").fill_nan(None))
+    pods = rows.group_by("pod").agg(pl.col("owner").drop_nulls().last())
     known = pl.DataFrame({"node": names, **size, **_about(sizes)}, schema_overrides={"node": pl.String})
-    recorded = record_of(str(usage), rows.select("pod", "slot", "cpu", "mem", "node"), pods, known, interval)
+    recorded = record_of(str(usage), rows.drop("time", "owner"), pods, known, interval)
     for share, column, unit in zip(recorded.utilisation, ("cpu", "memory"), ("cores", "GiB"), strict=True):
         if share > IMPOSSIBLE:
             raise InputError(

@@ -116,8 +116,10 @@ def record_of(
     """The record in three tables.
 
     `rows`: pod, slot (since 1970), cpu (cores), mem (GiB), node (null: unknown), one or more per pod and slot, in the
-    order of time; of several nodes in a slot the last counts
-    `pods`: pod, owner ("": unknown), request_cpu (cores) and request_mem (GiB), null where not declared
+    order of time; of several nodes in a slot the last counts; where requests are known by time, request_cpu and
+    request_mem, instead of those of `pods`: each run of a pod has the largest of its own
+    `pods`: pod, owner ("": unknown), and unless `rows` have them request_cpu (cores) and request_mem (GiB), null where
+    not declared
     `nodes`: node, cpu (cores), mem (GiB), and where known kind, price (of an hour) and pools (a list of names)
     `interval`: length of a slot, seconds
 
@@ -127,9 +129,13 @@ def record_of(
 
     if rows.is_empty():
         raise InputError(f"{source}: no usage: nothing to replay")
+    if "request_cpu" not in rows.columns:
+        rows = rows.join(pods.select("pod", "request_cpu", "request_mem"), on="pod", how="left", maintain_order="left")
     runs = _runs(rows, max(LONGEST_GAP // interval, 1))
     ends = runs.group_by("run", maintain_order=True).agg(
-        pl.col("pod", "node", "slot", "turn").first(), pl.col("cpu").sum().alias("used"), pl.len().alias("samples")
+        pl.col("pod", "node", "slot", "turn", "request_cpu", "request_mem").first(),
+        pl.col("cpu").sum().alias("used"),
+        pl.len().alias("samples"),
     )
     known = ends["node"].is_not_null().to_numpy()
     sized = known & ends["node"].is_in(nodes["node"].implode()).fill_null(False).to_numpy()
@@ -140,7 +146,7 @@ def record_of(
         )
     kept = np.flatnonzero(sized)
     usage, filled = _filled(runs, ends, kept)
-    mine = ends.join(pods, on="pod", how="left", maintain_order="left")[kept]
+    mine = ends.join(pods.select("pod", "owner"), on="pod", how="left", maintain_order="left")[kept]
     recorded = _assembled(source, mine, usage, nodes.unique("node").sort("node"), (runs["slot"], interval))
     total = float(ends["used"].sum())
     facts: dict[str, Any] = {
@@ -153,7 +159,7 @@ def record_of(
         "unsized": _some(pl.Series(unsized, dtype=pl.String)) if unsized else "",
     }
     facts |= {"filled": filled, "bad_rows": bad_rows, "on_two_nodes": _on_two_nodes(rows)}
-    return replace(recorded, trust=_trusted(recorded, facts | _overfull(rows, pods, nodes)))
+    return replace(recorded, trust=_trusted(recorded, facts | _overfull(rows, runs, nodes)))
 
 
 def _on_two_nodes(rows: pl.DataFrame) -> int:
@@ -164,12 +170,13 @@ def _on_two_nodes(rows: pl.DataFrame) -> int:
     return int(nodes.filter(pl.col("node") > 1)["pod"].n_unique())
 
 
-def _overfull(rows: pl.DataFrame, pods: pl.DataFrame, nodes: pl.DataFrame) -> dict[str, str]:
+def _overfull(rows: pl.DataFrame, runs: pl.DataFrame, nodes: pl.DataFrame) -> dict[str, str]:
     """Sentences about nodes of which more is used, or requested, than they have."""
     import polars as pl
 
     here = rows.drop_nulls("node").group_by("pod", "slot", "node").agg(pl.col("cpu", "mem").mean())
-    asked = here.drop("cpu", "mem").join(pods, on="pod").rename({"request_cpu": "cpu", "request_mem": "mem"})
+    requests = runs.select("pod", "slot", cpu="request_cpu", mem="request_mem")
+    asked = here.drop("cpu", "mem").join(requests, on=["pod", "slot"])
     return {
         "overused": said(overfull(here, nodes, "slot"), "use"),
         "overasked": said(overfull(asked, nodes, "slot"), "are asked for"),
@@ -293,10 +300,14 @@ def trust_of(recorded: Recorded) -> Mapping[str, Any]:
 
 
 def _runs(rows: pl.DataFrame, longest_gap: int) -> pl.DataFrame:
-    """Rows by pod and slot with `run`, which counts on where a pod is on another node or was away, and its `turn`."""
+    """Rows by pod and slot with `run`, which counts on where a pod is on another node or was away, its `turn`, and the
+    largest requests of the run."""
     import polars as pl
 
-    one = rows.group_by("pod", "slot").agg(pl.col("cpu", "mem").mean(), pl.col("node").drop_nulls().last())
+    requests = pl.col("request_cpu", "request_mem")
+    one = rows.group_by("pod", "slot").agg(
+        pl.col("cpu", "mem").mean(), pl.col("node").drop_nulls().last(), requests.max()
+    )
     # Slots in which nothing was recorded of any pod are a hole in the record, and no pod was away in them.
     one = one.with_columns(pl.col("slot").rank("dense").cast(pl.Int64).alias("seen"))
     one = one.sort("pod", "slot").with_columns(pl.col("node").forward_fill().backward_fill().over("pod"))
@@ -304,7 +315,8 @@ def _runs(rows: pl.DataFrame, longest_gap: int) -> pl.DataFrame:
     moved = pl.col("node").ne_missing(pl.col("node").shift())
     away = pl.col("seen") - pl.col("seen").shift() > 1 + longest_gap
     begins = (new | moved | away).fill_null(True)
-    return one.with_columns(begins.cum_sum().alias("run"), begins.cum_sum().over("pod").alias("turn"))
+    one = one.with_columns(begins.cum_sum().alias("run"), begins.cum_sum().over("pod").alias("turn"))
+    return one.with_columns(requests.max().over("run"))
 
 
 def _filled(runs: pl.DataFrame, ends: pl.DataFrame, kept: Int) -> tuple[list[Float], float]:

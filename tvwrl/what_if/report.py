@@ -21,6 +21,7 @@ from tvwrl.what_if.recorded import HOUR, Recorded, trust_of
 from tvwrl.what_if.replay import Replay
 from tvwrl.what_if.right_sized import LONG_ENOUGH, MARGIN, PERCENTILE, RightSized, right_sized
 from tvwrl.what_if.shadow import Shadow
+from tvwrl.what_if.trust_words import trust
 from tvwrl.what_if.verdict import NOTICEABLE, Answer, is_reference, overshoots_more, verdict_of
 
 PICTURE, PAGE, FIGURES, DAYS = "what-if.png", "report.md", "what-if.json", "days.csv"
@@ -38,7 +39,7 @@ HAPPENED, RULES, SEES_FUTURE = "what happened", "rules and policies", "reference
 
 def page(compared: Compared, replay: Replay, shadow: Shadow | None = None) -> str:
     """The report in Markdown, which also reads well in a terminal; without the picture."""
-    recorded, known = compared.recorded, words.trust(compared.recorded)
+    recorded, known = compared.recorded, trust(compared.recorded)
     meaning = list(words.caveats(compared, replay.keep_running, replay.within_requests))
     parts = [
         f"# What if other schedulers had placed these {recorded.trust.pods:,} pods?",
@@ -110,7 +111,8 @@ def _off(compared: Compared) -> list[str]:
              f"{row['hours_as_placed']:,.1f}"]
             for row in some[:TOP]
         ]  # fmt: skip
-        lines += [f"The longest of {len(some):,} stretches of the others:", markdown_table(head, cells)]
+        what = f"The longest of {len(some):,} stretches" if len(some) > 1 else "The only stretch"
+        lines += [f"{what} of the others:", markdown_table(head, cells)]
     return lines
 
 

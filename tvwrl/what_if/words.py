@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 
 from tvwrl.plotting import Point
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.what_if.compared import MONTH, Compared, Outcome
-from tvwrl.what_if.recorded import Recorded
 from tvwrl.what_if.verdict import (
+    ALONE,
     FEWEST_DAYS,
-    FREE,
     NOTICEABLE,
     Answer,
     Verdict,
+    costs,
+    costs_anyhow,
     is_reference,
     overshoots_anyhow,
     overshoots_more,
@@ -56,7 +56,7 @@ def verdict(compared: Compared) -> list[str]:
     if known.left_out_share > NOTABLE:
         lines.append(
             f"**Pods with {known.left_out_share:.1%} of all CPU used are left out, as nothing is known of their nodes"
-            f"{_named(known.unsized)}: this is the verdict on the others alone.**"
+            f"{named(known.unsized)}: this is the verdict on the others alone.**"
         )
     if known.without_cpu_request == known.without_memory_request == known.pods:
         lines.append("No pod has a request in this record, so a rule may put any number of them on a node.")
@@ -73,26 +73,38 @@ def verdict(compared: Compared) -> list[str]:
 
 
 def _answer(compared: Compared, found: Verdict) -> Iterator[str]:
-    """What is recommended, what needs fewest machines, and what Kubernetes can do alone."""
-    said = list(found.recommended[:1])
+    """What is recommended, what saves most, what is dearer, and what Kubernetes can do alone."""
+    said, what = list(found.recommended[:1]), "money" if compared.by_money else "machines"
     if said:
-        tie = _ties(found.recommended, "money" if compared.priced else "machines")
-        yield f"**Recommended: `{said[0].name}`.** {sentence(compared, said[0])}{tie}"
+        yield f"**Recommended: `{said[0].name}`.** {sentence(compared, said[0])}{_ties(found.recommended, what)}"
     elif found.open or found.risky:
         yield f"**No rule is recommended.** {' '.join(_reasons(compared, found))}"
     else:
-        yield "**No rule costs less.**" if compared.priced else "**No rule needs fewer machines.**"
-    if found.dearer:
-        those = f"{_names(found.dearer)} {_form(found.dearer, 'need')}"
-        yield f"{those} fewer machines, but dearer ones: the bill would rise."
+        yield f"**No rule {'saves money' if compared.by_money else 'needs fewer machines'}.**"
+    yield from _dearer(compared, found)
     if found.fewest and found.fewest[0] not in said:
         said.append(found.fewest[0])
-        yield f"About the fewest machines: {sentence(compared, found.fewest[0])}{_ties(found.fewest, 'overshoot')}"
-    free = next((one for one in compared.others if one.name == FREE), None)
+        least = "lowest cost" if compared.by_money else "fewest machines"
+        yield f"About the {least}: {sentence(compared, found.fewest[0])}{_ties(found.fewest, 'overshoot')}"
+    free = next((one for one in compared.others if one.name == ALONE[0]), None)
     if free is not None and free not in said:
         yield f"Without new software, as kube-scheduler can do it alone: {sentence(compared, free)}"
     if not said and free is None:
         yield from (sentence(compared, one) for one in compared.others[:1] if one.placed.knowledge is not None)
+
+
+def _dearer(compared: Compared, found: Verdict) -> Iterator[str]:
+    """Which rules would cost more, and why those with fewer machines do."""
+    anew = [one for one in found.dearer if costs(compared, one) is Answer.YES]
+    kept = [one for one in found.dearer if one not in anew]
+    parts = [
+        f"{_names(rules)} {'are' if len(rules) > 1 else 'is'} dearer than as-placed{when}"
+        for rules, when in ((anew, ""), (kept, " if the pods that ran at first had stayed"))
+        if rules
+    ]
+    if parts:
+        fewer = any(compared.saved(one).value > NOTICEABLE for one in anew)
+        yield f"{'; '.join(parts)}.{' Fewer machines cost more here, as they are dearer ones.' * fewer}"
 
 
 def _reasons(compared: Compared, found: Verdict) -> Iterator[str]:
@@ -101,6 +113,7 @@ def _reasons(compared: Compared, found: Verdict) -> Iterator[str]:
         yield "One day does not show how other days would have been."
     doubtful = [one for one in found.open if overshoots_anyhow(compared, one) is Answer.OPEN]
     unsure = [one for one in found.open if one not in doubtful and saves(compared, one) is Answer.OPEN]
+    dear = [one for one in found.open if one not in unsure and costs_anyhow(compared, one) is Answer.OPEN]
     unplaced = [one for one in found.risky if one.unplaced]
     crowded = [one for one in found.risky if one not in unplaced]
     reasons = [
@@ -109,12 +122,13 @@ def _reasons(compared: Compared, found: Verdict) -> Iterator[str]:
             (crowded, "overshoot", "more than as-placed"),
             (unplaced, "leave", "pods unplaced"),
             (doubtful, "", "may overshoot more than as-placed"),
-            (unsure, "", "may cost as much" if compared.priced else "may need no fewer machines"),
+            (unsure, "", "may save nothing" if compared.by_money else "may need no fewer machines"),
+            (dear, "", "may be dearer if the pods that ran at first had stayed"),
         )
         if rules
     ]
     if reasons:
-        saving = "cost less" if compared.priced else "need fewer machines"
+        saving = "save money" if compared.by_money else "need fewer machines"
         yield f"Of the rules that {saving}, or may, {'; '.join(reasons)}.".replace("  ", " ")
 
 
@@ -168,89 +182,30 @@ def sentence(compared: Compared, outcome: Outcome) -> str:
             f"; in {over:,.0f} machine-hours a day, requests would have exceeded the node, which kube-scheduler never "
             "allows: lower the requests"
         )
-    if compared.priced:
-        money, fewer = compared.money(outcome), compared.saved(outcome, "in_use")
-        unit = f" {compared.currency}".rstrip()
-        own = "as many" if abs(fewer.value) < NOTICEABLE else f"its {_fewer(fewer)}"
-        text += f"; {own} machines in use on average are worth {_interval(money, 0)}{unit} per {MONTH} days"
-        if kept is not None:
-            text += f", or {_interval(compared.money(kept), 0)}{unit} if those had stayed"
-    return text + "."
+    return f"{text}{_worth(compared, outcome)}."
 
 
-def trust(recorded: Recorded) -> list[str]:
-    """How far the record can be trusted, one point a line; only what is not as it should be."""
-    known, lines = recorded.trust, []
-    begins, ends = (_moment(recorded.at(slot)) for slot in (0, recorded.slots))
-    lines.append(
-        f"{known.pods:,} pods on {len(recorded.size):,} nodes, {begins} to {ends}, every {recorded.interval} s. "
-        f"{known.at_start:,} already ran when it began and {known.at_end:,} still ran when it ended: only the time "
-        "between counts."
-    )
-    cpu, memory = recorded.utilisation
-    lines.append(
-        f"The pods used {cpu:.1%} of the CPU and {memory:.1%} of the memory of these nodes. If your dashboards show "
-        "more, pods are missing from the record, and savings are overstated."
-    )
-    shares = {
-        "request no CPU": known.without_cpu_request,
-        "request no memory": known.without_memory_request,
-        "came back on another node or after more than an hour, and count as new pods": known.restarts,
-    }
-    lines += [f"{_share(count, known.pods)} {what}." for what, count in shares.items() if count]
-    if known.bound:
-        lines.append(
-            f"{count_of(known.bound, 'pod')} of DaemonSets, or static, stay on their nodes: they count as load there, "
-            "but a node without other pods counts as empty."
-        )
-    elif known.without_owner:
-        lines.append("The owners of pods are unknown: pods of DaemonSets, if there are any, are moved like others.")
-    if known.unknown_node or known.unsized_node:
-        lines.append(
-            f"**Left out: {count_of(known.unknown_node, 'pod')} whose node is unknown and {known.unsized_node:,} on "
-            f"{count_of(known.unsized_nodes, 'node')} without a size{_named(known.unsized)}, with "
-            f"{known.left_out_share:.1%} of all CPU used.** The cluster looks emptier than it was."
-        )
-    if known.container_restarts:
-        lines.append(
-            f"Containers were restarted {known.container_restarts:,} times (crashes, or killed for lack of memory). "
-            "What they would have used is not recorded."
-        )
-    if known.hole:
-        hours = known.hole * recorded.interval / 3600
-        lines.append(f"**Nothing at all was recorded in {hours:.1f} h of this time.** There, pods count as before.")
-    if known.filled:
-        lines.append(f"{known.filled:.2%} of the pods' samples are missing: the value before replaces each.")
-    if known.bad_rows:
-        lines.append(
-            f"{known.bad_rows:,} samples were unusable (negative, not finite or absurdly large) and are left out."
-        )
-    if known.half_recorded:
-        lines.append(
-            f"**Left out: {count_of(known.half_recorded, 'pod')} of which only CPU or only memory is recorded, in "
-            f"{known.half_rows:,} samples.** The cluster looks emptier than it was."
-        )
-    lines += [f"**{text[0].upper()}{text[1:]}**" for text in (known.overused, known.overasked) if text]
-    if known.on_two_nodes:
-        lines.append(
-            f"{count_of(known.on_two_nodes, 'pod')} stood on two nodes at a time. Of these the one counts that was "
-            "sampled last."
-        )
-    if known.resized_nodes:
-        lines.append(
-            f"{count_of(known.resized_nodes, 'node')} had several sizes, as when another machine takes over a name: "
-            "the largest counts."
-        )
-    lines += [
-        f"Left out on purpose: {count_of(nodes, 'node')} ({name}) and the {count_of(pods, 'pod')} on them; "
-        "`--excluded-nodes` names what to leave out."
-        for name, nodes, pods in known.pools
+def _worth(compared: Compared, outcome: Outcome) -> str:
+    """What the machines in use save or cost; empty where nothing is known, or nothing changes."""
+    kept = compared.kept.get(outcome.name)
+    both = [one for one in (outcome, kept) if one is not None] if compared.priced else []
+    sums = [compared.money(one) for one in both]
+    as_many = all(abs(compared.saved(one, "in_use").value) < NOTICEABLE for one in both)
+    if as_many and all(map(_is_nothing, sums)):
+        return ""
+    unit = f" {compared.currency}".rstrip()
+    said = [
+        "save nothing"
+        if _is_nothing(money)
+        else f"save {_interval(money, 0)}{unit}"
+        if money.value >= 0
+        else f"cost {_size(money, 0)}{unit} more"
+        for money in sums
     ]
-    if known.idle_nodes:
-        lines.append(
-            f"{count_of(known.idle_nodes, 'node')} had no pods at all in the record, but may get some in the replay."
-        )
-    return lines
+    fewer = compared.saved(outcome, "in_use")
+    own = "as many" if abs(fewer.value) < NOTICEABLE else f"its {_fewer(fewer)}"
+    text = f"; {own} machines in use on average {said[0]} per {MONTH} days"
+    return text + "".join(f", or {one} if those had stayed" for one in said[1:])
 
 
 def caveats(compared: Compared, keep_running: bool, within_requests: bool) -> Iterator[str]:
@@ -309,17 +264,22 @@ def _orders(compared: Compared) -> str:
     for quantity, what in (("needed", "machines needed"), ("cpu_over", "hours of CPU overshoot a day")):
         each = {one.name: one.of(quantity).mean(axis=1) for one in played}
         name = max(each, key=lambda name: float(np.ptp(each[name])))
+        if np.ptp(each[name]) < NOTICEABLE:
+            continue
         widest[quantity] = f"{what}, from {each[name].min():,.1f} to {each[name].max():,.1f} of `{name}`"
     shares = [
         float(np.nanmean(found))
         for quantity in widest
         if np.isfinite(found := [one.due_to_order(quantity) for one in played]).any()
     ]
+    if not widest:
+        return text + "Here they make no difference to machines needed, nor to CPU overshoot."
     text += f"Orders differ most in {'; in '.join(widest.values())}."
     if len(shares) == len(widest):
+        two = len(shares) > 1
         text += (
-            f" On average over the rules, {shares[0]:.0%} and {shares[1]:.0%} of the variance of these two come from "
-            "orders, the rest from days."
+            f" On average over the rules, {' and '.join(f'{share:.0%}' for share in shares)} of the variance of "
+            f"{'these two come' if two else 'this comes'} from orders, the rest from days."
         )
     return text
 
@@ -336,8 +296,8 @@ def _slots(compared: Compared) -> Iterator[str]:
         short = int((recorded.length[~recorded.bound] * recorded.interval < seconds).sum())
         if short:
             text += (
-                f" **{count_of(short, 'pod')} ran for less than that. They look as if they ran at the same time, so "
-                "machines and waits are overstated here.**"
+                f" **{count_of(short, 'pod')} ran for less than that. Such pods look as if they ran at the same time, "
+                "so machines and waits are overstated here.**"
             )
         yield text
 
@@ -368,9 +328,14 @@ def _fewer(saved: Point, what: str = "") -> str:
     return f"{_size(saved)} {'fewer' if saved.value > 0 else 'more'}{what}"
 
 
-def _size(point: Point) -> str:
+def _size(point: Point, decimals: int = 1) -> str:
     """A change without its sign, with the interval in its direction."""
-    return _interval(Point(-point.value, -point.high, -point.low) if point.value < 0 else point)
+    return _interval(Point(-point.value, -point.high, -point.low) if point.value < 0 else point, decimals)
+
+
+def _is_nothing(money: Point) -> bool:
+    """Whether it is 0 in whole units, and so is its interval."""
+    return all(round(abs(end)) == 0 for end in money if not math.isnan(end))
 
 
 def _interval(point: Point, decimals: int = 1) -> str:
@@ -378,11 +343,7 @@ def _interval(point: Point, decimals: int = 1) -> str:
     return text if math.isnan(point.low) else f"{text} [{point.low:,.{decimals}f}, {point.high:,.{decimals}f}]"
 
 
-def _share(count: int, of: int) -> str:
-    return f"{count_of(count, 'pod')} ({count / of:.1%})"
-
-
-def _named(names: str) -> str:
+def named(names: str) -> str:
     """Names in brackets, if there are any."""
     return f" ({names})" if names else ""
 
@@ -395,7 +356,3 @@ def count_of(number: int, thing: str) -> str:
 def listed(names: Sequence[str], most: int) -> str:
     """Names between commas, the first few of many."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
-
-
-def _moment(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
