@@ -170,7 +170,7 @@ def main(
             seconds_each.append(time.monotonic() - began)
             verdict = validate(one, plan)
             cost = np.inf if verdict.missing else verdict.cost + moves_cost * (verdict.moved if moves_cost else 0)
-            wrong += bool(verdict.violations) or (proved and times == 1 and cost < price - 1e-6)
+            wrong += not verdict.feasible or (proved and times == 1 and cost < price - 1e-6)
             found.append(cost)
         cost = max(found)
         share = 100 * (cost / price - 1) if np.isfinite(price) else (0.0 if np.isinf(cost) else np.inf)

@@ -28,7 +28,7 @@ from tvwrl.planning.solver import run_milp
 from tvwrl.types import Float, Int
 
 MOST_APPLICATIONS, MOST_KINDS, MOST_DIMENSIONS = 150, 100, 200  # of problems for which this is tried
-MOST_COPIES = 1_000  # of an application that one machine can hold; there may be more on all of them
+MOST_COPIES = 200  # of an application that one machine can hold: searches for a pattern try each number of them
 MOST_TOGETHER = MOST_APPLICATIONS**2 * 200  # applications times replicas: beyond, ejection needs the time more
 QUICK, LONG = 30_000, 3_000_000  # nodes of a search for one pattern, before and after quick ones found none
 LISTED, NODES = 60_000, 30_000_000  # patterns of all kinds that are listed at most, and nodes for one kind
