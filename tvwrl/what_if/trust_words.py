@@ -59,6 +59,11 @@ def trust(recorded: Recorded) -> list[str]:
         lines.append(
             f"{known.bad_rows:,} samples were unusable (negative, not finite or absurdly large) and are left out."
         )
+    if known.half_recorded:
+        lines.append(
+            f"**Left out: {count_of(known.half_recorded, 'pod')} of which only CPU or only memory is recorded, in "
+            f"{known.half_rows:,} samples.** The cluster looks emptier than it was."
+        )
     lines += [f"**{text[0].upper()}{text[1:]}**" for text in (known.overused, known.overasked) if text]
     if known.on_two_nodes:
         lines.append(
