@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.planning import Affinity, Fleet, Instance, PlanningProblem, make_plan, validate
+from tvwrl.planning import Affinity, Fleet, Instance, PlanningProblem, kinds, make_plan, validate
 from tvwrl.planning.best import search
 from tvwrl.planning.bounds.lower_bound import lower_bound
 from tvwrl.planning.equal_cost import next_sum, slack
@@ -210,6 +210,16 @@ def test_many_replicas_do_not_hide_the_right_kind(make: Make) -> None:
     fleet = Fleet.of_kinds([(32.0, 128.0), (16.0, 64.0)], [6, 400], fixed=False, cost=[0.73, 0.40])
     problem = PlanningProblem(instance, fleet)
     assert validate(problem, search(problem, 4.0).plan).cost == pytest.approx(200 * 0.40 + 0.73)
+
+
+def test_machines_that_were_found_in_too_short_a_time_are_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found may be dear; by hand, 12 cores take at least one machine of 8 for 5 and one of 4 for 3."""
+    fleet = Fleet.of_kinds([(8.0,), (4.0,)], [5, 5], fixed=True, cost=[5.0, 3.0])
+    demand = np.array([12.0])
+    assert kinds.Kinds.among(fleet).least_cost(demand) == pytest.approx(8.0)
+    for seconds in (0.0, 1e-9):
+        monkeypatch.setattr(kinds, "CHEAPEST_SECONDS", seconds)
+        assert kinds.Kinds.among(fleet).least_cost(demand) <= 8.0 + 1e-9
 
 
 def test_nearly_equal_prices_are_told_apart(make: Make) -> None:

@@ -234,7 +234,5 @@ def _kept(problem: PlanningProblem, start: Plan) -> Rows:
 
 
 def _least_cost(problem: PackingProblem) -> float:
-    """Least cost of machines that have the volume of all replicas."""
-    kinds = Kinds.among(problem.fleet)
-    count = kinds.cheapest(problem.instance.total.max(axis=0))
-    return 0.0 if count is None else float(kinds.cost @ count)
+    """What no machines that have the volume of all replicas cost less than."""
+    return Kinds.among(problem.fleet).least_cost(problem.instance.total.max(axis=0))

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.planning.equal_cost import EXACT, slack
+from tvwrl.planning.equal_cost import EXACT, next_sum, slack
 from tvwrl.planning.instance import Fleet
 from tvwrl.types import Float, Int
+
+CHEAPEST_SECONDS = 1.0  # most that looking for the cheapest machines may take
 
 
 @dataclass(frozen=True)
@@ -40,20 +42,37 @@ class Kinds:
         return order
 
     def cheapest(self, demand: Float) -> Int | None:
-        """(T,) machines of each kind, at least one, that have `demand` (D,) at the least cost; None if too few."""
+        """(T,) machines of each kind, at least one, that have `demand` (D,) at the least cost; None if too few.
+
+        If a second is too short to find the least, at a low one: `least_cost` says what none costs less than.
+        """
+        return self._cheapest(demand)[0]
+
+    def least_cost(self, demand: Float) -> float:
+        """What no machines that have `demand` (D,) cost less than; 0 where nothing is known of it."""
+        return self._cheapest(demand)[1]
+
+    def _cheapest(self, demand: Float) -> tuple[Int | None, float]:
+        """See `cheapest` and `least_cost`."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         if len(self) == 1:
             count = max(np.ceil(np.round((demand / self.capacity[0]).max(), 9)), 1.0)
-            return np.array([count], dtype=np.int64) if count <= self.most[0] else None
+            if count > self.most[0]:
+                return None, 0.0
+            return np.array([count], dtype=np.int64), float(count * self.cost[0])
         found = milp(
             self.cost / self.cost.min(),  # the solver's tolerances are absolute
             integrality=np.ones(len(self)),
             bounds=Bounds(0, self.most),
             constraints=LinearConstraint(np.vstack([self.capacity.T, np.ones(len(self))]), lb=[*demand, 1.0]),
-            options={"time_limit": 1.0, "mip_rel_gap": EXACT},
+            options={"time_limit": CHEAPEST_SECONDS, "mip_rel_gap": EXACT},
         )
-        return None if found.x is None else np.rint(found.x).astype(np.int64)
+        if found.x is None:
+            return None, 0.0
+        bound = found.mip_dual_bound  # the cost of what was found, unless its time ran out
+        least = 0.0 if bound is None or not np.isfinite(bound) else next_sum(self.cost, bound * self.cost.min())
+        return np.rint(found.x).astype(np.int64), max(least, 0.0)
 
     def nearest(self, demand: Float, opened: Int, cost: float) -> Int | None:
         """(T,) machines that have `demand` (D,) for less than `cost`, and differ the least from `opened` (T,)."""

@@ -161,7 +161,7 @@ class Compared:
         return float((outcome.hours @ self.recorded.price).mean()) * MONTH / min(self._day_share, 1.0)
 
     def worth(self, machines: float) -> float:
-        """What so many machines in use cost in a month, at the mean price."""
+        """Price of a number of machines in use for a month, at the mean price of a node."""
         return float(machines * self.recorded.price.mean() * 24 * MONTH)
 
     def by_kind(self, outcome: Outcome) -> list[tuple[str, int, float, float, float]]:
