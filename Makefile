@@ -37,10 +37,10 @@ train: install ## train on the google trace and print the comparison table
 test: install ## run all tests
 	@$(PYTEST) $(ARGS)
 
-test-sklx: ## compare K-Medoids with scikit-learn-extra, which needs numpy < 2 and so an environment of its own
+test-sklx: ## with numpy < 2, in an environment of its own: K-Medoids against scikit-learn-extra, and the tasks' sequences
 	@test -x $(SKLX)/bin/pip || $(PYTHON) -m venv $(SKLX)
 	@$(SKLX)/bin/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -e '.[sklx]' pytest hypothesis
-	@NUMBA_CACHE_DIR=$(CURDIR)/$(SKLX)/kernels $(SKLX)/bin/python -m pytest tests/ec/test_k_medoids.py
+	@NUMBA_CACHE_DIR=$(CURDIR)/$(SKLX)/kernels $(SKLX)/bin/python -m pytest tests/ec/test_k_medoids.py tests/benchmark/test_frozen.py
 
 wheel-test: install ## build the sdist and the wheel; train with the wheel in a new environment outside the checkout
 	@rm -rf dist

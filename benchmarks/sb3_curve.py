@@ -23,7 +23,7 @@ REFERENCES = ("best-fit", "spread", "best-fit-peak")
 
 
 def main(
-    task: str = "google-0.5-v0",
+    task: str = "google-0.5-v1",
     decisions: int = 200_000,
     seeds: int = 3,
     episodes: int = 20,

@@ -23,7 +23,7 @@ import tvwrl
 class Args:
     """Hyper-parameters."""
 
-    task: str = "google-0.5-v0"
+    task: str = "google-0.5-v1"
     seed: int = 0
     total_timesteps: int = 1_000_000
     num_envs: int = 128

@@ -9,7 +9,7 @@ from sb3_contrib import MaskablePPO
 import tvwrl
 
 
-def main(task: str = "google-0.5-v0", timesteps: int = 200_000, sequences: int | None = None, seed: int = 0) -> None:
+def main(task: str = "google-0.5-v1", timesteps: int = 200_000, sequences: int | None = None, seed: int = 0) -> None:
     """Train, then compare on the task's test sequences.
 
     Args:

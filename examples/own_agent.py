@@ -17,7 +17,7 @@ def act(observation, mask):
 
 if __name__ == "__main__":
     few = int(sys.argv[1]) if sys.argv[1:] else None
-    comparison = tvwrl.compare({"mine": act}, "google-0.5-v0", few, observe={"hold_action": True})
+    comparison = tvwrl.compare({"mine": act}, "google-0.5-v1", few, observe={"hold_action": True})
     print(comparison)
     if few is None:  # a submission needs all sequences
         print(tvwrl.submit(comparison, "runs/my-submission", name="my agent"))

@@ -19,5 +19,5 @@ class Emptiest(HeadOfQueue):
 
 if __name__ == "__main__":
     print(
-        tvwrl.compare({"emptiest": Emptiest()}, "google-0.5-v0", sequences=int(sys.argv[1]) if sys.argv[1:] else None)
+        tvwrl.compare({"emptiest": Emptiest()}, "google-0.5-v1", sequences=int(sys.argv[1]) if sys.argv[1:] else None)
     )

@@ -22,7 +22,7 @@ def test_environments_are_registered_in_either_order(imports: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = done.stdout.split()
     assert names[0] == "tvwrl/Placement-v0"
-    assert "tvwrl/google-0.5-v0" in names
+    assert "tvwrl/google-0.5-v1" in names
     assert len(names) == len(set(names)) == 31
 
 

@@ -5,7 +5,7 @@ registers `tvwrl/Placement-v0` and the tasks of the benchmark (`TASK_NAMES`) wit
 imported where it is used.
 
 >>> import tvwrl
->>> env = tvwrl.make("google-0.5-v0")  # doctest: +SKIP
+>>> env = tvwrl.make("google-0.5-v1")  # doctest: +SKIP
 >>> print(tvwrl.evaluate(["spread", "best-fit"], "google"))  # doctest: +SKIP
 >>> run = tvwrl.train("google", "smoke")  # doctest: +SKIP
 >>> print(tvwrl.compare({"mine": run.policy}))  # doctest: +SKIP
@@ -17,16 +17,18 @@ from tvwrl.registration import register_environments
 
 __version__ = "0.1.0"
 
-TASK_NAMES = tuple(  # TRACE-LOAD-VERSION or TRACE-LOAD-VARIANT-VERSION; tvwrl.benchmark.tasks defines each
-    f"{trace}-{kind}-v0"
+_KINDS = tuple(  # TRACE-LOAD or TRACE-LOAD-VARIANT; tvwrl.benchmark.tasks defines each
+    f"{trace}-{kind}"
     for trace in ("google", "google2011", "google2019", "tianchi", "bitbrains")
     for kind in ("0.3", "0.5", "0.8", "0.5-burst", "0.5-delay", "0.5-large")
 )
+TASK_NAMES = tuple(f"{kind}-v1" for kind in _KINDS)
+SUPERSEDED_TASKS = tuple(f"{kind}-v0" for kind in _KINDS)  # can still be played; docs/reference/tasks.md says what changed
 
-register_environments(TASK_NAMES)
+register_environments((*SUPERSEDED_TASKS, *TASK_NAMES))
 
 __getattr__, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__all__ += ["TASK_NAMES"]
+__all__ += ["SUPERSEDED_TASKS", "TASK_NAMES"]
 
 
 def __dir__() -> list[str]:

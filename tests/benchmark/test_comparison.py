@@ -276,7 +276,7 @@ def test_sick_models(small):
         (
             {"mine": "google-0.5-v1"},
             {},
-            r"a task is named by `task` \(--task\); did you mean google-0\.5-v0 or",
+            r"a task is named by `task` \(--task\); did you mean google-0\.5-v1 or",
         ),
         ({"mine": "kube-default(foo=1)"}, {}, r"^kube-default\(foo=1\): 'foo' is not an option"),
         ({"mine": "n-sigma(n=3"}, {}, r"^scheduler is 'n-sigma\(n=3': a bracket is missing; write NAME"),
@@ -329,13 +329,13 @@ def test_models_that_others_saved(small, tmp_path):
 
 def test_a_task_that_is_unknown():
     with pytest.raises(InputError, match="did you mean"):
-        tvwrl.compare({"mine": first}, "google-05-v0")
+        tvwrl.compare({"mine": first}, "google-05-v1")
 
 
 def test_own_problems_with_other_sequences_are_refused(small, tmp_path):
     from tvwrl.benchmark.tasks import problem_of, trace_of
     from tvwrl.experiments.evaluation import evaluate
 
-    other = Problem.build(trace_of(small), TASKS["google-0.3-v0"].scenario, "none")
+    other = Problem.build(trace_of(small), TASKS["google-0.3-v1"].scenario, "none")
     with pytest.raises(InputError, match="only what is observed may differ"):
         evaluate(problem_of(small), [First()], [0.5], 1, 0, tmp_path / "out", observed={"first": other})

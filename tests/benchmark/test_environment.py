@@ -48,9 +48,9 @@ def test_best_fit_peak_earns_about_minus_one_per_decision(name):
 
 
 def test_the_vector_form_earns_the_same(small):
-    single = gym.make("tvwrl/google-0.5-v0", task=small, sequences=2)
+    single = gym.make("tvwrl/google-0.5-v1", task=small, sequences=2)
     several = gym.make_vec(
-        "tvwrl/google-0.5-v0", num_envs=2, vectorization_mode="vector_entry_point", task=small, sequences=2
+        "tvwrl/google-0.5-v1", num_envs=2, vectorization_mode="vector_entry_point", task=small, sequences=2
     )
     one, _ = single.reset(seed=3, options={"sequence": 1})
     all_, _ = several.reset(seed=3, options={"sequence": 1})
@@ -61,14 +61,14 @@ def test_the_vector_form_earns_the_same(small):
 
 def test_test_sequences_are_not_for_training(small):
     with pytest.raises(InputError, match="evaluated on it, so it is not for training"):
-        gym.make("tvwrl/google-0.5-v0", task=small, split="test")
+        gym.make("tvwrl/google-0.5-v1", task=small, split="test")
     with pytest.raises(InputError, match="is fixed by the task"):
-        gym.make("tvwrl/google-0.5-v0", task=small, load=0.1)
+        gym.make("tvwrl/google-0.5-v1", task=small, load=0.1)
     for make in (gym.make, partial(gym.make_vec, vectorization_mode="vector_entry_point")):
         for option, meant in (("histroy", "history"), ("splt", "split")):
             with pytest.raises(InputError, match=rf"there is no option '{option}': did you mean {meant}\?"):
-                make("tvwrl/google-0.5-v0", task=small, **{option: 5})
-    shown = gym.make("tvwrl/google-0.5-v0", task=small, split="validation", hold_action=True)
+                make("tvwrl/google-0.5-v1", task=small, **{option: 5})
+    shown = gym.make("tvwrl/google-0.5-v1", task=small, split="validation", hold_action=True)
     assert shown.action_space.n == 5
 
 
@@ -79,6 +79,6 @@ def test_entries_need_no_torch():
 
 def test_importing_opens_nothing():
     code = (
-        "import sys, gymnasium, tvwrl; gymnasium.spec('tvwrl/tianchi-0.8-v0'); print('tvwrl.benchmark' in sys.modules)"
+        "import sys, gymnasium, tvwrl; gymnasium.spec('tvwrl/tianchi-0.8-v1'); print('tvwrl.benchmark' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False"]

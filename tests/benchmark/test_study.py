@@ -18,7 +18,7 @@ from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, REQUESTS
 from tvwrl.types import InputError
 
-TASK = "google-0.5-v0"
+TASK = "google-0.5-v1"
 
 
 def rows(scheduler, knowledge, rewards, tuned=False, played="", unplaced=0):
@@ -68,7 +68,7 @@ def test_the_text_names_what_is_missing_and_tells_ours_apart():
 
 
 def test_every_task_has_a_page_to_which_the_table_of_tasks_links():
-    other = "google-0.3-v0"  # no rule of production clusters was played there
+    other = "google-0.3-v1"  # no rule of production clusters was played there
     found = page.summaries(
         [*EVERY, *(row | {"task": other} for row in rows("mine", CURRENT_LOAD, (-1.0, -2.0)))], [TASK, other]
     )
@@ -133,7 +133,7 @@ def test_a_submission_enters_the_table(small, submission, tmp_path):
     copy = shutil.copytree(submission, tmp_path / "copy")
     own = BenchmarkStudy((small.name,), ("n-sigma(n=5)", "expected-cost"), (), (str(copy),), sequences=2)
     cells = own.cells("benchmark")
-    assert [cell.name for cell in cells] == [f"small-v0/{name}" for name in ("n-sigma(n=5)", "expected-cost", "mine")]
+    assert [cell.name for cell in cells] == [f"small-v1/{name}" for name in ("n-sigma(n=5)", "expected-cost", "mine")]
     assert not complete(tmp_path / "out", cells, report=print)
     rows = own.report("benchmark", tmp_path / "out", cells).rows
     by_name = {name: [row for row in rows if row["scheduler"] == name] for name in {row["scheduler"] for row in rows}}
@@ -154,7 +154,7 @@ def test_a_submission_enters_the_table(small, submission, tmp_path):
 
 def test_submissions_that_cannot_enter(small, submission):
     there = str(submission)
-    with pytest.raises(InputError, match=r"one: its task small-v0 is not played"):
+    with pytest.raises(InputError, match=r"one: its task small-v1 is not played"):
         BenchmarkStudy((TASK,), submissions=(there,)).cells("benchmark")
     with pytest.raises(InputError, match="its entry 'mine' has the name of one of --runs"):
         BenchmarkStudy((small.name,), runs=(f"mine={submission}",), submissions=(there,)).cells("benchmark")
@@ -167,7 +167,7 @@ def test_submissions_that_cannot_enter(small, submission):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"named_tasks": ("google-0.5",)}, "unknown task 'google-0.5': did you mean google-0.5-v0"),
+        ({"named_tasks": ("google-0.5",)}, "unknown task 'google-0.5': did you mean google-0.5-v1"),
         ({"named_tasks": (TASK, TASK)}, "named_tasks"),
         ({"runs": ("mine",)}, "--runs mine: write NAME=FOLDER"),
         ({"sequences": 0}, "sequences is 0: must be at least 1"),

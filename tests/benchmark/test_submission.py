@@ -132,7 +132,7 @@ def test_values_that_no_episode_has(copy, column, value, message):
         ("fast", r"line 4: decision_ms is 'fast': must be a number of milliseconds >= 0"),
         (-1.0, r"line 4: decision_ms is -1\.0: must be"),
         (float("nan"), r"line 4: decision_ms is nan: must be"),
-        (4000.0, r"from line 2: decision_ms of mine is 1\.33e\+03 on average, task small-v0 allows 1000"),
+        (4000.0, r"from line 2: decision_ms of mine is 1\.33e\+03 on average, task small-v1 allows 1000"),
     ],
 )
 def test_times_that_cannot_be(copy, value, message):
@@ -202,11 +202,11 @@ def test_another_definition_of_the_task(copy):
     about = json.loads(path.read_text())
     about["task"]["trace_hash"] = "0" * 64
     path.write_text(json.dumps(about))
-    with pytest.raises(InputError, match=r"task small-v0 has trace_hash .*, the submission was made with 0000"):
+    with pytest.raises(InputError, match=r"task small-v1 has trace_hash .*, the submission was made with 0000"):
         check_submission(copy)
-    about["task"] = about["task"] | {"name": "smal-v0"}
+    about["task"] = about["task"] | {"name": "smal-v1"}
     path.write_text(json.dumps(about))
-    with pytest.raises(InputError, match="unknown task 'smal-v0': did you mean small-v0"):
+    with pytest.raises(InputError, match="unknown task 'smal-v1': did you mean small-v1"):
         check_submission(copy)
 
 

@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 import tvwrl
 from tvwrl.benchmark import tasks
-from tvwrl.benchmark.frozen import FROZEN
-from tvwrl.benchmark.tasks import TASKS, find_task, problem_of, sequences_hash, trace_of
-from tvwrl.ec import OwnLabels, population_of
+from tvwrl.benchmark.tasks import TASKS, find_task, problem_of, trace_of
+from tvwrl.ec import population_of
 from tvwrl.forecasting import NetworkForecaster
 from tvwrl.traces import write_trace
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
 
 EMBEDDED = [name for name in TASKS if name.startswith("google-")]
-RECORDED = [name for name in TASKS if name not in EMBEDDED]
-REAL_TRACES = Path(os.environ.get("TVWRL_DATA") or "none")  # before the tests' own folder hides it
 
 
-def hash_of(name: str) -> str:
-    """Of the test sequences, drawn without classes, which nobody looks at."""
-    task = TASKS[name]
-    sampler = SequenceSampler(trace_of(task), task.scenario)
-    labels = OwnLabels(task.scenario.classes)
-    return sequences_hash(sampler.sequences(task.split, task.sequences, task.seed, labels))
-
-
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_a_task_draws_the_sequences_that_it_was_frozen_with(name):
-    assert hash_of(name) == TASKS[name].sequences_hash
-
-
-def test_tasks_of_a_trace_share_units_and_training_series():
-    samplers = [SequenceSampler(trace_of(TASKS[name]), TASKS[name].scenario) for name in EMBEDDED]
+@pytest.mark.parametrize("seconds", [300, 1800])
+def test_tasks_with_equally_long_slots_share_units_and_training_series(seconds):
+    alike = [TASKS[name] for name in EMBEDDED if TASKS[name].scenario.step_seconds == seconds]
+    samplers = [SequenceSampler(trace_of(task), task.scenario) for task in alike]
     populations = [population_of(sampler) for sampler in samplers]
     for sampler, population in zip(samplers, populations, strict=True):
         assert np.array_equal(sampler.unit, samplers[0].unit)
@@ -48,42 +33,37 @@ def test_tasks_of_a_trace_share_units_and_training_series():
         assert np.array_equal(population.fold, populations[0].fold)
 
 
-@pytest.mark.real_data
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", RECORDED)
-def test_a_task_of_a_recorded_trace_too(name, monkeypatch):
-    if not (REAL_TRACES / TASKS[name].trace / "trace.json").is_file():
-        pytest.skip(f"no trace {TASKS[name].trace} in TVWRL_DATA")
-    monkeypatch.setenv("TVWRL_DATA", str(REAL_TRACES))
-    assert hash_of(name) == TASKS[name].sequences_hash
+@pytest.mark.parametrize("name", tvwrl.TASK_NAMES)
+def test_version_1_has_the_mask_room_and_short_slots_where_workloads_burst(name):
+    task, before = TASKS[name], TASKS[name.replace("-v1", "-v0")]
+    assert (task.scenario.mask, before.scenario.mask) == ("room", "any")
+    if task.scenario.burst == 1.0:
+        assert replace(task.scenario, mask="any") == before.scenario
+        assert (task.sequences_hash, task.penalty_unit) == (before.sequences_hash, before.penalty_unit)
+    else:
+        seconds = 900 if task.trace == "tianchi" else 300
+        times = 1800 // seconds
+        assert (task.scenario.step_seconds, task.scenario.placements_per_slot) == (seconds, None)
+        assert (task.scenario.K_o, task.scenario.max_slots) == (times * 30_000, times * 1000)
+        assert task.scenario.relabel_every * seconds == before.scenario.step_seconds
 
 
-def test_every_name_is_frozen_and_registered():
-    assert tuple(FROZEN) == tvwrl.TASK_NAMES == tuple(TASKS)[: len(FROZEN)]
-    assert {task.split for task in TASKS.values()} == {"test"}
-
-
-def test_the_hash_sees_arrivals_demand_and_requests(train):
-    changed = [
-        replace(train, arrival=train.arrival + np.eye(*train.arrival.shape, dtype=np.int64)),
-        replace(train, demand=train.demand * 2),
-        replace(train, request=np.full_like(train.request, np.nan)),
-    ]
-    assert len({sequences_hash(one) for one in (train, *changed)}) == 4
-    assert sequences_hash(replace(train, label=train.label + 1)) == sequences_hash(train)  # only what agents see
+def test_a_superseded_task_can_be_played_and_says_so(capsys):
+    assert find_task("google-0.5-v0") is TASKS["google-0.5-v0"]
+    assert "google-0.5-v0 is superseded by google-0.5-v1" in capsys.readouterr().err
+    assert gym.spec("tvwrl/google-0.5-v0").kwargs == {"task": "google-0.5-v0"}
 
 
 def test_a_misspelt_name_lists_near_matches():
-    with pytest.raises(InputError, match=r"unknown task 'gogle-0\.5-v0': did you mean google-0\.5-v0"):
-        find_task("gogle-0.5-v0")
-    with pytest.raises(InputError, match=r"unknown task 'x': must be one of google-0\.3-v0, "):
+    with pytest.raises(InputError, match=r"unknown task 'gogle-0\.5-v0': did you mean google-0\.5-v1"):
+        find_task("gogle-0.5-v1")
+    with pytest.raises(InputError, match=r"unknown task 'x': must be one of google-0\.3-v1, "):
         find_task("x")
 
 
 def test_a_missing_trace_says_how_to_get_it():
-    with pytest.raises(InputError, match=r"task tianchi-0\.3-v0 needs the trace tianchi.*tvwrl prepare tianchi"):
-        problem_of(TASKS["tianchi-0.3-v0"])
+    with pytest.raises(InputError, match=r"task tianchi-0\.3-v1 needs the trace tianchi.*tvwrl prepare tianchi"):
+        problem_of(TASKS["tianchi-0.3-v1"])
 
 
 @pytest.fixture
@@ -97,17 +77,17 @@ def prepared(google, tmp_path, monkeypatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("prepared")
 def test_a_trace_of_another_hash_is_refused_by_name():
-    with pytest.raises(InputError, match=r"task google2011-0\.8-v0: the trace google2011 .* has the hash"):
-        problem_of(TASKS["google2011-0.8-v0"])
+    with pytest.raises(InputError, match=r"task google2011-0\.8-v1: the trace google2011 .* has the hash"):
+        problem_of(TASKS["google2011-0.8-v1"])
 
 
 @pytest.mark.usefixtures("prepared")
 def test_the_embedded_population_is_not_replaced_by_a_prepared_trace():
-    assert trace_of(TASKS["google-0.5-v0"]).source == "synthetic"
+    assert trace_of(TASKS["google-0.5-v1"]).source == "synthetic"
 
 
 def test_sequences_of_another_hash_are_refused(small):
-    with pytest.raises(InputError, match=r"task small-v0: the test sequences drawn here have the hash"):
+    with pytest.raises(InputError, match=r"task small-v1: the test sequences drawn here have the hash"):
         problem_of(replace(small, sequences_hash="0" * 16))
 
 
@@ -131,10 +111,10 @@ def test_what_is_seen_differently_shares_classes_and_forecaster(small, monkeypat
 
 def test_a_preparation_is_announced_once(small, capsys):
     other = replace(small, milliseconds=3.0)
-    for said in ("preparing task small-v0: classes and test sequences, some seconds\n", ""):
+    for said in ("preparing task small-v1: classes and test sequences, some seconds\n", ""):
         problem_of(other)
         assert capsys.readouterr() == ("", said)
 
 
 def test_a_task_may_have_the_name_that_gymnasium_knows():
-    assert find_task("tvwrl/google-0.5-v0") is TASKS["google-0.5-v0"]
+    assert find_task("tvwrl/google-0.5-v1") is TASKS["google-0.5-v1"]

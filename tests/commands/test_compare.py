@@ -37,8 +37,8 @@ def test_bad_entries_are_refused(entries: tuple[str, ...], message: str) -> None
 
 
 def test_words_become_settings() -> None:
-    parsed = line_of(["compare", "a=spread", "b=stack", "--task", "google-0.3-v0", "--no-bounds"]).parsed()
-    assert parsed == TaskComparison(("a=spread", "b=stack"), task="google-0.3-v0", bounds=False)
+    parsed = line_of(["compare", "a=spread", "b=stack", "--task", "google-0.3-v1", "--no-bounds"]).parsed()
+    assert parsed == TaskComparison(("a=spread", "b=stack"), task="google-0.3-v1", bounds=False)
 
 
 def test_the_table_is_printed_and_the_folder_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +46,7 @@ def test_the_table_is_printed_and_the_folder_written(tmp_path: Path, capsys: pyt
     settings = TaskComparison(("mine=best-fit",), sequences=1, against=("spread",), bounds=False, out=out)
     compare_on_task(settings)
     printed = capsys.readouterr().out
-    assert "Task google-0.5-v0" in printed
+    assert "Task google-0.5-v1" in printed
     assert "\nmine " in printed
     assert printed.endswith(f"written to {out}\n")
     assert (out / "rows.csv").exists()

@@ -144,7 +144,7 @@ def test_an_environment_of_a_problem_shows_its_sequences(problem):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"task": "gogle-0.5-v0"}, "unknown task 'gogle-0.5-v0': did you mean google-0.5-v0"),
+        ({"task": "gogle-0.5-v1"}, "unknown task 'gogle-0.5-v1': did you mean google-0.5-v1"),
         ({"task": 3}, "task is 3: must be a name"),
         ({"task": "Placement-v0", "lod": 0.3}, "no field 'lod': did you mean load"),
         ({"split": "trian"}, "split is 'trian'"),

@@ -82,7 +82,7 @@ def test_changes_go_to_the_preset_and_its_scenario():
     ("arguments", "message"),
     [
         ({"trace": "gogle"}, "unknown trace 'gogle'.*did you mean google"),
-        ({"trace": "google-0.5-v0"}, "this is a task of the benchmark; name its trace, synthetic:google$"),
+        ({"trace": "google-0.5-v1"}, "this is a task of the benchmark; name its trace, synthetic:google$"),
         ({"trace": 3}, "trace is 3: must be a Trace"),
         ({"preset": "smok"}, "preset is 'smok': did you mean smoke.* It must be one of"),
         ({"iteratons": 3}, "there is no option 'iteratons': did you mean iterations"),

@@ -9,7 +9,7 @@ import tvwrl
 @pytest.fixture(scope="module")
 def submission(tmp_path_factory):
     """All sequences of a task of everybody's."""
-    found = tvwrl.compare({"mine": "spread"}, "google-0.3-v0", against=(), bounds=False)
+    found = tvwrl.compare({"mine": "spread"}, "google-0.3-v1", against=(), bounds=False)
     return tvwrl.submit(found, tmp_path_factory.mktemp("benchmark") / "submission", "somebody")
 
 
@@ -37,24 +37,24 @@ def test_a_submission_is_checked(call, submission):
 
 @pytest.mark.slow
 def test_it_plays_tasks_and_goes_on_where_it_stopped(call, run, tmp_path):
-    command = ["benchmark.py", "--named-tasks", "google-0.3-v0,google-0.5-v0", "--schedulers", "spread,best-fit-peak"]
+    command = ["benchmark.py", "--named-tasks", "google-0.3-v1,google-0.5-v1", "--schedulers", "spread,best-fit-peak"]
     command += ["--runs", f"mine={run[0]}", "--sequences", 2, "--out", tmp_path / "out"]
     done = call(*command)
     assert done.returncode == 0, done.stderr
-    assert "# google-0.5-v0" in done.stdout
+    assert "# google-0.5-v1" in done.stdout
     written = tmp_path / "out" / "benchmark"
     rows = pl.read_csv(written / "rows.csv")
     assert rows.height == 2 * 3 * 2
     assert set(rows["scheduler"]) == {"spread", "best-fit-peak", "mine"}
-    assert {path.name for path in written.iterdir()} >= {"table.md", "benchmark.html", "google-0.3-v0.md"}
+    assert {path.name for path in written.iterdir()} >= {"table.md", "benchmark.html", "google-0.3-v1.md"}
     assert "6 of 6" in call(*command, "--dry-run").stdout
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--named-tasks", "google-0.4-v0"], "unknown task 'google-0.4-v0': did you mean"),
-        (["--named-tasks", "tianchi-0.5-v0"], "needs the trace tianchi"),
+        (["--named-tasks", "google-0.4-v1"], "unknown task 'google-0.4-v1': did you mean"),
+        (["--named-tasks", "tianchi-0.5-v1"], "needs the trace tianchi"),
         (["--sequences", 0], "sequences is 0: must be at least 1"),
         (["--schedulers", "bset-fit"], "'bset-fit' is neither a training run nor a scheduler"),
         (["--schedulers", "."], "--schedulers . is a training run: write --runs NAME=."),

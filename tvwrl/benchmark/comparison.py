@@ -36,7 +36,7 @@ class Comparison(Evaluation):
 
 def compare(
     entries: Mapping[str, Any],
-    task: str | Task = "google-0.5-v0",
+    task: str | Task = "google-0.5-v1",
     sequences: int | None = None,
     against: Sequence[str] = AGAINST,
     observe: Mapping[str, Any] | None = None,
@@ -101,7 +101,7 @@ def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe:
     if not isinstance(entries, Mapping) or not entries:
         raise InputError(f"entries is {entries!r}: must map names to schedulers, as in compare({{'mine': act}})")
     if not isinstance(task, str | Task):
-        raise InputError(f"task is {task!r}: must be a name, as in compare(entries, 'google-0.5-v0')")
+        raise InputError(f"task is {task!r}: must be a name, as in compare(entries, 'google-0.5-v1')")
     if not isinstance(sequences, Integral | None):
         raise InputError(f"sequences is {sequences!r}: must be a whole number, or None for all of the task's")
     if isinstance(against, str) or not isinstance(against, Sequence):

@@ -82,7 +82,7 @@ class Played(RowsCell):
         """
         task = self.task
         if task.scenario.machines > FEW:
-            task = TASKS[f"{task.trace}-{task.scenario.load}-v0"]
+            task = TASKS[f"{task.trace}-{task.scenario.load}-v1"]
         found = {name: self._on_validation(name, task) for name in margins(self.entry)}
         best = max(found, key=found.__getitem__)
         return best + BACKFILL if self._on_validation(best + BACKFILL, task) > found[best] else best

@@ -7,6 +7,7 @@ that the trace and the sequences drawn from it are those of the task.
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl import TASK_NAMES
+from tvwrl import SUPERSEDED_TASKS, TASK_NAMES
 from tvwrl.benchmark.frozen import FROZEN, TRACES
 from tvwrl.checks import hint
 from tvwrl.ec import OwnLabels
@@ -25,16 +26,18 @@ from tvwrl.progress import say
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.canonical import trace_hash
 from tvwrl.traces.catalogue import data_folder, find_trace, open_trace
+from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import Split
 from tvwrl.traces.synthetic import synthetic_trace
-from tvwrl.types import InputError, SequenceSet, Trace
+from tvwrl.types import Float, InputError, SequenceSet, Trace
 
+DIGITS = 9  # decimals of what is hashed
 EMBEDDED = "google"  # always the synthetic population of the package, even if a trace was prepared under that name
 OBSERVED = (  # fields of the scenario that entrants may choose, since they change only observations and actions
     "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "choose_from_queue",
-    "history", "relabel_every",
+    "history", "relabel_every", "mask",
 )  # fmt: skip
-_V0 = Scenario(
+_COMMON = Scenario(
     machines=10,
     capacity=(8.0,),
     workloads=None,
@@ -50,6 +53,7 @@ _V0 = Scenario(
     observe_peak=False,
     hold_action=False,  # waiting is cheap in any single slot, so with discounting an agent learns never to place
     choose_from_queue=False,
+    mask="any",
     placements_per_slot=1,
     split="workloads",
     max_slots=1000,  # of training episodes; truncates only those of policies that leave workloads waiting
@@ -71,6 +75,8 @@ _VARIANTS: dict[str, dict[str, Any]] = {  # the fields that differ
     "delay": {"burst": 8.0, "placements_per_slot": None, "usage_delay": 1},
     "large": {"machines": 1000, "placements_per_slot": 100, "workloads": 4000},
 }
+_SHORT = ("burst", "delay")  # since v1 their slots are as short as the trace allows
+_SHORT_SECONDS = {"tianchi": 900}  # recorded every 15 minutes; all others every 5
 
 
 @dataclass(frozen=True)
@@ -94,15 +100,33 @@ class Task:
 
 
 def _task(name: str) -> Task:
-    """The task of a name: TRACE-LOAD-v0 or TRACE-LOAD-VARIANT-v0."""
-    trace, load, *variant, _ = name.split("-")
-    scenario = replace(_V0, load=float(load), **_VARIANTS["".join(variant)])
+    """The task of a name: TRACE-LOAD-VERSION or TRACE-LOAD-VARIANT-VERSION."""
+    trace, load, *variants, version = name.split("-")
+    variant = "".join(variants)
+    scenario = replace(_COMMON, load=float(load), **_VARIANTS[variant])
+    if version != "v0":
+        scenario = replace(scenario, mask="room")
+        scenario = _in_short_slots(scenario, _SHORT_SECONDS.get(trace, 300)) if variant in _SHORT else scenario
     frozen = FROZEN.get(name, ("", 1.0))
     few = {"sequences": 5, "milliseconds": 100.0} if scenario.machines > 10 else {"sequences": 100}
     return Task(name, trace, TRACES[trace], scenario, sequences_hash=frozen[0], penalty_unit=frozen[1], **few)
 
 
-TASKS: dict[str, Task] = {name: _task(name) for name in TASK_NAMES}
+def _in_short_slots(scenario: Scenario, seconds: int) -> Scenario:
+    """The scenario in slots of `seconds`. Penalties by slot accrue `times` as often, so an overshoot, which is charged
+    once, costs `times` as much: the four weigh against one another as in slots of half an hour."""
+    times = scenario.step_seconds // seconds
+    assert isinstance(scenario.K_o, float)
+    return replace(
+        scenario,
+        step_seconds=seconds,
+        relabel_every=times * scenario.relabel_every,
+        max_slots=times * scenario.max_slots,
+        K_o=times * scenario.K_o,
+    )
+
+
+TASKS: dict[str, Task] = {name: _task(name) for name in (*TASK_NAMES, *SUPERSEDED_TASKS)}
 
 
 def find_task(task: str | Task) -> Task:
@@ -114,7 +138,9 @@ def find_task(task: str | Task) -> Task:
         return task
     task = task.removeprefix("tvwrl/")
     if task not in TASKS:
-        raise InputError(f"unknown task '{task}': {hint(task, TASKS)}")
+        raise InputError(f"unknown task '{task}': {hint(task, [name for name in TASKS if name not in SUPERSEDED_TASKS])}")
+    if task in SUPERSEDED_TASKS:
+        say(f"task {task} is superseded by {task.removesuffix('v0')}v1: docs/reference/tasks.md says what changed")
     return TASKS[task]
 
 
@@ -190,12 +216,13 @@ def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Pro
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # run.json says what the trace cannot provide
         trace, scenario = trace_of(task), replace(task.scenario, **dict(observe))
-        first = _first(task.trace, data) if task.name in TASKS else Problem.build(trace, scenario)
+        seconds = task.scenario.step_seconds
+        first = _first(task.trace, seconds, data) if task.name in TASKS else Problem.build(trace, scenario)
         same = scenario == first.scenario
         forecaster = forecaster_of(task) if scenario.looks_ahead and task.name in TASKS else None
         problem = first if same else Problem.build(trace, scenario, first.classes, first.sampler.unit, forecaster)
         plain = OwnLabels(scenario.classes)  # neither labels nor forecasts, which take long, are part of the hash
-        found = sequences_hash(problem.sampler.sequences(task.split, task.sequences, task.seed, plain))
+        found = sequences_hash(problem.sampler.sequences(task.split, task.sequences, task.seed, plain), problem.sampler)
     if found != task.sequences_hash:
         raise InputError(
             f"task {task.name}: the test sequences drawn here have the hash {found}, the task's have "
@@ -205,26 +232,44 @@ def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Pro
 
 
 @lru_cache(maxsize=4)
-def _first(trace: str, data: str) -> Problem:
-    """One of the tasks of a trace, from which the others take units and classes: they have the same training series."""
-    task = TASKS[f"{trace}-0.5-v0"]
+def _first(trace: str, seconds: int, data: str) -> Problem:
+    """One of the tasks of a trace in slots of `seconds`, from which the others take units and classes: they have the
+    same training series."""
+    load = "0.5-burst" if seconds < _COMMON.step_seconds else "0.5"
+    task = TASKS[f"{trace}-{load}-v1"]
     return Problem.build(trace_of(task), task.scenario)
 
 
 def forecaster_of(task: Task) -> Forecaster | None:
-    """The forecaster of a task's trace, the same in all of its tasks."""
-    return _forecaster(task.trace, str(data_folder()))
+    """The forecaster of a task's trace, the same in all of its tasks with slots of that length."""
+    return _forecaster(task.trace, task.scenario.step_seconds, str(data_folder()))
 
 
-@lru_cache(maxsize=1)
-def _forecaster(trace: str, data: str) -> Forecaster | None:
-    return _first(trace, data).with_forecasts(say).forecaster
+@lru_cache(maxsize=2)
+def _forecaster(trace: str, seconds: int, data: str) -> Forecaster | None:
+    return _first(trace, seconds, data).with_forecasts(say).forecaster
 
 
-def sequences_hash(drawn: SequenceSet) -> str:
-    """The first 16 digits of the SHA-256 (hex) of arrivals, demand, requests and what stands in for them."""
+def sequences_hash(drawn: SequenceSet, sampler: SequenceSampler) -> str:
+    """The first 16 digits of the SHA-256 (hex) of all that an episode depends on but the scheduler.
+
+    These are the arrays that were drawn, what stands in for undeclared requests, the unit, the background load, which
+    part of which workload each one is, and every field of the scenario that entrants may not choose. Classes and
+    forecasts are not part of it: only agents see them. Numbers count to `DIGITS` decimals, beyond which versions of
+    numpy differ.
+    """
     digest = hashlib.sha256()
-    factor = np.ones(len(drawn.resources)) if drawn.request_factor is None else drawn.request_factor
-    for array in (drawn.arrival, drawn.length, drawn.demand, drawn.request, factor):
-        digest.update(np.where(np.isnan(array), np.nan, array + 0.0).astype("<f8").tobytes())
+    fixed = {name: value for name, value in asdict(sampler.scenario).items() if name not in OBSERVED}
+    for text in (json.dumps(fixed, sort_keys=True), *drawn.workload_id.flat):
+        digest.update(f"{text}\n".encode())
+    ones: Float = np.ones(len(drawn.resources))
+    factor = ones if drawn.request_factor is None else drawn.request_factor
+    background = np.zeros(0) if drawn.background is None else drawn.background
+    for array in (
+        *(sampler.unit, sampler.machines.capacity, factor, background),
+        *(drawn.source_slot, drawn.arrival, drawn.length, drawn.demand, drawn.request),
+    ):
+        digest.update(f"{array.shape}\n".encode())
+        rounded = np.round(np.asarray(array, np.float64), DIGITS) + 0.0  # no negative zeros
+        digest.update(np.where(np.isnan(rounded), np.nan, rounded).astype("<f8").tobytes())
     return digest.hexdigest()[:16]

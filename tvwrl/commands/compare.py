@@ -23,7 +23,7 @@ class TaskComparison:
     entries: tyro.conf.Positional[tuple[str, ...]]
     """NAME=ENTRY: the name in the table, and a scheduler's name, a training run (its folder or a .pt file) or an ONNX
     file. ENTRY alone takes the name of the scheduler or file."""
-    task: str = "google-0.5-v0"
+    task: str = "google-0.5-v1"
     """Benchmark task; `tvwrl benchmark --list-tasks` shows all."""
     sequences: int | None = None
     """Number of test sequences to play, starting with the first; default: all of the task's."""

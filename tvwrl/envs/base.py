@@ -75,11 +75,14 @@ def switched_off(simulation: Simulation) -> frozenset[int]:
 
 def action_masks(simulation: Simulation) -> npt.NDArray[np.bool_]:
     """(B, actions) allowed actions: what waits (where nothing does, as after an episode's end, place 0) on machines
-    that are not switched off (capacity 0), and holding while something runs, as there is nothing to wait for on an
-    empty cluster."""
+    that are not switched off (capacity 0) and that the scenario's `mask` allows, and holding while something runs, as
+    there is nothing to wait for on an empty cluster."""
     masks = np.ones((simulation.batch, simulation.actions), np.bool_)
     waits = np.arange(simulation.scenario.places) < np.maximum(simulation.state.counters[:, WAITING, None], 1)
     allowed = waits[:, :, None] & simulation.machines.capacity.any(axis=1)
+    if simulation.scenario.mask == "room":
+        room = allowed & simulation.room_now()
+        allowed = np.where(room.any(axis=2, keepdims=True), room, allowed)
     masks[:, : simulation.placements] = allowed.reshape(simulation.batch, -1)
     if simulation.scenario.hold_action:
         masks[:, -1] = simulation.state.counters[:, RUNNING] > 0

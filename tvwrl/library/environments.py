@@ -17,7 +17,7 @@ SEQUENCES = 200  # drawn of a problem by default
 PLAIN = "Placement-v0"  # the environment without a task
 
 
-def make(task: str | Problem = "google-0.5-v0", **options: Any) -> gym.Env[Any, Any]:
+def make(task: str | Problem = "google-0.5-v1", **options: Any) -> gym.Env[Any, Any]:
     """A Gymnasium environment: of a named task of the benchmark, of a `Problem`, or `Placement-v0`.
 
     `task`: a name in `tvwrl.TASK_NAMES`, a `Problem`, or "Placement-v0", the environment without a task
@@ -39,7 +39,7 @@ def make(task: str | Problem = "google-0.5-v0", **options: Any) -> gym.Env[Any, 
     return gym.make(_name_of(task), **options)
 
 
-def make_vec(task: str | Problem = "google-0.5-v0", num_envs: int = 1, **options: Any) -> VectorEnv[Any, Any, Any]:
+def make_vec(task: str | Problem = "google-0.5-v1", num_envs: int = 1, **options: Any) -> VectorEnv[Any, Any, Any]:
     """`num_envs` (>= 1) environments in one, stepped together by one compiled call; observations have their axis first.
 
     `task`, `options`: as of `make`, and those of `tvwrl.envs.PlacementVectorEnv`
@@ -61,7 +61,7 @@ def make_vec(task: str | Problem = "google-0.5-v0", num_envs: int = 1, **options
 def _name_of(task: Any) -> str:
     """The name of a task among Gymnasium's. Raises InputError, with near matches, for an unknown one."""
     if not isinstance(task, str | Task):
-        raise InputError(f"task is {task!r}: must be a name, as in make('google-0.5-v0'), or a Problem")
+        raise InputError(f"task is {task!r}: must be a name, as in make('google-0.5-v1'), or a Problem")
     if isinstance(task, str) and task.removeprefix("tvwrl/") == PLAIN:
         return f"tvwrl/{PLAIN}"
     return f"tvwrl/{find_task(task).name}"

@@ -65,6 +65,10 @@ class Scenario:
     """Add the action "place nothing in this slot"."""
     choose_from_queue: bool = False
     """Let the policy choose which of the visible waiting workloads to place, not only where."""
+    mask: Literal["any", "room"] = "any"
+    """Machines that the action mask allows. any: all that are not switched off; room: those whose measured load leaves
+    room for the workload's demand in its first slot, or all if none does. Machines that it forbids can be chosen all
+    the same."""
     placements_per_slot: int | None = 1
     """Placements per slot; None: no limit."""
     split: Literal["workloads", "applications", "time"] = "workloads"
@@ -124,6 +128,7 @@ class Scenario:
         one_of(("mean", "max"), sample=self.sample)
         one_of(("workloads", "applications", "time"), split=self.split)
         one_of(("workload", "machine"), overshoot_per=self.overshoot_per)
+        one_of(("any", "room"), mask=self.mask)
         if self.choose_from_queue and self.queue < 2:
             raise InputError(
                 f"choose_from_queue is set, but queue is {self.queue}: there is nothing to choose from; show at least "

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import at_least
+from tvwrl.packing.fit import fits
 from tvwrl.simulation import clock_kernels as clock
 from tvwrl.simulation import restore_kernels
 from tvwrl.simulation.scenario import Scenario
@@ -254,6 +255,19 @@ class Simulation:
         """Indices of the waiting workloads, oldest first."""
         queue: Int = self.state.workloads[b, : self.state.counters[b, WAITING], WAITS]
         return queue
+
+    def room_now(self) -> npt.NDArray[np.bool_]:
+        """(B, places, M) machines whose measured load leaves room for the first demand of the workload at each place of
+        the queue that may be chosen from, as `Cluster.room_now`; all False where nothing waits."""
+        state, every, places = self.state, np.arange(self.batch), self.scenario.places
+        measured = (state.counters[:, SLOT] - self.scenario.usage_delay) % state.load.shape[2]
+        residual = self.machines.capacity - state.load[every, :, measured]
+        place = np.minimum(np.arange(places), state.workloads.shape[1] - 1)
+        queue = state.workloads[:, place, WAITS]
+        first = self.sequences.demand[state.counters[:, SEQUENCE, None], queue, 0]
+        room = fits(first[:, :, None], residual[:, None], self.machines.capacity)
+        room[np.arange(places) >= state.counters[:, WAITING, None]] = False
+        return room
 
     def observation(self) -> dict[str, npt.NDArray[Any]]:
         """What the agents observe (B, ...): views of the simulation's memory, valid until the next command."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tvwrl import TASK_NAMES
+from tvwrl import SUPERSEDED_TASKS, TASK_NAMES
 from tvwrl.checks import hint
 from tvwrl.traces.canonical import HEADER, read_trace, trace_hash
 from tvwrl.types import InputError, Trace
@@ -40,7 +40,7 @@ def find_trace(name_or_path: str) -> Path | None:
     path = Path(name_or_path).expanduser()
     if name_or_path and os.path.exists(path):
         return path
-    if name_or_path.removeprefix("tvwrl/") in TASK_NAMES:
+    if name_or_path.removeprefix("tvwrl/") in (*TASK_NAMES, *SUPERSEDED_TASKS):
         own = name_or_path.removeprefix("tvwrl/").partition("-")[0]
         own = f"{SYNTHETIC}{own}" if own in SUBFOLDERS else own  # tasks never use the recorded google
         raise InputError(f"unknown trace {name_or_path!r}: this is a task of the benchmark; name its trace, {own}")
