@@ -23,7 +23,9 @@ _KINDS = tuple(  # TRACE-LOAD or TRACE-LOAD-VARIANT; tvwrl.benchmark.tasks defin
     for kind in ("0.3", "0.5", "0.8", "0.5-burst", "0.5-delay", "0.5-large")
 )
 TASK_NAMES = tuple(f"{kind}-v1" for kind in _KINDS)
-SUPERSEDED_TASKS = tuple(f"{kind}-v0" for kind in _KINDS)  # can still be played; docs/reference/tasks.md says what changed
+SUPERSEDED_TASKS = tuple(
+    f"{kind}-v0" for kind in _KINDS
+)  # can still be played; docs/reference/tasks.md has the changes
 
 register_environments((*SUPERSEDED_TASKS, *TASK_NAMES))
 

@@ -31,5 +31,6 @@ from .simulation.scenario import Scenario as Scenario
 from .traces.catalogue import open_trace as open_trace
 from .types import InputError as InputError, Trace as Trace
 
+SUPERSEDED_TASKS: tuple[str, ...]
 TASK_NAMES: tuple[str, ...]
 __version__: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvwrl import TASK_NAMES
 from tvwrl.benchmark.study import BenchmarkStudy
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import EMBEDDED, TASKS, is_here, trace_of
@@ -45,11 +46,12 @@ def run_benchmark(settings: BenchmarkSettings) -> None:
 
 def _listing() -> str:
     """Markdown: every task, its definition in short, and whether its trace is on this machine."""
-    head = ["task", "load", "machines", "test sequences", "arrive together", "usage delay", "ms per decision", "trace"]
+    head = ["task", "load", "machines", "test sequences", "arrive together", "slot, s", "usage delay"]
+    head += ["ms per decision", "trace"]
     body = []
-    for task in TASKS.values():
+    for task in (TASKS[name] for name in TASK_NAMES):
         s = task.scenario
-        numbers = (s.load, s.machines, task.sequences, s.burst, s.usage_delay, task.milliseconds)
+        numbers = (s.load, s.machines, task.sequences, s.burst, s.step_seconds, s.usage_delay, task.milliseconds)
         trace = "comes with the package" if task.trace == EMBEDDED else "is here" if is_here(task) else "not here"
         body.append([task.name, *(f"{number:g}" for number in numbers), trace])
     return markdown_table(head, body)

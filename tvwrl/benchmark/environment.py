@@ -33,8 +33,9 @@ class TaskEnv(PlacementEnv):
     `task`: its name; `split`: train (default), or validation for model selection; only `tvwrl.compare` plays test
     sequences; `sequences`: how many are drawn (default 200; 4 for 1,000 machines); `seed`: of the draw; `render_mode`;
     and any field of `OBSERVED` by name, e.g. `gym.make("tvwrl/google-0.5-v1", observe_forecast=True)`. By default the
-    queue shows requests and the demand in a workload's first slot. With `hold_action` the last action places nothing;
-    training then needs little or no discounting, since in any single slot waiting is cheaper than placing.
+    queue shows requests and the demand in a workload's first slot, and the action mask is `room`. With `hold_action`
+    the last action places nothing; training then needs little or no discounting, since in any single slot waiting is
+    cheaper than placing.
     Raises InputError if the trace is not on this machine or not the task's, and for unknown names and splits.
     """
 

@@ -52,8 +52,8 @@ class Played(RowsCell):
 
     @property
     def group(self) -> str:
-        """The task: its cells share a process, so sequences are drawn and a forecaster is fitted only once."""
-        return self.task.name
+        """The trace and the slot: its cells share a process, in which a forecaster is fitted only once."""
+        return f"{self.task.trace}-{self.task.scenario.step_seconds}"
 
     @property
     def ours(self) -> bool:
@@ -114,7 +114,7 @@ class Submitted(RowsCell):
     @property
     def group(self) -> str:
         """See `Played.group`."""
-        return self.task.name
+        return f"{self.task.trace}-{self.task.scenario.step_seconds}"
 
     def request(self) -> dict[str, Any]:
         """What the result depends on; the submission counts by the content of its files."""
@@ -181,7 +181,9 @@ class BenchmarkStudy:
 
     def tasks(self) -> list[Task]:
         """The tasks that are played. Raises InputError for unknown names."""
-        return [find_task(name) for name in self.named_tasks] or [task for task in TASKS.values() if is_here(task)]
+        return [find_task(name) for name in self.named_tasks] or [
+            TASKS[name] for name in TASK_NAMES if is_here(TASKS[name])
+        ]
 
     def cells(self, figure: str) -> list[Cell]:
         """Task by task."""

@@ -138,7 +138,8 @@ def find_task(task: str | Task) -> Task:
         return task
     task = task.removeprefix("tvwrl/")
     if task not in TASKS:
-        raise InputError(f"unknown task '{task}': {hint(task, [name for name in TASKS if name not in SUPERSEDED_TASKS])}")
+        current = [name for name in TASKS if name not in SUPERSEDED_TASKS]
+        raise InputError(f"unknown task '{task}': {hint(task, current)}")
     if task in SUPERSEDED_TASKS:
         say(f"task {task} is superseded by {task.removesuffix('v0')}v1: docs/reference/tasks.md says what changed")
     return TASKS[task]

@@ -33,7 +33,9 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
 
     With `choose_from_queue`, `Discrete(Q * M)`, or `Discrete(Q * M + 1)` with `hold_action`: action q * M + m puts the
     workload at place q of the visible queue on machine m, and action Q * M places nothing in this slot. Where nothing
-    waits at place q, nothing is placed either; `action_masks` forbids such actions.
+    waits at place q, nothing is placed either; `action_masks` forbids such actions. With `mask="room"` it also forbids
+    machines whose measured load leaves no room for the workload's demand in its first slot, unless none does; they can
+    be chosen all the same.
 
     ## Observation Space
     A `Dict` of
