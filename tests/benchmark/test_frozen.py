@@ -65,7 +65,8 @@ def drawn_with(**changes: object) -> tuple[SequenceSet, SequenceSampler]:
 
 def test_the_hash_sees_everything_that_was_drawn():
     drawn, sampler = drawn_with(background=2)
-    assert drawn.background is not None and drawn.request_factor is not None
+    assert drawn.background is not None
+    assert drawn.request_factor is not None
     changed = [
         replace(drawn, arrival=drawn.arrival + np.eye(*drawn.arrival.shape, dtype=np.int64)),
         replace(drawn, length=drawn.length - np.eye(*drawn.length.shape, dtype=np.int64)),
