@@ -139,7 +139,7 @@ def replay_run(folder: str | Path) -> pl.DataFrame:
     These are run.json, episodes.parquet, demand.parquet and, where there was background load, background.parquet.
 
     Columns as in `score_episode`, rows in the order of episodes.parquet; `decision_ms` is NaN, as a wall-clock time
-    cannot be recomputed. Raises InputError, naming file and field, for a missing file or field, or demand that is
+    cannot be recomputed, and so are the measures of incomplete episodes. Raises InputError, naming file and field, for a missing file or field, or demand that is
     absent or has a gap, and whatever `score_episode` refuses.
 
     >>> rows = replay_run("runs/evaluation")  # doctest: +SKIP
@@ -154,7 +154,8 @@ def replay_run(folder: str | Path) -> pl.DataFrame:
         raise InputError(f"{folder}: {f'no evaluation here{hint}' if folder.is_dir() else 'no such folder'}")
     machines, weights, overshoot_per, background = _read_run(folder / "run.json")
     episodes = _read_episodes(folder, machines, background)
-    return pl.DataFrame([score_episode(episode, machines, weights, overshoot_per) for episode in episodes])
+    scores = [score_episode(episode, machines, weights, overshoot_per) for episode in episodes]
+    return pl.DataFrame(scores, infer_schema_length=None)  # a NaN may come late in a column of whole numbers
 
 
 def _paper_metrics(replay: _Replay, machines: Machines) -> dict[str, float]:

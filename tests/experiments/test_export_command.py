@@ -15,7 +15,7 @@ from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.export_command import ExportSettings, export
 from tvwrl.experiments.scheduler_names import scheduler_of
 from tvwrl.experiments.statistics import mean_with_interval
-from tvwrl.experiments.tables import read_rows
+from tvwrl.experiments.episode_rows import read_rows
 from tvwrl.schedulers import make_scheduler
 from tvwrl.types import InputError
 

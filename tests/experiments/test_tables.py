@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from tvwrl.experiments.statistics import bootstrap_interval, interquartile_mean, paired_bootstrap, share_closed
-from tvwrl.experiments.tables import comparison_table, read_rows, terminal_table, with_gaps
+from tvwrl.experiments.episode_rows import read_rows, with_gaps
+from tvwrl.experiments.tables import comparison_table, terminal_table
 from tvwrl.schedulers import KNOWLEDGE
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS
 from tvwrl.types import InputError
