@@ -95,7 +95,9 @@ def complete_only(rows: pl.DataFrame, by: Sequence[str] = ()) -> pl.DataFrame:
     some = pl.col(UNPLACED).fill_null(0) > 0
     nothing = (some.any().over(by) if by else some).alias("")
     measures = [name for name in rows.columns if is_measure(name) or name in GAPS]
-    return rows.with_columns(pl.when(nothing).then(float("nan")).otherwise(pl.col(name)).alias(name) for name in measures)
+    return rows.with_columns(
+        pl.when(nothing).then(float("nan")).otherwise(pl.col(name)).alias(name) for name in measures
+    )
 
 
 def incomplete(unplaced: npt.ArrayLike) -> str:

@@ -101,7 +101,11 @@ def write_pages(
         trace = trained.filter(trained["group"] == group)["trace"][0]
         parts = traces.setdefault(trace, [f"# {trace}", f"![{trace}]({trace}.png)", f"{NOTE} {COLUMNS}"])
         played = f"{sequences[group]} test sequences{_of_seeds(trained, group)}"
-        parts += [f"## Load {loads[group]:g}", played, _table(measures[group], knowledge, {n: what for (of, n), what in left.items() if of == group})]
+        parts += [
+            f"## Load {loads[group]:g}",
+            played,
+            _table(measures[group], knowledge, {n: what for (of, n), what in left.items() if of == group}),
+        ]
         for agent in AGENTS:
             found = verdicts.get((group, agent), [])
             parts += [f"`{agent}`:"] if found else []
