@@ -139,8 +139,8 @@ def replay_run(folder: str | Path) -> pl.DataFrame:
     These are run.json, episodes.parquet, demand.parquet and, where there was background load, background.parquet.
 
     Columns as in `score_episode`, rows in the order of episodes.parquet; `decision_ms` is NaN, as a wall-clock time
-    cannot be recomputed, and so are the measures of incomplete episodes. Raises InputError, naming file and field, for a missing file or field, or demand that is
-    absent or has a gap, and whatever `score_episode` refuses.
+    cannot be recomputed, and so are the measures of incomplete episodes. Raises InputError, naming file and field, for
+    a missing file or field, or demand that is absent or has a gap, and whatever `score_episode` refuses.
 
     >>> rows = replay_run("runs/evaluation")  # doctest: +SKIP
     >>> rows.group_by("scheduler").mean()  # doctest: +SKIP

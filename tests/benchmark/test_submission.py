@@ -33,6 +33,18 @@ def copy(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
 
 
+class Idle:
+    """A scheduler that places nothing."""
+
+    name, looks_at_grid, needs_forecasts, knowledge = "idle", False, False, CURRENT_LOAD
+
+    def reset(self, cluster, rng):
+        """Nothing to do."""
+
+    def schedule(self, cluster, pending):
+        return ()
+
+
 def change(path, read, write, **columns):
     """Change columns of a table in place."""
     write(read(path).with_columns(**columns), path)
@@ -68,6 +80,34 @@ def test_one_placement_changed(copy):
     episodes(copy, machine=at(3, "machine", (machine + 1) % 4))
     with pytest.raises(InputError, match=r"rows\.csv, line 2 \(mine, sequence 0\): \w+ is .*, the replay of .* gives"):
         check_submission(copy)
+
+
+@pytest.mark.parametrize("told", ["as its rows said before", "as the referee says now"])
+def test_an_entry_that_left_workloads_unplaced_is_refused_with_their_count(copy, told):
+    left = (pl.col("scheduler") == "mine") & (pl.col("sequence") < 2) & (pl.col("machine") >= 2)
+    count = pl.read_parquet(copy / "episodes.parquet").filter(left).height
+    columns = ("start", "finish", "machine")
+    episodes(copy, **{name: pl.when(left).then(-1).otherwise(pl.col(name)) for name in columns})
+    if told.endswith("now"):
+        empty = (pl.col("scheduler") == "mine") & (pl.col("sequence") < 2)
+        rows(copy, reward=pl.when(empty).then(None).otherwise(pl.col("reward")))
+    message = rf"episodes\.parquet, line \d+: mine: 2 of 3 sequences incomplete, {count} workloads not placed"
+    with pytest.raises(InputError, match=message):
+        check_submission(copy)
+
+
+def test_an_entry_that_places_nothing_is_last_in_the_comparison_and_cannot_be_submitted(small, tmp_path):
+    idle = {"idle": Idle()}
+    found = tvwrl.compare(idle, small, against=("spread", "clairvoyant", "best-fit-peak"))
+    own = found.rows.filter(pl.col("scheduler") == "idle")
+    assert own["reward"].is_nan().all()
+    assert own["unplaced"].to_list() == [20] * 3
+    assert "nan" not in (found.folder / "rows.csv").read_text().lower()
+    assert "No means for idle: 3 of 3 sequences incomplete, 60 workloads not placed." in str(found)
+    assert "No reward of `idle` to compare: 3 of 3 sequences incomplete" in found.table()
+    assert "nan" not in (str(found) + found.table()).lower()
+    with pytest.raises(InputError, match="entry 'idle': 3 of 3 sequences incomplete, 60 workloads not placed"):
+        tvwrl.submit(found, tmp_path / "submission", "somebody")
 
 
 def test_one_start_changed(copy):

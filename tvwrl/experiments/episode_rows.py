@@ -1,4 +1,4 @@
-"""Rows of evaluated episodes: read, with gaps to the bounds, and what an incomplete episode leaves of a scheduler's means.
+"""Rows of evaluated episodes, with gaps to the bounds; and what an incomplete episode does to a scheduler's means.
 
 An episode in which a workload was never placed has no measures (`tvwrl.metrics.score_episode`). A mean over the other
 sequences would be over a selection that the scheduler made itself, and it could leave out those it is bad at. So a

@@ -213,8 +213,8 @@ def _results(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
 
 
 def _better_rules(facts: Facts, name: str, rows: Any) -> list[str]:
-    """Rules that know no more than the policy and had a higher mean reward, at any load; the best first. Loads where the
-    policy has none, as it left workloads unplaced, do not count."""
+    """Rules that know no more than the policy and had a higher mean reward, at any load; the best first. Loads where
+    the policy has none, as it left workloads unplaced, do not count."""
     groups, found = knowing_no_more(knowledge_of(facts.scenario).group), dict[str, float]()
     for group in by_load(rows).values():
         mean = {one: point_estimate(columns["reward"]) for one, columns in group.items()}

@@ -1,8 +1,8 @@
 """Rows of evaluated episodes -> comparison tables with bootstrap intervals over arrival sequences.
 
-Columns of a row: see `tvwrl.metrics.score_episode`, and `with_gaps`. One row per scheduler, load and sequence. A decision
-time that was not measured (NaN or null) is left out of means. A scheduler with an incomplete episode at a load has no
-means there at all (`episode_rows`), and comes last.
+Columns of a row: see `tvwrl.metrics.score_episode`, and `with_gaps`. One row per scheduler, load and sequence. A
+decision time that was not measured (NaN or null) is left out of means. A scheduler with an incomplete episode at a load
+has no means there at all (`episode_rows`), and comes last.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.experiments.episode_rows import GAPS, REWARD_BOUND, UNPLACED, complete_only, incomplete, no_value
+from tvwrl.experiments.episode_rows import REWARD_BOUND, UNPLACED, complete_only, incomplete, no_value
 from tvwrl.experiments.statistics import (
     Statistic,
     bootstrap_interval,
@@ -182,7 +182,8 @@ def _legend(metrics: Iterable[Metric], width: int) -> list[str]:
 def by_load(rows: pl.DataFrame) -> dict[float, Summaries]:
     """load (rising) -> scheduler (in order of appearance) -> column -> values (its sequences,), in rising sequence.
 
-    null becomes NaN; so do all measures of a scheduler with an incomplete episode at that load. Raises InputError if a column is missing or a scheduler has a sequence twice at one load.
+    null becomes NaN; so do all measures of a scheduler with an incomplete episode at that load. Raises InputError if a
+    column is missing or a scheduler has a sequence twice at one load.
     """
     columns = ["sequence", "offered_load", *(metric.column for metric in _metrics(rows))]
     columns += [REWARD_BOUND] if REWARD_BOUND in rows.columns else []

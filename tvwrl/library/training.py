@@ -49,8 +49,8 @@ class TrainingRun(InFolder):
     @property
     def progress(self) -> pl.DataFrame:
         """A row per iteration, 0 being the initial policy: reward and penalties of its training episodes, and where it
-        was validated (else null) `eval_unplaced`, `eval_reward` and other means over validation sequences. Where workloads
-        were left unplaced, only the first is there."""
+        was validated (else null) `eval_unplaced`, `eval_reward` and other means over validation sequences. Where
+        workloads were left unplaced, only the first is there."""
         import polars as pl
 
         return pl.read_csv(self.folder / "progress.csv", infer_schema_length=None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.experiments.episode_rows import GAPS, incomplete_by, no_value
 from tvwrl.experiments.plots import PENALTY
 from tvwrl.experiments.results.targets import (
     AGENT,
@@ -24,7 +25,6 @@ from tvwrl.experiments.results.targets import (
     slots_gap,
     targets,
 )
-from tvwrl.experiments.episode_rows import GAPS, incomplete_by, no_value
 from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate, estimates_by_column, interquartile_mean, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
@@ -58,10 +58,10 @@ TARGETS = (
     "difference in reward lies above 0. The last columns say which targets are met (-: there is none):"
 )
 COLUMNS = (
-    "Agents are averaged over their seeds. A scheduler that left workloads unplaced in any sequence has no means and comes "
-    "last, as what never ran costs nothing. IQM: the interquartile mean, of the middle half of the values. The bound on "
-    f"machines is for schedules in which nothing waits, as in nearly all at loads up to {DENSE:g}. At higher loads "
-    "workloads wait: then only the bound with waiting holds, and none on the peak (docs/explanation/bounds.md)."
+    "Agents are averaged over their seeds. A scheduler that left workloads unplaced in any sequence has no means and "
+    "comes last, as what never ran costs nothing. IQM: the interquartile mean, of the middle half of the values. The "
+    f"bound on machines is for schedules in which nothing waits, as in nearly all at loads up to {DENSE:g}. At higher "
+    "loads workloads wait: then only the bound with waiting holds, and none on the peak (docs/explanation/bounds.md)."
 )
 
 

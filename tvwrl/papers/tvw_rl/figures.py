@@ -57,7 +57,8 @@ class TvwRlStudy(PaperTraces, Scale):
         rows = read_columns(out, columns)
         groups = summarise(rows)
         head = "\n\n".join([*sources, scale, "\n".join(how)])
-        text = f"# {experiment.title}\n\n{head}\n\n{write_tables(experiment, groups, incomplete_by(rows, ('group', 'column')))}"
+        tables = write_tables(experiment, groups, incomplete_by(rows, ("group", "column")))
+        text = f"# {experiment.title}\n\n{head}\n\n{tables}"
         facts = {"config": setup.base.to_dict(), "sources": sources}
         return Report(text, rows.to_dicts(), {"plot": partial(plot, experiment, groups)}, facts)
 
