@@ -113,7 +113,7 @@ def test_a_head_start_that_leaves_workloads_unplaced_is_not_kept(problem, tmp_pa
 
 
 def test_a_validation_that_leaves_workloads_unplaced_is_not_chosen_over_a_complete_one(problem, tmp_path, monkeypatch):
-    """The policy that places nothing would cost nothing; the referee says NaN of it, before and after a complete one."""
+    """What places nothing would cost nothing: the referee says NaN of it, before and after a complete one."""
     found = iter([(float("nan"), 5.0), (-3.0, 0.0), (float("nan"), 0.5)])
     run = trainer(problem, tmp_path)
     monkeypatch.setattr(

@@ -43,8 +43,8 @@ def submit(comparison: Comparison, folder: str | Path, name: str, contact: str |
     """Write what the entries of a comparison did to a new folder: `rows.csv`, `episodes.parquet`, `submission.json`.
 
     `name`: whose submission it is; `contact`: an address for questions. The schedulers that the entries were compared
-    with are left out. Raises InputError for a comparison that does not play all sequences of its task, an empty name, an
-    entry that left workloads unplaced (the check refuses it), an entry with the name of one of our schedulers, and a
+    with are left out. Raises InputError for a comparison that does not play all sequences of its task, an empty name,
+    an entry that left workloads unplaced (the check refuses it), an entry with the name of one of our schedulers, and a
     folder that is not empty.
     """
     import polars as pl
@@ -85,7 +85,8 @@ def check_submission(folder: str | Path) -> pl.DataFrame:
 
     Raises InputError as `read_submission` does, for a trace that is not on this machine, a table that is missing or
     damaged, an entry that left workloads unplaced, with their count, times above the task's limit, and the first line
-    of `episodes.parquet` or `rows.csv` that differs from the task or the replay. The first row of either file is line 2.
+    of `episodes.parquet` or `rows.csv` that differs from the task or the replay. The first row of either file is line
+    2.
     """
     about = read_submission(folder)
     return replay(Path(folder), about.knowledge, about.task)

@@ -46,8 +46,9 @@ def plot_comparison(
 
     One row per scheduler, ranked by reward over all loads within what it may know; one point per load: the mean over
     sequences and its 95 % bootstrap interval, which is absent with one sequence. A scheduler that left workloads
-    unplaced has no points at that load, and comes last. `rows`: see `tvwrl.metrics.score_episode`. `seed` >= 0: of the resampling. `knowledge`: scheduler -> what it may know. Raises
-    InputError if there are no rows or a column is missing.
+    unplaced has no points at that load, and comes last. `rows`: see `tvwrl.metrics.score_episode`. `seed` >= 0: of the
+    resampling. `knowledge`: scheduler -> what it may know. Raises InputError if there are no rows or a column is
+    missing.
     """
     if rows.is_empty():
         raise InputError("no rows: nothing to plot")
