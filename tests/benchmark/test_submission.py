@@ -11,6 +11,7 @@ import pytest
 
 import tvwrl
 from tvwrl.benchmark.submission import check_submission, read_submission
+from tvwrl.schedulers import Scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, REQUESTS
 from tvwrl.types import InputError
 
@@ -33,13 +34,10 @@ def copy(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
 
 
-class Idle:
-    """A scheduler that places nothing."""
+class Idle(Scheduler):
+    """Places nothing."""
 
-    name, looks_at_grid, needs_forecasts, knowledge = "idle", False, False, CURRENT_LOAD
-
-    def reset(self, cluster, rng):
-        """Nothing to do."""
+    name, knowledge = "idle", CURRENT_LOAD
 
     def schedule(self, cluster, pending):
         return ()
