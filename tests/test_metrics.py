@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tvwrl.experiments.evaluation import evaluate
-from tvwrl.metrics import penalties, replay_run, score_episode
+from tvwrl.metrics import is_measure, penalties, replay_run, score_episode
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.schedulers import make_scheduler
 from tvwrl.types import Episode, InputError, Machines
@@ -119,20 +119,33 @@ def test_unplaced_workloads_wait_until_the_end():
     row = score_episode(episode, TWO, PAPER)
     assert row["unplaced"] == 2
     assert row["slots"] == 4
-    assert row["wait_mean"] == pytest.approx(2 / 3)
     assert penalties(episode, TWO, PAPER)["wait"] == 4 * 50
     assert row["offered_load"] == pytest.approx((15 + 6 + 5) / (8 * 10))
 
 
-@pytest.mark.parametrize("rows", [[], [(3, -1, -1, [[1, 1]])]])
-def test_nothing_placed(rows):
-    row = score_episode(make_episode(rows), TWO, PAPER)
+def test_an_episode_without_workloads():
+    row = score_episode(make_episode([]), TWO, PAPER)
     assert (row["slots"], row["reward"], row["machines_used"], row["peak_machines"]) == (0, 0, 0, 0)
     assert row["utilisation_cpu"] == row["fragmentation_mem"] == row["overshoot_pct"] == 0
     assert math.copysign(1, row["reward"]) == 1
     assert math.isnan(row["wait_mean"])
     assert math.isnan(row["wait_p95"])
-    assert row["unplaced"] == len(rows)
+    assert row["unplaced"] == 0
+
+
+# ROWS cost 60,188.5. Without c, m1 is not in use (51 less for unused room) and c waits in slots 1 and 2 instead of 1
+# alone (50 more), as T is 3; if nothing runs, nothing costs anything.
+@pytest.mark.parametrize(("left_out", "unplaced", "cost"), [((2,), 1, 60187.5), ((0, 1, 2), 3, 0.0)])
+def test_an_incomplete_episode_has_no_measures_however_little_it_cost(left_out, unplaced, cost):
+    rows = [(r[0], -1, -1, r[3]) if i in left_out else r for i, r in enumerate(ROWS)]
+    episode = make_episode(rows, scheduler="s", load=0.5, sequence=7, decision_ms=0.25)
+    row = score_episode(episode, TWO, PAPER)
+    facts = {"scheduler": "s", "load": 0.5, "sequence": 7, "unplaced": unplaced, "decision_ms": 0.25}
+    facts |= {"slots": 3 if unplaced == 1 else 0, "offered_load": 15 / 16}
+    assert {name: row[name] for name in facts} == pytest.approx(facts)
+    assert all(math.isnan(row[name]) for name in row.keys() - facts.keys())
+    assert row.keys() - facts.keys() == {name for name in row if is_measure(name)}
+    assert sum(penalties(episode, TWO, PAPER).values()) == pytest.approx(cost)
 
 
 @pytest.mark.parametrize(
@@ -236,8 +249,10 @@ def brute_force(episode, machines, weights, overshoot_per):
 def test_equals_brute_force(case):
     row = score_episode(*case)
     expected = brute_force(*case)
-    assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    assert row["reward"] == pytest.approx(-sum(penalties(*case).values()))
+    assert -sum(penalties(*case).values()) == pytest.approx(expected["reward"], rel=1e-9, abs=1e-9)
+    if row["unplaced"]:
+        expected |= {name: math.nan for name in expected if is_measure(name)}
+    assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=1e-9, nan_ok=True)
 
 
 def test_files_alone_give_the_same_rows_or_are_refused(problem, tmp_path):

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 OVERSHOOT_PER = ("workload", "machine")
 TOLERANCE = 1e-9  # share of the capacity; rounding of sums is neither overshoot nor free room
+MEASURES = (
+    *("overshoot_pct", "machines_used", "peak_machines", "machine_slots", "wait_mean", "wait_p95", "contention"),
+    "reward",
+)  # columns of a row that only a complete episode has, with those of each resource:
+MEASURES_PER_RESOURCE = ("utilisation_", "fragmentation_")
 
 
 @dataclass(frozen=True)
@@ -50,23 +55,32 @@ def score_episode(
 ) -> dict[str, Any]:
     """One flat row of metrics; `<r>` stands for each resource of `machines`, in order.
 
+    An episode in which a workload was never placed is incomplete, and has no reward: what never runs takes no room,
+    overshoots nothing and stops waiting when the record ends, so it would be cheaper than any placement. The reward is
+    NaN then, and so is every other measure of the schedule (`is_measure`), each of which is of placed workloads alone:
+    no machine in use, no overshoot and no wait would be the best of all values. `unplaced` says how many are missing.
+    (A charge for them instead would have to be above what any placement can cost, which no constant is.)
+
     - `scheduler`, `load`, `sequence`, `decision_ms`: copied from the episode (`decision_ms` in milliseconds)
     - `utilisation_<r>`, `fragmentation_<r>`, 0..1, `overshoot_pct`, >= 0, `machines_used`: see `_paper_metrics`
     - `peak_machines`: max_t |A(t)|; `machine_slots`: sum_t |A(t)|
     - `wait_mean`, `wait_p95`, slots: start - arrival of placed workloads (95th percentile, linear); NaN if none is
-    - `unplaced`: workloads never placed
+    - `unplaced`: workloads never placed; above 0, all measures are NaN
     - `contention`, units^2: sum over slots, machines, resources and pairs i < j of u_i u_j, unweighted
     - `reward`, <= 0: minus the sum of `penalties`, undiscounted, slots 0..T-1
     - `slots`: T
     - `offered_load`, >= 0: the load really offered, see `_offered_load`
 
     `overshoot_per`: see `penalties`. Raises InputError, naming workload and field, if the record contradicts itself.
+
+    >>> row = score_episode(episode, machines, PenaltyWeights())  # doctest: +SKIP
+    >>> "incomplete" if row["unplaced"] else row["reward"]  # doctest: +SKIP
     """
     _check(episode, machines, overshoot_per)
     replay = _replay(episode, machines, weights, overshoot_per)
     placed = episode.start >= 0
     wait = (episode.start - episode.arrival)[placed].astype(np.float64)
-    return {
+    row = {
         "scheduler": episode.scheduler,
         "load": float(episode.load),
         "sequence": int(episode.sequence),
@@ -80,12 +94,24 @@ def score_episode(
         "offered_load": _offered_load(episode, machines),
         "decision_ms": float(episode.decision_ms),
     }
+    return row if placed.all() else {name: float("nan") if is_measure(name) else row[name] for name in row}
+
+
+def is_measure(column: str) -> bool:
+    """Whether a column of a row says how good the schedule is, which only a complete episode has.
+
+    >>> [name for name in ("reward", "utilisation_cpu", "unplaced", "slots") if is_measure(name)]
+    ['reward', 'utilisation_cpu']
+    """
+    return column in MEASURES or column.startswith(MEASURES_PER_RESOURCE)
 
 
 def penalties(
     episode: Episode, machines: Machines, weights: PenaltyWeights, overshoot_per: str = "workload"
 ) -> dict[str, float]:
-    """Weighted total (>= 0) of each penalty over slots 0..T-1 (paper: "Rewards Design for RL"); reward = -sum.
+    """Weighted total (>= 0) of each penalty over slots 0..T-1 (paper: "Rewards Design for RL").
+
+    The reward of a complete episode is minus their sum; of an incomplete one, they are what its record has cost so far.
 
     - `contention`: K_c * sum of u_i u_j over pairs on one machine
     - `under_utilisation`: sum of |U|^{K_u} over used machines; K_u = 0 switches it off (paper: Table 3)
@@ -113,8 +139,8 @@ def replay_run(folder: str | Path) -> pl.DataFrame:
     These are run.json, episodes.parquet, demand.parquet and, where there was background load, background.parquet.
 
     Columns as in `score_episode`, rows in the order of episodes.parquet; `decision_ms` is NaN, as a wall-clock time
-    cannot be recomputed. Raises InputError, naming file and field, for a missing file or field, or demand that is
-    absent or has a gap, and whatever `score_episode` refuses.
+    cannot be recomputed, and so are the measures of incomplete episodes. Raises InputError, naming file and field, for
+    a missing file or field, or demand that is absent or has a gap, and whatever `score_episode` refuses.
 
     >>> rows = replay_run("runs/evaluation")  # doctest: +SKIP
     >>> rows.group_by("scheduler").mean()  # doctest: +SKIP
@@ -128,7 +154,8 @@ def replay_run(folder: str | Path) -> pl.DataFrame:
         raise InputError(f"{folder}: {f'no evaluation here{hint}' if folder.is_dir() else 'no such folder'}")
     machines, weights, overshoot_per, background = _read_run(folder / "run.json")
     episodes = _read_episodes(folder, machines, background)
-    return pl.DataFrame([score_episode(episode, machines, weights, overshoot_per) for episode in episodes])
+    scores = [score_episode(episode, machines, weights, overshoot_per) for episode in episodes]
+    return pl.DataFrame(scores, infer_schema_length=None)  # a NaN may come late in a column of whole numbers
 
 
 def _paper_metrics(replay: _Replay, machines: Machines) -> dict[str, float]:

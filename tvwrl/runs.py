@@ -186,12 +186,12 @@ def _plain(value: Any) -> Any:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a table whole; its columns are those of all rows, in order of appearance."""
+    """Write a table whole; its columns are those of all rows, in order of appearance. NaN is an empty field."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with whole_file(path) as partial, partial.open("w", newline="") as file:
         table = csv.DictWriter(file, columns)
         table.writeheader()
-        table.writerows(rows)
+        table.writerows({name: "" if value != value else value for name, value in row.items()} for row in rows)
 
 
 def read_csv(path: Path) -> list[dict[str, Any]]:

@@ -92,11 +92,11 @@ def test_generations_resume_exactly_and_begin_with_the_best_policy(problem, tmp_
 
 
 def told_rewards(trainer, monkeypatch, rewards):
-    """Let validations after iterations 0, 1, ... find these rewards; None: not all sequences were finished."""
+    """Let validations after iterations 0, 1, ... find these rewards; None: workloads were left unplaced."""
 
     def evaluate():
         reward = rewards[trainer.iteration]
-        return {"reward": reward or 0.0}, reward is not None
+        return {"reward": float("nan"), "unplaced": 2.0} if reward is None else {"reward": reward, "unplaced": 0.0}
 
     monkeypatch.setattr(trainer, "evaluate", evaluate)
     return trainer

@@ -209,9 +209,9 @@ def test_training_raises_its_return_and_shortens_waits(problem, tmp_path):
     config = replace(PRESETS["deeprm"], iterations=25, train_sequences=20, trajectories=4, eval_every=100)
     config = replace(config, scenario=replace(problem.scenario, max_slots=0), sequences_per_iteration=10)
     trainer = Trainer(problem, config, tmp_path, {}, print)
-    before, _ = trainer.evaluate()
+    before = trainer.evaluate()
     trainer.run()
-    after, _ = trainer.evaluate()
+    after = trainer.evaluate()
     assert after["reward"] > before["reward"]
     assert after["wait_mean"] < 0.8 * before["wait_mean"]
     assert after["slowdown"] - 1 < 0.8 * (before["slowdown"] - 1)

@@ -112,10 +112,10 @@ def test_who_holds_everything_back_is_cut(problem, kind, monkeypatch):
     assert clock.max() <= drawn.arrival.max() + 100 + drawn.length.max()
     if kind == "deeprm":
         assert played.truncated.all()
-        scores, finished = task.evaluate(policy)
-        assert not finished
-        assert np.isfinite(scores["reward"])
-        assert np.isnan(scores["wait_mean"])  # nothing has started
+        scores = task.evaluate(policy)
+        assert scores["unplaced"] == drawn.arrival.shape[1]  # nothing has started
+        assert np.isnan(scores["reward"])
+        assert np.isnan(scores["wait_mean"])
 
 
 def test_an_episode_that_ends_is_not_cut(problem):

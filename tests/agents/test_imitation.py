@@ -74,9 +74,9 @@ def test_what_is_imitated_is_learnt(problem):
     problem = replace(problem, scenario=scenario)
     task = PlacementTask(problem, replace(config, train_sequences=2, sequences_per_iteration=2))
     policy = make_policy("shared", task.shapes, 16)
-    before = task.evaluate(policy)[0]["reward"]
+    before = task.evaluate(policy)["reward"]
     assert imitate(policy, problem, config) > 0.6
-    assert task.evaluate(policy)[0]["reward"] > before
+    assert task.evaluate(policy)["reward"] > before
 
 
 def test_the_head_start_has_a_step_size_of_its_own(problem):

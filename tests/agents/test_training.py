@@ -90,7 +90,7 @@ def test_the_best_policy_is_no_worse_than_the_head_start(problem, tmp_path, monk
 
     def evaluate(policy):
         validated.append(deepcopy(policy.state_dict()))
-        return {"reward": rewards[len(validated) - 1]}, True
+        return {"reward": rewards[len(validated) - 1], "unplaced": 0.0}
 
     monkeypatch.setattr(run._task, "evaluate", evaluate)
     run.run()
@@ -100,14 +100,28 @@ def test_the_best_policy_is_no_worse_than_the_head_start(problem, tmp_path, monk
     assert same(kept.policy, validated[best])
 
 
-def test_a_head_start_that_leaves_sequences_unfinished_is_not_kept(problem, tmp_path, monkeypatch):
+def test_a_head_start_that_leaves_workloads_unplaced_is_not_kept(problem, tmp_path, monkeypatch):
     run = trainer(problem, tmp_path)
-    monkeypatch.setattr(run._task, "evaluate", lambda policy: ({"reward": 0.0}, False))
+    monkeypatch.setattr(run._task, "evaluate", lambda policy: {"reward": float("nan"), "unplaced": 3.0})
     run.run(stop_after=0)
     assert [row["iteration"] for row in run.progress] == []  # nothing was asked for yet
     run.run()
     assert [row["iteration"] for row in run.progress] == [0, 1, 2]
     assert not (tmp_path / "checkpoints/best.pt").exists()
+    written = read_csv(tmp_path / "progress.csv")
+    assert [(row["eval_reward"], row["eval_unplaced"]) for row in written] == [("", "3.0")] * 3
+
+
+def test_a_validation_that_leaves_workloads_unplaced_is_not_chosen_over_a_complete_one(problem, tmp_path, monkeypatch):
+    """What places nothing would cost nothing: the referee says NaN of it, before and after a complete one."""
+    found = iter([(float("nan"), 5.0), (-3.0, 0.0), (float("nan"), 0.5)])
+    run = trainer(problem, tmp_path)
+    monkeypatch.setattr(
+        run._task, "evaluate", lambda policy: dict(zip(("reward", "unplaced"), next(found), strict=True))
+    )
+    run.run()
+    assert (run.best_iteration, run.best_reward) == (1, -3.0)
+    assert Checkpoint.load(tmp_path / "checkpoints/best.pt").iteration == 1
 
 
 def test_checkpoints_of_other_versions(problem, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import re
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import tvwrl
@@ -15,7 +16,7 @@ from tvwrl.benchmark.tasks import find_task
 from tvwrl.experiments.engine import complete
 from tvwrl.schedulers import PRODUCTION, make_scheduler
 from tvwrl.schedulers.head_of_queue import Backfill
-from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, REQUESTS
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS, REQUESTS
 from tvwrl.types import InputError
 
 TASK = "google-0.5-v1"
@@ -56,6 +57,34 @@ def test_ranks_differences_and_gaps_by_hand():
     # of 50 thousand between -150 and -100: -170 is 20 below
     assert lines["n-sigma(n=2), tuned"].closed == pytest.approx(-40)
     assert lines["n-sigma"].rank == 2
+    left = lines["best-fit"]  # 6 workloads unplaced: no mean reward, however high
+    assert left.incomplete == "2 of 2 sequences incomplete, 6 workloads not placed"
+    assert np.isnan([left.reward[0], *left.reward[1], left.behind[0], left.closed, left.overshoot, left.wait]).all()
+
+
+def test_a_scheduler_that_places_nothing_is_last_on_every_page_and_never_best(tmp_path):
+    """One unplaced workload in one sequence is enough, also where nobody else knows as much."""
+    idle = rows("idle", CURRENT_LOAD, (0.0, 0.0), unplaced=20)
+    once = [row | {"unplaced": row["sequence"]} for row in rows("once", CURRENT_LOAD, (-1.0, 0.0))]
+    alone = rows("alone", FORECASTS, (0.0, 0.0), unplaced=1)
+    found = page.summaries([*EVERY, *idle, *once, *alone], [TASK])
+    ranks = {line.scheduler: line.rank for line in found[TASK] if line.knowledge == CURRENT_LOAD.group}
+    assert ranks == {"mine": 1, "spread": 2, "once": 3, "best-fit": 4, "idle": 5}  # the fewest unplaced first
+    table = page.task_pages(found)[TASK]
+    assert "- (1 of 2 sequences incomplete, 1 workload not placed)" in table
+    assert "nan" not in table + page.text(found, 0)
+    against = next(line for line in page.text(found, 0).splitlines() if line.startswith(f"| [{TASK}]"))
+    assert "| **mine**" not in against
+    assert not any(name in against for name in ("idle", "once", "alone"))
+    overall = {
+        line.split("|")[1].strip(): line.split("|")[2:] for line in page.text(found, 0).splitlines() if "|" in line
+    }
+    assert [cell.strip() for cell in overall["alone"][:4]] == [
+        "1.0", "0 of 1", "- (workloads not placed in 1 of 1 tasks)", "-",
+    ]  # fmt: skip
+    page.picture(TASK, found[TASK])(tmp_path / "a.png")
+    page.browser_table(found)(tmp_path / "a.html")
+    assert "nan" not in (tmp_path / "a.html").read_text(encoding="utf-8").split("<tbody>")[1].split("</tbody>")[0]
 
 
 def test_the_text_names_what_is_missing_and_tells_ours_apart():

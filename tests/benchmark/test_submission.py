@@ -11,6 +11,7 @@ import pytest
 
 import tvwrl
 from tvwrl.benchmark.submission import check_submission, read_submission
+from tvwrl.schedulers import Scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, REQUESTS
 from tvwrl.types import InputError
 
@@ -31,6 +32,15 @@ def folder(comparison, tmp_path_factory):
 def copy(folder, tmp_path):
     """One to change."""
     return shutil.copytree(folder, tmp_path / "copy")
+
+
+class Idle(Scheduler):
+    """Places nothing."""
+
+    name, knowledge = "idle", CURRENT_LOAD
+
+    def schedule(self, cluster, pending):
+        return ()
 
 
 def change(path, read, write, **columns):
@@ -68,6 +78,34 @@ def test_one_placement_changed(copy):
     episodes(copy, machine=at(3, "machine", (machine + 1) % 4))
     with pytest.raises(InputError, match=r"rows\.csv, line 2 \(mine, sequence 0\): \w+ is .*, the replay of .* gives"):
         check_submission(copy)
+
+
+@pytest.mark.parametrize("told", ["as its rows said before", "as the referee says now"])
+def test_an_entry_that_left_workloads_unplaced_is_refused_with_their_count(copy, told):
+    left = (pl.col("scheduler") == "mine") & (pl.col("sequence") < 2) & (pl.col("machine") >= 2)
+    count = pl.read_parquet(copy / "episodes.parquet").filter(left).height
+    columns = ("start", "finish", "machine")
+    episodes(copy, **{name: pl.when(left).then(-1).otherwise(pl.col(name)) for name in columns})
+    if told.endswith("now"):
+        empty = (pl.col("scheduler") == "mine") & (pl.col("sequence") < 2)
+        rows(copy, reward=pl.when(empty).then(None).otherwise(pl.col("reward")))
+    message = rf"episodes\.parquet, line \d+: mine: 2 of 3 sequences incomplete, {count} workloads not placed"
+    with pytest.raises(InputError, match=message):
+        check_submission(copy)
+
+
+def test_an_entry_that_places_nothing_is_last_in_the_comparison_and_cannot_be_submitted(small, tmp_path):
+    idle = {"idle": Idle()}
+    found = tvwrl.compare(idle, small, against=("spread", "clairvoyant", "best-fit-peak"))
+    own = found.rows.filter(pl.col("scheduler") == "idle")
+    assert own["reward"].is_nan().all()
+    assert own["unplaced"].to_list() == [20] * 3
+    assert "nan" not in (found.folder / "rows.csv").read_text().lower()
+    assert "No means for idle: 3 of 3 sequences incomplete, 60 workloads not placed." in str(found)
+    assert "No reward of `idle` to compare: 3 of 3 sequences incomplete" in found.table()
+    assert "nan" not in (str(found) + found.table()).lower()
+    with pytest.raises(InputError, match="entry 'idle': 3 of 3 sequences incomplete, 60 workloads not placed"):
+        tvwrl.submit(found, tmp_path / "submission", "somebody")
 
 
 def test_one_start_changed(copy):

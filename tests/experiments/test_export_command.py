@@ -10,12 +10,12 @@ from tvwrl.agents import load_exported
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.benchmark.entries import Setting, entry_of
 from tvwrl.commands.parsing import line_of
+from tvwrl.experiments.episode_rows import read_rows
 from tvwrl.experiments.evaluate_command import ComparisonSettings, compare_schedulers
 from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.export_command import ExportSettings, export
 from tvwrl.experiments.scheduler_names import scheduler_of
 from tvwrl.experiments.statistics import mean_with_interval
-from tvwrl.experiments.tables import read_rows
 from tvwrl.schedulers import make_scheduler
 from tvwrl.types import InputError
 

@@ -11,6 +11,7 @@ import pytest
 
 from tvwrl.agents.config import PRESETS
 from tvwrl.experiments.engine import distinct
+from tvwrl.experiments.episode_rows import incomplete_by
 from tvwrl.experiments.scale import SCALES, describe_training
 from tvwrl.experiments.statistics import crossed_estimate as crossed
 from tvwrl.experiments.training_cells import cells_of
@@ -109,6 +110,7 @@ def test_the_claim_about_waiting_is_judged_in_calm_and_in_bursts() -> None:
     rows = [
         {"group": group, "column": f"K_w = {weight:g}", "seed": 0, "sequence": sequence}
         | dict.fromkeys(metrics, 1.0)
+        | {"unplaced": 0}
         | {name: values[place] for name, values in measures.items() if group == "calm"}
         for group in ("calm", "burst")
         for place, weight in enumerate(WAITING_WEIGHTS)
@@ -127,6 +129,7 @@ def test_table_and_plot(tmp_path: Path) -> None:
     rows = [
         {"group": "load 0.5", "column": f"K_u = {place}", "seed": seed, "sequence": sequence}
         | dict.fromkeys(metrics, 0.1 * place + 0.01 * sequence)
+        | {"unplaced": 0}
         for place in range(4)
         for seed in (0, 1)
         for sequence in (0, 1, 2)
@@ -143,6 +146,28 @@ def test_table_and_plot(tmp_path: Path) -> None:
     assert experiment.note in text
     plot(experiment, groups, tmp_path / "plots" / "all.png")
     assert (tmp_path / "plots" / "all.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_column_that_left_workloads_unplaced_has_no_figures_and_supports_no_claim() -> None:
+    """One episode of one seed of K_w = 5000 is incomplete: its means over the others would be a selection."""
+    metrics = [metric.column for metric in EVERY_METRIC]
+    rows = [
+        {"group": "calm", "column": f"K_w = {weight:g}", "seed": seed, "sequence": sequence}
+        | dict.fromkeys(metrics, 1.0)
+        | {"unplaced": 7 * (weight == 5000 and seed == sequence == 1)}
+        for weight in WAITING_WEIGHTS
+        for seed in (0, 1)
+        for sequence in (0, 1)
+    ]
+    table = pl.DataFrame(rows)
+    text = write_tables(EXPERIMENTS["sensitivity-kw"], summarise(table), incomplete_by(table, ("group", "column")))
+    cells = next(line for line in text.splitlines() if line.startswith("| Reward"))
+    assert [cell.strip()[0] for cell in cells.split("|")[2:5]] == ["0", "0", "-"]
+    assert "- K_w = 5000: no figures, 1 of 4 sequences incomplete, 7 workloads not placed" in text
+    assert "K_w = 500 / K_w = 5000: cannot be said, as K_w = 5000 has no figure" in text or (
+        "K_w = 5000 / K_w = 500: cannot be said, as K_w = 5000 has no figure" in text
+    )
+    assert "nan" not in text
 
 
 def test_schedulers_are_ranked_within_what_they_know_and_settings_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,11 @@ class Curve(NamedTuple):
 _UNITS = "reward; its scale is the penalty weights'"
 CURVES = {
     "eval/reward": Curve("mean reward of the policy on validation sequences; it chooses best.pt", _UNITS, "higher"),
+    "eval/unplaced": Curve(
+        "workloads never placed, per validation sequence; where it is above 0, there are no other points",
+        "workloads",
+        "0",
+    ),
     "eval/overshoot_pct": Curve("demand above capacity, on validation sequences", "% of all capacity", "lower"),
     "eval/machines_used": Curve("machines that ran anything, on validation sequences", "machines", "lower"),
     "eval/wait_mean": Curve("wait from arrival to placement, on validation sequences", "slots", "lower"),

@@ -118,7 +118,7 @@ class OnlineLearner:
         with bar, collect_signals() as received:
             while self.updates < end and not received:
                 self.step()
-                latest = [float(row["reward"]) for row in self.progress[-self.config.clusters :]]
+                latest = [float(row["reward"] or "nan") for row in self.progress[-self.config.clusters :]]
                 bar.set_postfix(reward=f"{np.mean(latest):.4g}", refresh=False)
                 bar.update()
                 if self.updates % self.config.save_every == 0:

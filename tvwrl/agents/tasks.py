@@ -28,7 +28,7 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
-EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention")  # and utilisation per resource
+EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention", "unplaced")  # and utilisation
 SECONDS = 5.0  # to simulate alternatives for a picture
 DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
 
@@ -47,8 +47,12 @@ class Task(ABC):
         self._batch = config.sequences_per_iteration * config.trajectories
 
     @abstractmethod
-    def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
-        """Mean metrics over the validation sequences, `reward` first, and whether all of them were finished."""
+    def evaluate(self, policy: Policy) -> dict[str, float]:
+        """Mean metrics over the validation sequences, `reward` first.
+
+        If workloads were left `unplaced` in any sequence, the reward and all that an incomplete episode does not have
+        (`tvwrl.metrics.score_episode`) are NaN.
+        """
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8] | None:
         """An RGB picture of the cluster halfway through the first validation sequence; None if it has no machines."""
@@ -130,13 +134,13 @@ class PlacementTask(Task):
             weights = config.scenario.penalty_weights().per_resource(len(problem.machines.resources))
             self.shapes |= {"weights": weights.tolist(), "rule": config.built_in}
 
-    def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
+    def evaluate(self, policy: Policy) -> dict[str, float]:
         """See `Task`."""
         envs = self._validation
-        played = play(policy, envs, np.arange(envs.num_envs), self._deterministic(), self._config.device)
+        play(policy, envs, np.arange(envs.num_envs), self._deterministic(), self._config.device)
         rows = [self.problem.score(envs.simulation.record(b)) for b in range(envs.num_envs)]
         names = [*EVALUATED, *(f"utilisation_{r}" for r in self.problem.machines.resources)]
-        return {name: float(np.nanmean([row[name] for row in rows])) for name in names}, not played.truncated.any()
+        return {name: float(np.mean([row[name] for row in rows])) for name in names}
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8]:
         """See `Task`."""
@@ -183,14 +187,18 @@ class DeepRMTask(Task):
         self._validation = DeepRMVectorEnv(DRAWS * config.eval_sequences, self._validation_set, *fixed, max_slots=0)
         self.shapes = envs.shapes
 
-    def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
-        """See `Task`; `slowdown` is the mean of (finish - arrival) / duration, waits are in slots, of what started."""
+    def evaluate(self, policy: Policy) -> dict[str, float]:
+        """See `Task`; `slowdown` is the mean of (finish - arrival) / duration, waits are in slots."""
         envs, drawn = self._validation, torch.Generator().manual_seed(self._config.seed)
         sequence = np.repeat(np.arange(self._config.eval_sequences), DRAWS)
         played = play(policy, envs, sequence, drawn, self._config.device)
         costs, episodes = played.penalties, [envs.simulation.record(b) for b in range(envs.num_envs)]
-        wait = np.concatenate([(e.start - e.arrival)[e.start >= 0] for e in episodes])
-        length = np.concatenate([(e.finish - e.start)[e.start >= 0] for e in episodes])
-        means = {"slowdown": 1 + wait / length, "wait_mean": wait}
-        scores = {name: float(each.mean()) if each.size else float("nan") for name, each in means.items()}
-        return {"reward": -sum(costs.values()), **scores, "unused": costs["unused"]}, not played.truncated.any()
+        start, arrival, finish = (
+            np.stack([getattr(e, name) for e in episodes]) for name in ("start", "arrival", "finish")
+        )
+        unplaced = {"unplaced": float((start < 0).sum(axis=1).mean())}
+        if unplaced["unplaced"]:
+            return dict.fromkeys(("reward", "slowdown", "wait_mean", "unused"), float("nan")) | unplaced
+        wait, length = start - arrival, finish - start
+        means = {"slowdown": float((1 + wait / length).mean()), "wait_mean": float(wait.mean())}
+        return {"reward": -sum(costs.values()), **means, "unused": costs["unused"]} | unplaced

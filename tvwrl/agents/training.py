@@ -237,16 +237,17 @@ class Trainer:
         writer.add_scalar("train/steps_per_second", steps["decisions"] / seconds, self.iteration)
         return row
 
-    def evaluate(self) -> tuple[dict[str, float], bool]:
-        """Mean metrics of the current policy over the validation sequences, and whether all of them were finished."""
+    def evaluate(self) -> dict[str, float]:
+        """Mean metrics of the current policy over the validation sequences, as `Task.evaluate` gives them."""
         return self._task.evaluate(self.policy)
 
     def _evaluate(self, writer: Any) -> dict[str, float]:
-        """Validate the policy and keep it if it is the best so far."""
-        scores, finished = self.evaluate()
+        """Validate the policy and keep it if it is the best so far: one that leaves workloads unplaced never is."""
+        scores = self.evaluate()
         for name, value in scores.items():
-            writer.add_scalar(f"eval/{name}", value, self.iteration)
-        better = finished and scores["reward"] > self.best_reward
+            if not np.isnan(value):
+                writer.add_scalar(f"eval/{name}", value, self.iteration)
+        better = scores["reward"] > self.best_reward  # not where it is NaN
         if better:
             self.best_reward, self.best_iteration = scores["reward"], self.iteration
             if self.config.generations > 1:
@@ -255,6 +256,8 @@ class Trainer:
         shown = ", ".join(
             f"{name.removesuffix('_mean').replace('_', ' ')} {scores[name]:.4g}" for name in list(scores)[:3]
         )
+        if scores["unplaced"]:
+            shown = f"left {scores['unplaced']:.4g} workloads unplaced per sequence, so it has no reward"
         self.report(
             f"iteration {self.iteration}/{self.config.iterations}: validation {shown}"
             + (" (best so far)" if better else "")

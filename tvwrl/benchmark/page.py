@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
+from tvwrl.experiments.episode_rows import UNPLACED, complete_only, incomplete, no_value, table_of
 from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, share_closed, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
@@ -26,19 +27,21 @@ Column = Callable[["Line"], str]
 HEAD: dict[str, Column] = {
     "scheduler": lambda line: f"**{line.label}**" if line.ours else line.label,
     "rank": lambda line: str(line.rank),
-    "reward (thousands)": lambda line: with_interval(*line.reward, 1, "", 1e-3),
-    "behind the best of its group": lambda line: with_interval(*line.behind, 1, "", 1e-3) if line.rank > 1 else "0",
-    "gap closed %": lambda line: "-" if np.isnan(line.closed) else f"{line.closed:.0f}",
-    "overshoot %": lambda line: f"{line.overshoot:.3f}",
-    "machines": lambda line: f"{line.machines:.2f}",
-    "wait (slots)": lambda line: f"{line.wait:.2f}",
+    "reward (thousands)": lambda line: no_value(line.incomplete) or with_interval(*line.reward, 1, "", 1e-3),
+    "behind the best of its group": lambda line: "0" if line.is_best else with_interval(*line.behind, 1, "", 1e-3),
+    "gap closed %": lambda line: _plain(line.closed, 0),
+    "overshoot %": lambda line: _plain(line.overshoot, 3),
+    "machines": lambda line: _plain(line.machines, 2),
+    "wait (slots)": lambda line: _plain(line.wait, 2),
     "unplaced": lambda line: f"{line.unplaced:.2f}",
     "ms per decision": lambda line: f"{line.milliseconds:.2f}",
 }
 LEGEND = (
     "Reward: minus the penalties, so nearer to 0 is better. Values are means over the task's test sequences, with 95 % "
     "bootstrap intervals in brackets; differences are paired by sequence. Schedulers are ranked among those that know "
-    "as much; those that left workloads unplaced come last. Gap closed: where the reward lies between that of "
+    "as much; those that left workloads unplaced in any sequence come last, and have no means: what never ran costs "
+    "nothing, and a mean over the other sequences would be over their own selection. Gap closed: where the reward lies "
+    "between that of "
     f"`{FLOOR}` (0 %) and that of `{CEILING}` (100 %). *Tuned*: with the margin that was best on validation sequences, "
     "which the name shows, and with backfilling (when a workload has to wait, others may pass it) where that was "
     "better still. A decision places one workload, or none. Bold: this project's rules and agents."
@@ -49,7 +52,8 @@ Estimate = tuple[float, tuple[float, float]]
 
 @dataclass(frozen=True)
 class Line:
-    """A scheduler on a task; rewards are plain numbers, the interval is of 95 %."""
+    """A scheduler on a task; rewards are plain numbers, the interval is of 95 %. All of them are NaN, but for `rank`,
+    `unplaced` and `milliseconds`, if it left workloads unplaced in any sequence."""
 
     scheduler: str
     played: str  # its name, with the margin if that is tuned
@@ -67,12 +71,18 @@ class Line:
     milliseconds: float
     rewards: Float  # (sequences,)
     note: str = ""  # what a reader has to know of it
+    incomplete: str = ""  # what it did not place, in words
 
     @property
     def label(self) -> str:
         """Its name in tables."""
         name = f"{self.played}, tuned" if self.tuned else self.scheduler
         return f"{name} ({self.note})" if self.note else name
+
+    @property
+    def is_best(self) -> bool:
+        """Whether it is the best of its group, which a scheduler that left workloads unplaced never is."""
+        return self.rank == 1 and not self.incomplete
 
 
 def summaries(rows: Rows, tasks: Sequence[str]) -> dict[str, list[Line]]:
@@ -85,15 +95,21 @@ def summaries(rows: Rows, tasks: Sequence[str]) -> dict[str, list[Line]]:
 
 def _lines(of: Sequence[Rows]) -> list[Line]:
     """One task's lines; `of`: the rows of each scheduler."""
-    of = [sorted(rows, key=lambda row: row["sequence"]) for rows in of]
+    of = [complete_only(table_of(rows).sort("sequence"), by=["scheduler"]).to_dicts() for rows in of]
     rewards = {rows[0]["scheduler"]: _column(rows, "reward") for rows in of if not rows[0]["tuned"]}
     lines = []
     for group in GROUPS:
         own = [rows for rows in of if rows[0]["knowledge"] == group]
-        own.sort(key=lambda rows: (_column(rows, "unplaced").any(), -_column(rows, "reward").mean()))
+        own.sort(key=_place)
         best = _column(own[0], "reward") if own else np.empty(0)
         lines += [_line(rows, rank, best, rewards) for rank, rows in enumerate(own, 1)]
     return lines
+
+
+def _place(rows: Rows) -> tuple[float, float]:
+    """Sorts schedulers by falling mean reward; those that left workloads unplaced come last, the fewest first."""
+    left = float(_column(rows, UNPLACED).sum())
+    return left, 0.0 if left else -float(_column(rows, "reward").mean())
 
 
 def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> Line:
@@ -111,14 +127,20 @@ def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> L
         (float(reward.mean()), bootstrap_interval(reward)),
         (behind, (interval[0], interval[1])),
         float("nan") if trio is None else float(share_closed(trio[None])[0]),
-        overshoot=float(np.nanmean(_column(rows, "overshoot_pct"))),
-        machines=float(np.nanmean(_column(rows, "machines_used"))),
-        wait=float(np.nanmean(_column(rows, "wait_mean"))),
-        unplaced=float(_column(rows, "unplaced").mean()),
+        overshoot=float(_column(rows, "overshoot_pct").mean()),
+        machines=float(_column(rows, "machines_used").mean()),
+        wait=float(_column(rows, "wait_mean").mean()),
+        unplaced=float(_column(rows, UNPLACED).mean()),
         milliseconds=float(_column(rows, "decision_ms").mean()),
         rewards=reward,
         note=first["note"],
+        incomplete=incomplete(_column(rows, UNPLACED)),
     )
+
+
+def _plain(value: float, decimals: int) -> str:
+    """A number, or a dash where there is none."""
+    return "-" if np.isnan(value) else f"{value:.{decimals}f}"
 
 
 def _column(rows: Rows, name: str) -> Float:
@@ -155,7 +177,7 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
     head = ["task", "best by default", "best, tuned", "best of ours", "ours costs less than the tuned one, %"]
     body = []
     for task, lines in found.items():
-        placed = sorted((line for line in lines if not line.unplaced), key=lambda line: -line.reward[0])
+        placed = sorted((line for line in lines if not line.incomplete), key=lambda line: -line.reward[0])
         placed = [line for line in placed if line.knowledge in ATTAINABLE]
         theirs = [line for line in placed if line.scheduler in PRODUCTION]
         ours = [line for line in placed if line.ours]
@@ -188,12 +210,17 @@ def _overall(found: Mapping[str, Sequence[Line]]) -> str:
         own = {key: lines for key, lines in every.items() if key[0] == group}
         body += [[f"*{group}*", *[""] * 4]] if own else []
         for (_, name, tuned), lines in sorted(own.items(), key=lambda item: np.mean([line.rank for line in item[1]])):
-            level = sum(line.rank == 1 or line.behind[1][1] >= 0 for line in lines)
+            level = sum(line.is_best or line.behind[1][1] >= 0 for line in lines)
             closed = [line.closed for line in lines]
+            left = sum(bool(line.incomplete) for line in lines)
             label = f"{name}, tuned" if tuned else name
             row = [f"**{label}**" if lines[0].ours else label, f"{np.mean([line.rank for line in lines]):.1f}"]
-            row += [f"{level} of {len(lines)}", "-" if np.isnan(closed).all() else f"{np.nanmean(closed):.0f}"]
-            body.append([*row, f"{np.mean([line.overshoot for line in lines]):.3f}"])
+            row.append(f"{level} of {len(lines)}")
+            if left:
+                row.append(f"- (workloads not placed in {left} of {len(lines)} tasks)")
+            else:
+                row.append("-" if np.isnan(closed).all() else f"{np.nanmean(closed):.0f}")
+            body.append([*row, _plain(float(np.mean([line.overshoot for line in lines])), 3)])
     head = ["scheduler", "mean rank in its group", "best or level with it", "gap closed %", "overshoot %"]
     note = "*Level*: the interval of the difference from the best of the group includes 0. Means are over tasks."
     return f"{markdown_table(head, body)}\n\n{note}"

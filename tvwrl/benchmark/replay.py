@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tvwrl.benchmark.tasks import Task, problem_of
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.episode_rows import incomplete
 from tvwrl.experiments.evaluation import EPISODES
 from tvwrl.schedulers.runner import MAX_IDLE_SLOTS
 from tvwrl.types import Episode, InputError, SequenceSet
@@ -34,8 +35,8 @@ UNSEEN = ("decision_ms",)  # columns of rows that no replay can compute
 def replay(folder: Path, entries: Collection[str], task: Task) -> pl.DataFrame:
     """The rows of a submission, recomputed, with the submitted `decision_ms`; `entries`: their names, in order.
 
-    Raises InputError for a table that is missing or damaged, and for the first line that differs from the task or the
-    replay.
+    Raises InputError for a table that is missing or damaged, for an entry that left workloads unplaced, which has no
+    reward to compare, and for the first line that differs from the task or the replay.
     """
     import polars as pl
 
@@ -43,6 +44,7 @@ def replay(folder: Path, entries: Collection[str], task: Task) -> pl.DataFrame:
     drawn = problem.sequences(task.split, task.sequences, task.seed)
     rows, episodes = _read_rows(path), _read_episodes(folder / EPISODES)
     _check_coverage(entries, task, rows, path)
+    _check_complete(episodes, folder / EPISODES)
     replayed = []
     for number, part in enumerate(episodes.partition_by("scheduler", "sequence", maintain_order=True)):
         if number == len(rows):
@@ -127,6 +129,20 @@ def _check_coverage(entries: Collection[str], task: Task, rows: pl.DataFrame, pa
             )
     if len(found) != len(wanted):
         raise InputError(f"{path} has {len(found)} rows: must have {len(wanted)}, one per entry and sequence")
+
+
+def _check_complete(episodes: pl.DataFrame, path: Path) -> None:
+    """Raise InputError for the first entry with incomplete episodes, and say how many workloads it did not place."""
+    import polars as pl
+
+    missing = pl.col("start") < 0
+    for (entry,), own in episodes.group_by("scheduler", maintain_order=True):
+        left = own.group_by("sequence").agg(missing.sum())["start"].to_numpy()
+        if what := incomplete(left):
+            line = own.filter(missing)["line"][0]
+            raise InputError(
+                f"{path}, line {line}: {entry}: {what}: a schedule has a reward only if every workload has a start"
+            )
 
 
 def _episode(part: pl.DataFrame, task: Task, drawn: SequenceSet, path: Path) -> Episode:

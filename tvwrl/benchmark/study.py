@@ -88,7 +88,7 @@ class Played(RowsCell):
         return best + BACKFILL if self._on_validation(best + BACKFILL, task) > found[best] else best
 
     def _on_validation(self, name: str, task: Task) -> tuple[float, float]:
-        """Minus the number of unplaced workloads, then the mean reward: larger is better."""
+        """Minus the number of unplaced workloads, then the mean reward, NaN if there are any: larger is better."""
         rows = played(
             entry_of(self.scheduler, name, Setting.of_task(task)), task, "validation", min(VALIDATION, task.sequences)
         )

@@ -17,6 +17,7 @@ from tvwrl.benchmark.comparison import Comparison
 from tvwrl.benchmark.entries import NAME, NAME_RULE
 from tvwrl.benchmark.replay import ROWS_FILE, replay
 from tvwrl.benchmark.tasks import Task, find_task
+from tvwrl.experiments.episode_rows import incomplete_by
 from tvwrl.experiments.evaluation import EPISODES
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.schedulers import GROUPS, SCHEDULERS, Knowledge
@@ -43,7 +44,8 @@ def submit(comparison: Comparison, folder: str | Path, name: str, contact: str |
 
     `name`: whose submission it is; `contact`: an address for questions. The schedulers that the entries were compared
     with are left out. Raises InputError for a comparison that does not play all sequences of its task, an empty name,
-    an entry with the name of one of our schedulers, and a folder that is not empty.
+    an entry that left workloads unplaced (the check refuses it), an entry with the name of one of our schedulers, and a
+    folder that is not empty.
     """
     import polars as pl
 
@@ -56,6 +58,10 @@ def submit(comparison: Comparison, folder: str | Path, name: str, contact: str |
             "on all of them (without the argument sequences)"
         )
     _check_names(comparison.knowledge, "this comparison")
+    rows = pl.read_csv(comparison.folder / ROWS_FILE, schema_overrides={"scheduler": pl.String})
+    rows = rows.filter(pl.col("scheduler").is_in(list(comparison.knowledge)))
+    for (entry,), what in incomplete_by(rows, ["scheduler"]).items():
+        raise InputError(f"entry '{entry}': {what}: a schedule has a reward only if all workloads are placed")
     about = {
         "name": name,
         "contact": contact,
@@ -67,7 +73,7 @@ def submit(comparison: Comparison, folder: str | Path, name: str, contact: str |
     }
     own = pl.col("scheduler").is_in(list(comparison.knowledge))
     with whole_folder(Path(folder)) as partial:
-        pl.read_csv(comparison.folder / ROWS_FILE).filter(own).write_csv(partial / ROWS_FILE)
+        rows.write_csv(partial / ROWS_FILE)
         comparison.episodes.filter(own).write_parquet(partial / EPISODES)
         write_json(partial / ABOUT, about | {"provenance": provenance()})
     return Path(folder)
@@ -78,8 +84,9 @@ def check_submission(folder: str | Path) -> pl.DataFrame:
     `decision_ms`.
 
     Raises InputError as `read_submission` does, for a trace that is not on this machine, a table that is missing or
-    damaged, times above the task's limit, and the first line of `episodes.parquet` or `rows.csv` that differs from the
-    task or the replay. The first row of either file is line 2.
+    damaged, an entry that left workloads unplaced, with their count, times above the task's limit, and the first line
+    of `episodes.parquet` or `rows.csv` that differs from the task or the replay. The first row of either file is line
+    2.
     """
     about = read_submission(folder)
     return replay(Path(folder), about.knowledge, about.task)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvwrl.checks import one_of
+from tvwrl.experiments.episode_rows import read_rows
 from tvwrl.experiments.evaluation import EPISODES, PAGE
 from tvwrl.experiments.plots import plot_comparison
-from tvwrl.experiments.tables import read_rows, terminal_table
+from tvwrl.experiments.tables import terminal_table
 from tvwrl.progress import Report, nothing, say
 from tvwrl.runs import InFolder
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
@@ -32,8 +33,10 @@ class Evaluation(InFolder):
 
     @property
     def rows(self) -> pl.DataFrame:
-        """A row per scheduler, load and sequence: the columns of `tvwrl.metrics.score_episode`, and gaps to the
-        bounds."""
+        """A row per scheduler, load and sequence: the columns of `tvwrl.metrics.score_episode`, and gaps to the bounds.
+
+        An episode that left workloads unplaced has no reward and no other measure: they are NaN, so that a mean over
+        them is NaN too."""
         return read_rows(self.folder)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -15,10 +14,11 @@ import numpy as np
 from tvwrl.checks import different
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import CELLS, ROWS, Cell, Rows, RowsCell, complete, folder_of, read_rows, refuse_failed
+from tvwrl.experiments.episode_rows import complete_only, table_of, with_gaps, write_rows
 from tvwrl.experiments.episode_tables import background_table, demand_table, episode_table
 from tvwrl.experiments.exploring.observed import OBSERVED, Observed, write_observed
 from tvwrl.experiments.plots import plot_comparison
-from tvwrl.experiments.tables import comparison_table, with_gaps
+from tvwrl.experiments.tables import comparison_table
 from tvwrl.packing.bounds import lower_bounds
 from tvwrl.progress import Report, nothing
 from tvwrl.runs import check_new_folder, provenance, write_json
@@ -26,7 +26,7 @@ from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
 from tvwrl.schedulers.planning.cost_bound import cost_bound
 from tvwrl.schedulers.runner import Runner
 from tvwrl.traces import trace_hash
-from tvwrl.types import Episode, InputError, SequenceSet
+from tvwrl.types import InputError, SequenceSet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -195,7 +195,7 @@ class EpisodesCell(Cell):
         stage = self.stage
         stage.runner.play(self.scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
         episodes = [stage.runner.play(self.scheduler, i) for i in range(len(stage.drawn))]
-        write_json(folder / ROWS, [_score(episode, stage.problem) for episode in episodes])
+        write_json(folder / ROWS, [stage.problem.score(episode) for episode in episodes])
         pl.concat([episode_table(episode) for episode in episodes]).write_parquet(folder / EPISODES)
 
 
@@ -235,8 +235,8 @@ def _write(folder: Path, stages: Sequence[_Stage], played: Sequence[EpisodesCell
     """Write the tables of finished cells; returns the rows, with their gaps to the bounds."""
     import polars as pl
 
-    table = pl.DataFrame(read_rows(folder, played))
-    table.write_csv(folder / "rows.csv")
+    table = complete_only(table_of(read_rows(folder, played)))
+    write_rows(table, folder / "rows.csv")
     if bounds:
         limits = pl.DataFrame(bounds)
         limits.write_csv(folder / "bounds.csv")
@@ -248,12 +248,6 @@ def _write(folder: Path, stages: Sequence[_Stage], played: Sequence[EpisodesCell
     if noise:
         pl.concat(noise).write_parquet(folder / "background.parquet")
     return table
-
-
-def _score(episode: Episode, problem: Problem) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # means over nothing, of a scheduler that placed nothing
-        return problem.score(episode)
 
 
 def _run_facts(

@@ -43,17 +43,21 @@ class Finished:
         self.rows = read_rows(out, cells)
         folders = {cell.title: folder_of(out, cell) for cell in cells}
         self.scores = {name: _arrays(folder / SCORES) for name, folder in folders.items()}
-        self.rewards = {name: _arrays(folder / REWARDS) for name, folder in folders.items()}
+        self.rewards = {name: _complete(_arrays(folder / REWARDS)) for name, folder in folders.items()}
 
     def best(self) -> ForecasterCell | None:
         """Of the forecasters that can be saved, the one with the best mean reward over all loads."""
         able = [cell for cell in self.cells if cell.candidate == SAVED]
-        return max(able, key=lambda cell: np.mean(list(self.rewards[cell.title].values())), default=None)
+        return max(able, key=lambda cell: np.nan_to_num(self._mean(cell.title), nan=-np.inf), default=None)
 
     def better_than(self, best: ForecasterCell) -> dict[str, float]:
         """Titles of what has a higher mean reward over all loads than `best`, and by how much."""
-        means = {name: float(np.mean(list(rewards.values()))) for name, rewards in self.rewards.items()}
+        means = {name: self._mean(name) for name in self.rewards}
         return {name: mean - means[best.title] for name, mean in means.items() if mean > means[best.title]}
+
+    def _mean(self, title: str) -> float:
+        """The mean reward over all loads; NaN if workloads were left unplaced at any."""
+        return float(np.mean(list(self.rewards[title].values())))
 
     def reward_table(self, compared: ForecasterCell | None) -> str:
         """Markdown: a line for each forecaster with its rewards, and how much better those of `compared` are."""
@@ -170,3 +174,8 @@ def _band(axis: Any, low: Float, high: Float, step: float, colour: str, label: s
 
 def _arrays(path: Path) -> dict[str, Float]:
     return {name: np.array(value, np.float64) for name, value in json.loads(path.read_text()).items()}
+
+
+def _complete(rewards: dict[str, Float]) -> dict[str, Float]:
+    """The rewards of each load; none of a load in which an episode has none, as it left workloads unplaced."""
+    return {load: np.full_like(own, np.nan) if np.isnan(own).any() else own for load, own in rewards.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tvwrl.experiments.episode_rows import table_of, write_rows
 from tvwrl.experiments.episode_tables import demand_table, episode_table
 from tvwrl.metrics import score_episode
 from tvwrl.penalties import PenaltyWeights
@@ -17,15 +18,13 @@ from tvwrl.types import Trace
 
 def write_hand_over(trace: Trace, instance: Instance, fleet: Fleet, plan: Plan, out: Path) -> dict[str, Any]:
     """Play and write `episodes.parquet`, `demand.parquet`, `rows.csv`, `run.json`; returns the row of metrics."""
-    import polars as pl
-
     weights = PenaltyWeights()
     with whole_folder(out) as folder:
         episode, sequences, machines = play(trace, instance, fleet, plan)
         row = score_episode(episode, machines, weights)
         episode_table(episode).write_parquet(folder / "episodes.parquet")
         demand_table(sequences).write_parquet(folder / "demand.parquet")
-        pl.DataFrame([row]).write_csv(folder / "rows.csv")
+        write_rows(table_of([row]), folder / "rows.csv")
         facts = {
             "trace": {"name": trace.name, "source": trace.source, "workloads": len(trace)},
             "plan": plan.algorithm,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tvwrl.experiments.episode_rows import incomplete_by
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.schedulers import KNOWLEDGE
@@ -18,6 +19,11 @@ from tvwrl.schedulers.titles import INITIAL
 
 def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
     """A sentence on the rewards of policy `name`, of `iteration`, against the initial policy in `rows`."""
+    left = incomplete_by(rows, ["scheduler"])
+    if what := left.get((name,)):
+        return f"nothing can be said of its reward: the policy of iteration {iteration} left workloads unplaced, {what}"
+    if what := left.get((name + INITIAL,)):
+        return f"training taught the policy to place every workload; the initial policy left some unplaced, {what}"
     best, initial = (
         rows.filter(pl.col("scheduler") == one).sort("load", "sequence")["reward"].to_numpy() / 1000
         for one in (name, name + INITIAL)
@@ -44,11 +50,15 @@ def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
 def rules_ahead(rows: pl.DataFrame, name: str) -> str:
     """A sentence that names the rules in `rows` that look only at the current load, yet have significantly better
     rewards than policy `name`; empty if there are none."""
+    left = incomplete_by(rows, ["scheduler"])
     rewards = {
         one: rows.filter(pl.col("scheduler") == one).sort("load", "sequence")["reward"].to_numpy()
         for one in rows["scheduler"].unique(maintain_order=True)
+        if (one,) not in left
     }
     simple = [one for one in rewards if one in KNOWLEDGE and KNOWLEDGE[one] == CURRENT_LOAD]
+    if name not in rewards:
+        return f"it is behind every rule that places all workloads, as {' and '.join(simple)}" if simple else ""
     ahead = [rule for rule in simple if paired_bootstrap(rewards[rule], rewards[name])[1] > 0]
     if not ahead or len(rewards[name]) == 1:  # one sequence is too few to rule out chance
         return ""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.experiments.statistics import mean_with_interval
-from tvwrl.experiments.tables import by_load, read_rows
+from tvwrl.experiments.episode_rows import UNPLACED, incomplete, no_value, read_rows
+from tvwrl.experiments.statistics import mean_with_interval, point_estimate
+from tvwrl.experiments.tables import best_first, by_load
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import KNOWLEDGE
 from tvwrl.schedulers.knowledge import knowing_no_more, knowledge_of
@@ -176,25 +177,32 @@ def _results(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
     if name is None or not (folder / "rows.csv").is_file():
         return "This checkpoint was not evaluated."
     known, parts = dict(KNOWLEDGE) | dict.fromkeys(about["policies"], knowledge_of(facts.scenario)), []
+    left = dict[float, str]()
     for load, group in by_load(read_rows(folder)).items():
         if name not in group:
             continue
-        ranked = sorted(group, key=lambda one: -float(np.nanmean(group[one]["reward"])))
+        left |= {load: what} if (what := incomplete(group[name][UNPLACED])) else {}
         body = [
             [
                 f"**{one}** (this policy)" if one == name else one,
                 known[one].group if one in known else "",
                 *(mean_with_interval(group[one][column] / by, digits) for column, (_, by, digits) in COLUMNS.items()),
             ]
-            for one in ranked
+            for one in best_first(group)
         ]
+        for one, cells in zip(best_first(group), body, strict=True):
+            cells[2] = no_value(incomplete(group[one][UNPLACED])) or cells[2]
         head = ["scheduler", "knows", *(title for title, _, _ in COLUMNS.values())]
         sequences = len(group[name]["reward"])
         parts.append(f"Load {load:g}, {sequences} test sequences:\n\n{markdown_table(head, body)}")
     if not parts:
         return "This checkpoint was not evaluated."
     better = _better_rules(facts, name, read_rows(folder))
-    warning = (
+    warning = [
+        f"**It left workloads unplaced at load {load:g} ({what}): it has no mean reward there. Do not rely on it.**"
+        for load, what in left.items()
+    ]
+    warning += (
         [f"**{', '.join(f'`{one}`' for one in better)} earned a higher mean reward: prefer that to this policy.**"]
         if better
         else []
@@ -205,10 +213,11 @@ def _results(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
 
 
 def _better_rules(facts: Facts, name: str, rows: Any) -> list[str]:
-    """Rules that know no more than the policy and had a higher mean reward, at any load; the best first."""
+    """Rules that know no more than the policy and had a higher mean reward, at any load; the best first. Loads where
+    the policy has none, as it left workloads unplaced, do not count."""
     groups, found = knowing_no_more(knowledge_of(facts.scenario).group), dict[str, float]()
     for group in by_load(rows).values():
-        mean = {one: float(np.nanmean(columns["reward"])) for one, columns in group.items()}
+        mean = {one: point_estimate(columns["reward"]) for one, columns in group.items()}
         for one in mean.keys() & KNOWLEDGE.keys():
             if KNOWLEDGE[one].group in groups and mean[one] > mean.get(name, np.inf):
                 found[one] = max(found.get(one, -np.inf), mean[one])

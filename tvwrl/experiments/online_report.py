@@ -34,7 +34,8 @@ STYLES: dict[str, dict[str, Any]] = {
 NOTE = (
     "Mean reward per episode, thousands; every scheduler plays the same arrivals once. Intervals: paired bootstrap "
     "over episodes, treated as independent. Episodes of one seed are not, as they share a policy that keeps "
-    "learning, so the intervals are too narrow to predict another seed."
+    "learning, so the intervals are too narrow to predict another seed. An episode that left workloads unplaced is "
+    "incomplete and has no reward, and a third with one has no mean."
 )
 Rewards = list[dict[str, Float]]  # by phase: scheduler -> (episodes, seeds) thousands
 
@@ -90,8 +91,13 @@ def rewards_by_phase(streams: Sequence[Sequence[Mapping[str, Any]]]) -> Rewards:
     for seed, rows in enumerate(streams):
         for row in rows:
             by_seed = found[int(row["phase"])].setdefault(str(row["scheduler"]), [[] for _ in streams])
-            by_seed[seed].append(float(row["reward"]) / 1000)
+            by_seed[seed].append(_reward(row) / 1000)
     return [{name: np.array(values).T for name, values in phase.items()} for phase in found]
+
+
+def _reward(row: Mapping[str, Any]) -> float:
+    """NaN for an incomplete episode, whose field is empty, and to which an older version gave a number."""
+    return float("nan") if float(row.get("unplaced") or 0) else float(row["reward"])
 
 
 def online_table(rewards: Rewards, names: Sequence[str]) -> str:
@@ -105,19 +111,27 @@ def online_table(rewards: Rewards, names: Sequence[str]) -> str:
         body = []
         for scheduler, values in phase.items():
             thirds = np.array_split(values, min(3, count))
-            means = [f"{part.mean():.1f}" for part in thirds] + [""] * (3 - len(thirds))
+            means = [_mean(part) for part in thirds] + [""] * (3 - len(thirds))
             ahead = ["", "", ""]
             if scheduler != ONLINE:
                 last = np.array_split(phase[ONLINE], len(thirds))[-1].ravel(), thirds[-1].ravel()
                 mean, low, high = paired_bootstrap(*last)
                 interval = "" if np.isnan(low) else f"[{low:+.1f}, {high:+.1f}]"
-                ahead = [f"{mean:+.1f}", interval, f"{(last[0] > last[1]).sum()} of {len(last[0])}"]
+                ahead = ["-", "", "-"]
+                if not np.isnan(mean):
+                    ahead = [f"{mean:+.1f}", interval, f"{(last[0] > last[1]).sum()} of {len(last[0])}"]
             body.append([scheduler, *means, *ahead])
         head = ["scheduler", "first third", "middle third", "last third", "online ahead in the last", "95 %", "won"]
         several = f" of each of {seeds} seeds" if seeds > 1 else ""
         parts.append(f"### {name}, {count} episodes{several}\n\n{markdown_table(head, body)}")
     parts.append(NOTE)
     return "\n\n".join(parts) + "\n"
+
+
+def _mean(rewards: Float) -> str:
+    """The mean reward; how many episodes are incomplete, if any is: these have none, and the others are a selection."""
+    left = int(np.isnan(rewards).sum())
+    return f"- ({left} of {rewards.size} incomplete)" if left else f"{rewards.mean():.1f}"
 
 
 def plot_rewards(rewards: Rewards, names: Sequence[str], file: Path) -> None:

@@ -45,9 +45,10 @@ def plot_comparison(
     (made if absent); returns the files, `comparison.png` last.
 
     One row per scheduler, ranked by reward over all loads within what it may know; one point per load: the mean over
-    sequences and its 95 % bootstrap interval, which is absent with one sequence. `rows`: see
-    `tvwrl.metrics.score_episode`. `seed` >= 0: of the resampling. `knowledge`: scheduler -> what it may know. Raises
-    InputError if there are no rows or a column is missing.
+    sequences and its 95 % bootstrap interval, which is absent with one sequence. A scheduler that left workloads
+    unplaced has no points at that load, and comes last. `rows`: see `tvwrl.metrics.score_episode`. `seed` >= 0: of the
+    resampling. `knowledge`: scheduler -> what it may know. Raises InputError if there are no rows or a column is
+    missing.
     """
     if rows.is_empty():
         raise InputError("no rows: nothing to plot")
@@ -84,10 +85,10 @@ def plot_comparison(
 
 
 def _cost(loads: Iterable[Summaries], name: str) -> float:
-    """What ranks a scheduler; whoever left workloads unplaced comes last, as what never ran costs nothing."""
+    """What ranks a scheduler; whoever left workloads unplaced has no mean reward, and comes last."""
     own = [load[name] for load in loads if name in load]
-    worst = 1e18 * any(one["unplaced"].any() for one in own)
-    return worst - sum(point_estimate(one["reward"]) for one in own) / len(own)
+    left = sum(float(np.nansum(one["unplaced"])) for one in own)
+    return 1e18 * left if left else -sum(point_estimate(one["reward"]) for one in own) / len(own)
 
 
 def _point(values: Float, seed: int) -> Point:

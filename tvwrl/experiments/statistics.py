@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.experiments.episode_rows import complete_only
 from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:
@@ -81,13 +82,16 @@ def paired_bootstrap(
     """Statistic of `a` minus that of `b`, both (n,) of the same sequences in order, and its 95 % interval (low, high).
 
     Pairing removes what a hard sequence does to both, so the interval is narrower than that of two independent samples
-    wherever the two rise and fall together. An interval without 0 separates the two at this level. Raises InputError if
-    the shapes differ.
+    wherever the two rise and fall together. An interval without 0 separates the two at this level. All three are NaN if
+    any value is: a sequence without a value is one that a schedule did not complete, and the others are a selection.
+    Raises InputError if the shapes differ.
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1:
         raise InputError(f"paired samples have shapes {a.shape} and {b.shape}: must be equal and one-dimensional")
     pairs = np.stack([a, b], axis=1)
+    if np.isnan(pairs).any():
+        return float("nan"), float("nan"), float("nan")
 
     def difference(samples: Float) -> Float:
         return statistic(samples[..., 0]) - statistic(samples[..., 1])
@@ -232,9 +236,10 @@ def estimates_by_column(rows: pl.DataFrame, metric: str, statistic: Statistic = 
     """group -> column -> `crossed_estimate` of one metric, in order of appearance.
 
     `rows` have `group, column, seed, sequence` and the metric. Raises InputError where the seeds of a column were not
-    played on the same sequences.
+    played on the same sequences. A column with an incomplete episode in any seed has no estimate of its measures there.
     """
     found: dict[str, dict[str, Estimate]] = {}
+    rows = complete_only(rows, by=["group", "column"])
     for part in rows.partition_by("group", "column", maintain_order=True):
         group, column = part.select("group", "column").row(0)
         part = part.sort("seed", "sequence")

@@ -1,20 +1,21 @@
 """Rows of evaluated episodes -> comparison tables with bootstrap intervals over arrival sequences.
 
-Columns of a row: see `tvwrl.metrics.score_episode`, and `with_gaps`. One row per scheduler, load and sequence; a NaN or
-null (a wait where nothing was placed, a decision time that was not measured) is left out of means.
+Columns of a row: see `tvwrl.metrics.score_episode`, and `with_gaps`. One row per scheduler, load and sequence. A
+decision time that was not measured (NaN or null) is left out of means. A scheduler with an incomplete episode at a load
+has no means there at all (`episode_rows`), and comes last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.experiments.episode_rows import REWARD_BOUND, UNPLACED, complete_only, incomplete, no_value
 from tvwrl.experiments.statistics import (
     Statistic,
     bootstrap_interval,
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
 LEAST, USUAL, MOST = 60, 110, 120  # columns of a table in the terminal; the usual ones where there is no terminal
 FLOOR, CEILING = "best-fit-peak", "clairvoyant"  # 0 and 100 % of "gap closed"
 UNKNOWN = "knowledge not stated"
-GAPS = {  # column that is added -> column of the rows, its bound
-    "peak_gap_pct": ("peak_machines", "lower_bound_peak_machines"),
-    "slots_gap_pct": ("machine_slots", "lower_bound_machine_slots"),
-    "slots_gap_waiting_pct": ("machine_slots", "lower_bound_machine_slots_waiting"),
-}
-
-
-REWARD_BOUND = "reward_bound"  # column of bounds.csv that is added to the rows as it is
 
 
 @dataclass(frozen=True)
@@ -73,9 +66,10 @@ CLOSED = Metric(
     statistic=share_closed,
 )
 _NOTE = (
-    "Mean over sequences [95 % bootstrap interval]; IQM = interquartile mean; waits in slots; sorted by reward, those "
-    "that left workloads unplaced last: what never ran costs nothing but its wait. Gap closed: how far the mean reward "
-    f"is on the way from that of `{FLOOR}` (0 %) to that of `{CEILING}` (100 %)."
+    "Mean over sequences [95 % bootstrap interval]; IQM = interquartile mean; waits in slots; sorted by reward. A "
+    "scheduler that left workloads unplaced in any sequence has no means and comes last: what never ran costs nothing, "
+    f"and a mean over the other sequences would be over its own selection. Gap closed: how far the mean reward is on "
+    f"the way from that of `{FLOOR}` (0 %) to that of `{CEILING}` (100 %)."
 )
 _GAP_NOTE = (
     "Above bound: beyond the lower bound for schedules without overshoot and without waiting "
@@ -86,35 +80,6 @@ _REWARD_NOTE = (
     "No schedule earns more: mean of a bound, in thousands, on the reward of every schedule that places all workloads, "
     "with the whole future, waiting and overshoot (docs/explanation/bounds.md). It is loose."
 )
-
-
-def with_gaps(rows: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
-    """The rows with how far, in percent of the lower bound of the same load and sequence, they lie above it (`GAPS`).
-
-    Below it: where the scheduler overshoots or, but for `slots_gap_waiting_pct`, lets workloads wait. A bound on the
-    reward is added as it is. `bounds`:
-    bounds.csv (docs/reference/run-files.md). Raises InputError for a row without a bound.
-    """
-    import polars as pl
-
-    names = [bound for _, bound in GAPS.values()]
-    kept = [REWARD_BOUND] if REWARD_BOUND in bounds.columns else []
-    joined = rows.join(bounds.select("load", "sequence", *names, *kept), on=["load", "sequence"], how="left")
-    if joined[names[0]].null_count():
-        load, sequence = joined.filter(pl.col(names[0]).is_null()).select("load", "sequence").row(0)
-        raise InputError(f"bounds lack load {load:g}, sequence {sequence}")
-    gaps = [(100.0 * (pl.col(column) / pl.col(name) - 1.0)).alias(gap) for gap, (column, name) in GAPS.items()]
-    return joined.with_columns(gaps).drop(names)
-
-
-def read_rows(folder: str | Path) -> pl.DataFrame:
-    """rows.csv of an evaluation's folder, with gaps if bounds.csv lies beside it."""
-    import polars as pl
-
-    folder = Path(folder)
-    rows = pl.read_csv(folder / "rows.csv", schema_overrides={"scheduler": pl.String})
-    bounds = folder / "bounds.csv"
-    return with_gaps(rows, pl.read_csv(bounds)) if bounds.exists() else rows
 
 
 def comparison_table(
@@ -134,7 +99,8 @@ def comparison_table(
         for title, names in _by_knowledge(group, known):
             body += [[f"*{title}*", *[""] * (len(head) - 1)]] if known else []
             for n in names:
-                cells = (_interval_cell(m, group[n][m.column], seed) for m in metrics)
+                cells = [_interval_cell(m, group[n][m.column], seed) for m in metrics]
+                cells[0] = no_value(_incomplete(group, n)) or cells[0]
                 body.append([n, *cells, _interval_cell(CLOSED, _towards_ceiling(group, n), seed)])
         parts += [f"### {_heading(load, group)}", markdown_table(head, body)]
         if len(group) > 1:
@@ -186,6 +152,9 @@ def terminal_table(
         for title, names in groups:
             parts += [_clip(f"-- {title}", width)] if known else []
             parts += [next(rest) for _ in names]
+        left = {name: what for name in order if (what := _incomplete(group, name))}
+        for name, what in left.items():
+            parts += wrap(f"No means for {name}: {what}.", width, subsequent_indent="  ")
         parts.append("")
     return "\n".join([*parts, *_legend(used.values(), width)]) + "\n"
 
@@ -213,7 +182,8 @@ def _legend(metrics: Iterable[Metric], width: int) -> list[str]:
 def by_load(rows: pl.DataFrame) -> dict[float, Summaries]:
     """load (rising) -> scheduler (in order of appearance) -> column -> values (its sequences,), in rising sequence.
 
-    null becomes NaN. Raises InputError if a column is missing or a scheduler has a sequence twice at one load.
+    null becomes NaN; so do all measures of a scheduler with an incomplete episode at that load. Raises InputError if a
+    column is missing or a scheduler has a sequence twice at one load.
     """
     columns = ["sequence", "offered_load", *(metric.column for metric in _metrics(rows))]
     columns += [REWARD_BOUND] if REWARD_BOUND in rows.columns else []
@@ -221,6 +191,7 @@ def by_load(rows: pl.DataFrame) -> dict[float, Summaries]:
     if missing:
         raise InputError(f"rows lack the columns {missing}")
     tables: dict[float, Summaries] = {}
+    rows = complete_only(rows, by=["load", "scheduler"])
     for part in rows.sort("load", maintain_order=True).partition_by("load", "scheduler", maintain_order=True):
         part = part.sort("sequence")
         load, scheduler = float(part["load"][0]), str(part["scheduler"][0])
@@ -299,7 +270,7 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
         Metric("peak_machines", "peak machines", "machines,\nmost", "most machines in use at once, mean", 2, 5),
         *(gap for gap in gaps if gap.column in rows.columns),
         Metric("wait_mean", "wait (slots)", "wait,\nslots", "between arrival and placement, mean over workloads", 2, 1),
-        Metric("unplaced", "unplaced", "un-\nplaced", "workloads that were never placed, mean per sequence", 2, 1),
+        Metric(UNPLACED, "unplaced", "un-\nplaced", "workloads that were never placed, mean per sequence", 2, 1),
         Metric("decision_ms", "decision ms", "decision,\nms", "time to decide where a workload goes, mean", 3, 5),
     ]
 
@@ -308,7 +279,7 @@ def _by_knowledge(group: Summaries, known: Known) -> list[tuple[str, list[str]]]
     """(knowledge, its schedulers, the best first), the least knowing first; one nameless group if nothing is known."""
     order = [*GROUPS, UNKNOWN] if known else [UNKNOWN]
     of = {name: known[name].group if name in known else UNKNOWN for name in group}
-    return [(title, names) for title in order if (names := [n for n in _best_first(group) if of[n] == title])]
+    return [(title, names) for title in order if (names := [n for n in best_first(group) if of[n] == title])]
 
 
 def _towards_ceiling(group: Summaries, name: str) -> Float:
@@ -322,13 +293,18 @@ def _towards_ceiling(group: Summaries, name: str) -> Float:
 
 def _difference_table(group: Summaries, reference: str | None, load: float, seed: int) -> str:
     """Markdown of the paired differences in reward, `reference` minus each other scheduler."""
-    schedulers = _best_first(group)
+    schedulers = best_first(group)
     reference = schedulers[0] if reference is None else reference
     if reference not in group:
         raise InputError(f"reference scheduler {reference!r} has no rows at load {load}: {', '.join(schedulers)} have")
+    if what := _incomplete(group, reference):
+        return f"No reward of `{reference}` to compare: {what}."
     body = []
     for name in schedulers:
         if name == reference:
+            continue
+        if what := _incomplete(group, name):
+            body.append([name, no_value(what), *[""] * 4])
             continue
         _, mine, theirs = np.intersect1d(group[reference]["sequence"], group[name]["sequence"], return_indices=True)
         a, b = group[reference]["reward"][mine] / 1000, group[name]["reward"][theirs] / 1000
@@ -341,12 +317,22 @@ def _difference_table(group: Summaries, reference: str | None, load: float, seed
 
 def _difference_cells(a: Float, b: Float, statistic: Statistic, seed: int) -> list[str]:
     found, low, high = paired_bootstrap(a, b, np.random.default_rng(seed), statistic=statistic)
-    return [f"{found:+.2f}" if len(a) else "", "" if np.isnan(low) else f"[{low:.2f}, {high:.2f}]"]
+    return ["" if np.isnan(found) else f"{found:+.2f}", "" if np.isnan(low) else f"[{low:.2f}, {high:.2f}]"]
 
 
-def _best_first(group: Summaries) -> list[str]:
-    """By mean reward; whoever left workloads unplaced comes last, as what never ran is not in the reward."""
-    return sorted(group, key=lambda name: (group[name]["unplaced"].any(), -point_estimate(group[name]["reward"])))
+def best_first(group: Summaries) -> list[str]:
+    """The schedulers by falling mean reward; then those that left workloads unplaced, the fewest first."""
+
+    def place(name: str) -> tuple[float, float]:
+        left = float(np.nansum(group[name][UNPLACED]))
+        return left, 0.0 if left else -point_estimate(group[name]["reward"])
+
+    return sorted(group, key=place)
+
+
+def _incomplete(group: Summaries, name: str) -> str:
+    """Why a scheduler has no means; empty if it has."""
+    return incomplete(group[name][UNPLACED])
 
 
 def _heading(load: float, group: Summaries) -> str:

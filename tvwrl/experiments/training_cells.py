@@ -21,8 +21,8 @@ from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, complete, folder_of
+from tvwrl.experiments.episode_rows import read_rows as read_evaluation
 from tvwrl.experiments.evaluation import evaluate
-from tvwrl.experiments.tables import read_rows as read_evaluation
 from tvwrl.runs import provenance, read_csv, write_json
 from tvwrl.schedulers import BASELINES, Knowledge, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario

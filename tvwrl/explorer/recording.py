@@ -22,7 +22,7 @@ class Recording:
     """An episode of one scheduler, with its decisions in order. A decision places one workload, or none in a slot."""
 
     episode: Episode
-    penalties: Float  # (T, 4) in each slot, in the order of `penalties.TERMS`; they add up to minus the reward
+    penalties: Float  # (T, 4) in each slot, by `penalties.TERMS`; add up to minus the reward, if all was placed
     slot: Int  # (K,) when it was taken
     workload: Int  # (K,) 0..N-1 what was placed or, if nothing was, the head of the queue
     chosen: Int  # (K,) machine, or WAIT

@@ -49,14 +49,15 @@ class TrainingRun(InFolder):
     @property
     def progress(self) -> pl.DataFrame:
         """A row per iteration, 0 being the initial policy: reward and penalties of its training episodes, and where it
-        was validated (else null) `eval_reward` and other means over validation sequences."""
+        was validated (else null) `eval_unplaced`, `eval_reward` and other means over validation sequences. Where
+        workloads were left unplaced, only the first is there."""
         import polars as pl
 
         return pl.read_csv(self.folder / "progress.csv", infer_schema_length=None)
 
     @property
     def learning_curve(self) -> pl.DataFrame:
-        """Mean reward on validation sequences (`reward`) by `iteration`."""
+        """Mean reward on validation sequences (`reward`) by `iteration`, where the policy placed all workloads."""
         import polars as pl
 
         validated = self.progress.filter(pl.col("eval_reward").is_not_null())

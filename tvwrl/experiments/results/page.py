@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.experiments.episode_rows import GAPS, incomplete_by, no_value
 from tvwrl.experiments.plots import PENALTY
 from tvwrl.experiments.results.targets import (
     AGENT,
@@ -24,8 +25,8 @@ from tvwrl.experiments.results.targets import (
     slots_gap,
     targets,
 )
-from tvwrl.experiments.statistics import Estimate, estimates_by_column, interquartile_mean
-from tvwrl.experiments.tables import CEILING, FLOOR, GAPS
+from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate, estimates_by_column, interquartile_mean, with_interval
+from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates, ranked
 from tvwrl.schedulers import GROUPS
@@ -57,14 +58,16 @@ TARGETS = (
     "difference in reward lies above 0. The last columns say which targets are met (-: there is none):"
 )
 COLUMNS = (
-    "Agents are averaged over their seeds. IQM: the interquartile mean, of the middle half of the values. The bound on "
-    f"machines is for schedules in which nothing waits, as in nearly all at loads up to {DENSE:g}. At higher loads "
-    "workloads wait: then only the bound with waiting holds, and none on the peak (docs/explanation/bounds.md)."
+    "Agents are averaged over their seeds. A scheduler that left workloads unplaced in any sequence has no means and "
+    "comes last, as what never ran costs nothing. IQM: the interquartile mean, of the middle half of the values. The "
+    f"bound on machines is for schedules in which nothing waits, as in nearly all at loads up to {DENSE:g}. At higher "
+    "loads workloads wait: then only the bound with waiting holds, and none on the peak (docs/explanation/bounds.md)."
 )
 
 
 def measure(rows: pl.DataFrame) -> dict[str, dict[str, dict[str, Estimate]]]:
-    """group -> scheduler -> metric -> estimate; rows as of `results.finished_rows`."""
+    """group -> scheduler -> metric -> estimate; rows as of `results.finished_rows`. No estimate of a measure where an
+    episode, of any seed, is incomplete."""
     found: dict[str, dict[str, dict[str, Estimate]]] = {}
     every = {metric: estimates_by_column(rows, metric) for metric in METRICS}
     every[MIDDLE] = estimates_by_column(rows, "reward", interquartile_mean)
@@ -83,6 +86,7 @@ def write_pages(
     measures = measure(rows)
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     loads = dict(rows.select("group", "load").unique().rows())
+    left = incomplete_by(rows, ("group", "column"))
     verdicts = {
         (group, agent): targets(of, knowledge, loads[group], agent)
         for group, of in measures.items()
@@ -97,7 +101,11 @@ def write_pages(
         trace = trained.filter(trained["group"] == group)["trace"][0]
         parts = traces.setdefault(trace, [f"# {trace}", f"![{trace}]({trace}.png)", f"{NOTE} {COLUMNS}"])
         played = f"{sequences[group]} test sequences{_of_seeds(trained, group)}"
-        parts += [f"## Load {loads[group]:g}", played, _table(measures[group], knowledge), _unplaced(measures[group])]
+        parts += [
+            f"## Load {loads[group]:g}",
+            played,
+            _table(measures[group], knowledge, {n: what for (of, n), what in left.items() if of == group}),
+        ]
         for agent in AGENTS:
             found = verdicts.get((group, agent), [])
             parts += [f"`{agent}`:"] if found else []
@@ -121,7 +129,7 @@ def plot_trace(rows: pl.DataFrame, file: Path) -> None:
     """A chart of agents, and of the best schedulers of each knowledge group, at every load; from rows of one trace."""
     measures, loads = measure(rows), dict(rows.select("group", "load").unique().rows())
     groups = dict(rows.select("column", "knowledge").unique().rows())
-    cost = {name: -sum(of[name]["reward"].mean for of in measures.values() if name in of) for name in groups}
+    cost = {name: sum(_cost(of[name]) for of in measures.values() if name in of) for name in groups}
     names = _drawn(cost, groups)
     titles = titles_of(names)
     shown = ranked(
@@ -164,6 +172,11 @@ def _drawn(cost: Mapping[str, float], knowledge: Mapping[str, str]) -> list[str]
 
 def _point(found: Estimate, scale: float) -> Point:
     return Point(scale * found.mean, *sorted(scale * end for end in found.interval))
+
+
+def _cost(own: Mapping[str, Estimate]) -> float:
+    """Minus the mean reward, by which schedulers are ranked; infinite for one that left workloads unplaced."""
+    return np.inf if np.isnan(own["reward"].mean) else -own["reward"].mean
 
 
 def _seeds(trained: pl.DataFrame) -> str:
@@ -233,7 +246,8 @@ def _overview(
                 ahead = of[agent]["reward"] - of[best]["reward"] if best else None
                 line = [group, agent, best, "-" if ahead is None else shown(ahead, scale=0.001, sign="+")]
                 line += [shown(cost_saved(of, agent, best), 1, 100), shown(gap_closed(of, agent), 0, 100)]
-                line += [f"{of[agent]['overshoot_pct'].mean:.3f}", f"{of[agent]['wait_mean'].mean:.2f}"]
+                line += [with_interval(of[agent]["overshoot_pct"].mean, NO_ESTIMATE.interval, 3)]
+                line += [with_interval(of[agent]["wait_mean"].mean, NO_ESTIMATE.interval, 2)]
                 body.append([*line, *(one.answer for one in found)])
     titles = [dict.fromkeys(found[place].title for found in verdicts.values()) for place in range(len(REACHED))]
     meanings = [f"*{name}*: {', or '.join(those)}" for name, those in zip(REACHED, titles, strict=True)]
@@ -255,30 +269,38 @@ def _averages(
             of = measures[group]
             saved.append(cost_saved(of, agent, best_rival(of, knowledge, agent)).mean)
             closed.append(gap_closed(of, agent).mean)
+        left = sum(bool(np.isnan(measures[group][agent]["reward"].mean)) for group in cells)
         lines.append(
             f"- `{agent}` is significantly better than every scheduler that knows no more in {above} of "
-            f"{len(cells)} cells; on average it saves {np.mean(saved):.1%} of the cost of the best of them and closes "
-            f"{np.mean(closed):.1%} of the gap from `{FLOOR}` to `{CEILING}`."
+            f"{len(cells)} cells; "
+            + (
+                f"it has no average, as it left workloads unplaced in {left} of them."
+                if left
+                else f"on average it saves {np.mean(saved):.1%} of the cost of the best of them and closes "
+                f"{np.mean(closed):.1%} of the gap from `{FLOOR}` to `{CEILING}`."
+            )
         )
     return "\n".join(lines)
 
 
-def _table(measures: Measures, knowledge: Mapping[str, str]) -> str:
-    """Schedulers by what they may know, in each group the best first."""
+def _table(measures: Measures, knowledge: Mapping[str, str], left: Mapping[str, str]) -> str:
+    """Schedulers by what they may know, in each group the best first; `left`: what those that left workloads unplaced,
+    which come last, did not place."""
     body = []
     for title in GROUPS:
         names = [name for name in measures if knowledge[name] == title]
         body += [[f"*{title}*", *[""] * (len(HEAD) - 1)]] if names else []
-        body += [_line(measures, n) for n in sorted(names, key=lambda n: -measures[n]["reward"].mean)]
+        names.sort(key=lambda n: (_cost(measures[n]), measures[n]["unplaced"].mean))
+        body += [_line(measures, n, left.get(n, "")) for n in names]
     return markdown_table(HEAD, body)
 
 
-def _line(measures: Measures, name: str) -> list[str]:
+def _line(measures: Measures, name: str, left: str) -> list[str]:
     own = measures[name]
     ahead = measures[AGENT]["reward"] - own["reward"] if AGENT in measures and name != AGENT else None
     return [
         f"**{name}**" if name in AGENTS else name,
-        shown(own["reward"], scale=0.001),
+        no_value(left) or shown(own["reward"], scale=0.001),
         shown(own[MIDDLE], scale=0.001),
         "" if ahead is None else shown(ahead, scale=0.001, sign="+"),
         shown(gap_closed(measures, name), 0, 100),
@@ -287,10 +309,3 @@ def _line(measures: Measures, name: str) -> list[str]:
         *(shown(own[gap], 1) for gap in GAPS),
         shown(own["wait_mean"]),
     ]
-
-
-def _unplaced(measures: Measures) -> str:
-    """Who left workloads unplaced."""
-    left = {name: of["unplaced"].mean for name, of in measures.items() if of["unplaced"].mean}
-    listed = ", ".join(f"{name} {mean:.2f}" for name, mean in left.items())
-    return f"Left workloads unplaced, per episode (what never ran costs only its wait): {listed}." if left else ""

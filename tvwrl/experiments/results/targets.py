@@ -47,9 +47,11 @@ class Target:
 
 
 def rivals(measures: Measures, knowledge: Mapping[str, str], agent: str) -> list[str]:
-    """The other schedulers that know no more than the agent; `knowledge`: the group of every scheduler."""
+    """The other schedulers that know no more than the agent and left no workload unplaced; `knowledge`: the group of
+    every scheduler."""
     groups = knowing_no_more(knowledge[agent])
-    return [name for name in measures if name not in AGENTS and knowledge[name] in groups]
+    able = [name for name in measures if name not in AGENTS and knowledge[name] in groups]
+    return [name for name in able if not measures[name]["unplaced"].mean]
 
 
 def best_rival(measures: Measures, knowledge: Mapping[str, str], agent: str) -> str:
@@ -86,7 +88,7 @@ def targets(measures: Measures, knowledge: Mapping[str, str], load: float, agent
     """All of them, for one of the `AGENTS`; `knowledge`: the group of every scheduler.
 
     Means decide; only "significantly better" is decided by the paired 95 % interval. An agent that leaves workloads
-    unplaced, which cost only their wait, meets none.
+    unplaced has no means, and meets none.
     """
     found = [
         _above(measures, agent, rivals(measures, knowledge, agent)),
@@ -127,7 +129,8 @@ def _above(measures: Measures, agent: str, others: list[str]) -> Target:
 
 def _saved(measures: Measures, agent: str, best: str) -> Target:
     saved = cost_saved(measures, agent, best)
-    met = None if np.isnan(saved.mean) else saved.mean >= SAVED
+    undecided = np.isnan(saved.mean) and _has_reward(measures, agent)
+    met = None if undecided or not best else bool(saved.mean >= SAVED)
     title = f"at least {SAVED:.0%} less cost than the best of them"
     return Target(title, met, f"{shown(saved, 1, 100)} % less than {best}" if best else "there is no other")
 
@@ -159,6 +162,11 @@ def _wait(measures: Measures, agent: str, load: float) -> Target:
 def _gap(measures: Measures, knowledge: Mapping[str, str], agent: str) -> Target:
     """A target only for agents that know what `FLOOR` knows."""
     closed = gap_closed(measures, agent)
-    asked = PEAKS.group in knowing_no_more(knowledge[agent]) and not np.isnan(closed.mean)
+    undecided = np.isnan(closed.mean) and _has_reward(measures, agent)
+    asked = PEAKS.group in knowing_no_more(knowledge[agent]) and not undecided
     title = f"at least {CLOSED:.0%} of the gap from {FLOOR} to {CEILING} closed"
-    return Target(title, closed.mean >= CLOSED if asked else None, f"{shown(closed, 0, 100)} %")
+    return Target(title, bool(closed.mean >= CLOSED) if asked else None, f"{shown(closed, 0, 100)} %")
+
+
+def _has_reward(measures: Measures, agent: str) -> bool:
+    return not np.isnan(measures[agent]["reward"].mean)

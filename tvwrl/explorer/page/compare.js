@@ -8,7 +8,7 @@ function makeVerdict(element, x) {
     const words = [make("strong", null, a.scheduler.name), ` cost ${amount(cost)} over ${plural(a.episode.penalties.shape[0], "slot")}`];
     words.push(cost > 0 ? `, ${amount(parts[largest])} of it for ${termWords(x.index.terms[largest])}. ` : ". ");
     const unplaced = a.episode.machine.reduce((sum, m) => sum + (m < 0), 0);
-    if (unplaced) words.push(`${plural(unplaced, "workload was", "workloads were")} never placed. `);
+    if (unplaced) words.push(`${plural(unplaced, "workload was", "workloads were")} never placed, and what never ran costs nothing: this schedule is not complete. `);
     if (k >= 0) {
       const all = a.regret.length, known = a.regret.reduce((sum, value) => sum + !Number.isNaN(value), 0);
       words.push(known < all ? `Alternatives were simulated for ${number(known)} of its ${number(all)} decisions. The costliest of these, `
@@ -54,16 +54,18 @@ function makeVerdict(element, x) {
       ...[...costParts(model), costOf(model)].map(value => make("td", {class: "number"}, amount(value)))))));
   }
 
-  // Every scheduler, the cheapest first; the buttons choose what A is compared with.
+  // Every scheduler, the cheapest first, those that left workloads unplaced last: what never ran costs nothing, so they
+  // have no total; the buttons choose what A is compared with.
   function drawAll() {
     const {episodes} = x.index.sequences[x.view.sequence], sum = one => one.penalties.reduce((total, value) => total + value, 0);
+    const order = (one, other) => one.unplaced - other.unplaced || sum(one) - sum(other);
     const head = ["Scheduler", "Knows", ...x.index.terms.map(term => capital(termWords(term))), "Total", "Unplaced", ""];
     fill(byId("all-schedulers"),
       make("thead", null, make("tr", null, ...head.map((text, i) => make("th", {scope: "col", class: i > 1 ? "number" : null}, text)))),
-      make("tbody", null, ...[...episodes].sort((one, other) => sum(one) - sum(other)).map(one => {
+      make("tbody", null, ...[...episodes].sort(order).map(one => {
         const {name, group} = x.index.schedulers[one.scheduler], isA = one.scheduler === x.view.a, isB = one.scheduler === x.view.b;
         return make("tr", {"aria-current": isA ? "true" : null}, make("th", {scope: "row"}, short(name)), make("td", {class: "quiet"}, short(group)),
-          ...[...one.penalties, sum(one), one.unplaced].map(value => make("td", {class: "number"}, amount(value))),
+          ...[...one.penalties, one.unplaced ? NaN : sum(one), one.unplaced].map(value => make("td", {class: "number"}, Number.isNaN(value) ? "-" : amount(value))),
           make("td", null, isA ? "A" : isB ? "B" : link("compare", () => x.go({b: one.scheduler}), {"aria-label": `Compare with ${name}`})));
       })));
   }

@@ -125,7 +125,8 @@ def _learn(trial: SchedulerTrial, law: str) -> TrainedScore:
 
 
 def _metrics(episode: Episode, trial: SchedulerTrial, learnt: TrainedScore) -> dict[str, float]:
-    """Slowdown under the law, predicted level, and the usual metrics of an episode."""
+    """Slowdown under the law, predicted level, and the usual metrics of an episode; all NaN if it left workloads
+    unplaced, which slow nothing down."""
     problem, score = problem_of(trial), learnt.score
     assert score.thresholds is not None
     seen = episode_snapshots([episode], problem.machines, problem.scenario.step_seconds, score.thresholds, trial.seed)
@@ -133,8 +134,9 @@ def _metrics(episode: Episode, trial: SchedulerTrial, learnt: TrainedScore) -> d
     # the level that the score predicts for machines with one instance of each of its services
     alike = uniform_machines(seen.composition.reshape(-1, seen.composition.shape[-1]), len(score.services))
     usual = problem.score(episode)
-    return {
+    found = {
         **slowdown_metrics(learnt.responses, times),
         "predicted": float(score.mean_level(alike).reshape(seen.batch_cpu.shape).mean()),
         **{name: usual[name] for name in ("reward", "overshoot_pct", "wait_mean")},
     }
+    return dict.fromkeys(found, float("nan")) if usual["unplaced"] else found

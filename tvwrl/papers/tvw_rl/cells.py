@@ -150,6 +150,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         "high one bursts, when it must be fast. So as K_w rises, waits should become shorter, and packing worse. The "
         "agent may let a slot pass here, and place any number of workloads in one, so that nothing has to wait where "
         f"there is room. In bursts, {BURST:g} workloads arrive together on average, at the same rate. An agent that "
-        "never stops waiting leaves workloads unplaced, and its other figures mean nothing. " + REWARDS,
+        "never stops waiting leaves workloads unplaced, and has no other figures. " + REWARDS,
     ),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.experiments.engine import Cell
+from tvwrl.experiments.episode_rows import incomplete_by
 from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.scale import Scale, describe_training
 from tvwrl.experiments.training_cells import DEEPRM, Column, Setup, cells_of, opened, read_columns
@@ -56,7 +57,8 @@ class TvwRlStudy(PaperTraces, Scale):
         rows = read_columns(out, columns)
         groups = summarise(rows)
         head = "\n\n".join([*sources, scale, "\n".join(how)])
-        text = f"# {experiment.title}\n\n{head}\n\n{write_tables(experiment, groups)}"
+        tables = write_tables(experiment, groups, incomplete_by(rows, ("group", "column")))
+        text = f"# {experiment.title}\n\n{head}\n\n{tables}"
         facts = {"config": setup.base.to_dict(), "sources": sources}
         return Report(text, rows.to_dicts(), {"plot": partial(plot, experiment, groups)}, facts)
 

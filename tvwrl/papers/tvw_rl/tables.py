@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Group = dict[str, dict[str, Estimate]]  # column of the rows -> column of the table -> estimate
+Left = Mapping[tuple[Any, ...], str]  # group, column of the table -> what was not placed, in words
 EVERY_METRIC = (*SIX, *BESIDE)
 
 
@@ -37,13 +39,18 @@ def summarise(rows: pl.DataFrame) -> dict[str, Group]:
     return groups
 
 
-def write_tables(experiment: Experiment, groups: dict[str, Group]) -> str:
-    """Markdown: per group a table, then how our order and ratios stand to the paper's."""
+def write_tables(experiment: Experiment, groups: dict[str, Group], left: Left | None = None) -> str:
+    """Markdown: per group a table, then how our order and ratios stand to the paper's.
+
+    `left`: what columns with incomplete episodes, which have no figures but their number, did not place.
+    """
     parts = ["Mean [95 % interval over test sequences and training seeds]" + " (published)" * bool(experiment.numbers)]
     for name, group in groups.items():
         columns = list(group[SIX[0].column])
         body = [[m.title, *(_cell(experiment, m, group, column) for column in columns)] for m in EVERY_METRIC]
         parts += [f"## {name[0].upper()}{name[1:]}", markdown_table(["metric", *columns], body)]
+        if lines := [f"- {column}: no figures, {what}" for (of, column), what in (left or {}).items() if of == name]:
+            parts.append("\n".join(lines))
         if verdicts := _orders(experiment, group) + [
             line for claim in experiment.claims for line in _claim(claim, group)
         ]:
@@ -62,6 +69,7 @@ def plot(experiment: Experiment, groups: dict[str, Group], file: Path) -> None:
     if all(row.group for row in rows):
         rewards = [group["reward"] for group in groups.values()]
         cost = {titles[name]: -sum(of[name].mean for of in rewards if name in of) for name in names}
+        cost = {title: np.inf if np.isnan(of) else of for title, of in cost.items()}  # left workloads unplaced
         rows = ranked(rows, cost, GROUPS)
     panels = []
     for metric in SIX:
@@ -122,10 +130,13 @@ def _orders(experiment: Experiment, group: Group) -> list[str]:
         found = [group[metric.column][a] - group[metric.column][b] for a, b in pairs]
         agree = [np.sign(ours.mean) * np.sign(known[a] - known[b]) for (a, b), ours in zip(pairs, found, strict=True)]
         right, wrong = ([ours.excludes_zero for ours, a in zip(found, agree, strict=True) if a == s] for s in (1, -1))
+        unknown = sum(bool(np.isnan(ours.mean)) for ours in found)
         verdict = "the paper's order holds" if len(right) == len(pairs) else "the paper's order does not hold"
         lines.append(
             f"- {metric.title}: {verdict}: of {len(pairs)} pairs of columns, {len(right)} are ordered as in the paper "
             f"({sum(right)} significantly), {len(wrong)} the other way round ({sum(wrong)} significantly)"
+            + f", {unknown} cannot be compared, as workloads were left unplaced"
+            * bool(unknown)
         )
     return lines
 
@@ -136,6 +147,8 @@ def _claim(claim: Claim, group: Group) -> list[str]:
     if claim.over not in columns or claim.under not in columns:
         return []
     title = next(metric.title for metric in EVERY_METRIC if metric.column == claim.metric)
+    if silent := [column for column in (claim.over, claim.under) if np.isnan(columns[column].mean)]:
+        return [f"- {title}, {claim.over} / {claim.under}: cannot be said, as {silent[0]} has no figure"]
     found = columns[claim.over] / columns[claim.under]
     low, high = found.interval
     interval = "" if np.isnan(low) else f" [{low:.2f}, {high:.2f}]"
