@@ -30,6 +30,7 @@ from tvwrl.benchmark.models import (
     function_of,
     load_file,
     of_onnx,
+    unflat,
     whole_number,
 )
 from tvwrl.types import InputError
@@ -85,22 +86,24 @@ class Acting:
             self._function.fits(shown)
         return {}
 
-    def act(self, observation: dict[str, Any], mask: Any) -> dict[str, Any]:
-        """The action."""
-        actions = len(mask)
-        return {"action": checked_action(self._function.act(observation, mask), actions)}
+    def act(self, observation: Any, mask: Any) -> dict[str, Any]:
+        """The action. Both are `flat`."""
+        allowed = unflat(mask)
+        actions = len(allowed)
+        return {"action": checked_action(self._function.act(unflat(observation), allowed), actions)}
 
 
 class Scheduling:
     """Plays a scheduler."""
 
-    def __init__(self, scheduler: Any, line: Line) -> None:
+    def __init__(self, given: Any, line: Line) -> None:
         from tvwrl.benchmark.view import FrozenCluster
         from tvwrl.schedulers.base import Scheduler
         from tvwrl.schedulers.knowledge import stated_knowledge
 
-        if not isinstance(scheduler, Scheduler):
-            raise InputError(f"it is {scheduler!r}: must be a function, a model or a Scheduler")
+        if not isinstance(given, Scheduler):
+            raise InputError(f"it is {given!r}: must be a function, a model or a Scheduler")
+        scheduler: Any = given  # Any, as it is shown a FrozenCluster in place of a Cluster
         self._scheduler, self._line, self._frozen = scheduler, line, FrozenCluster
         self._group = (knowledge := stated_knowledge(scheduler)).group
         self.facts = {
@@ -142,10 +145,7 @@ def made(kind: str, content: Any, line: Line) -> Acting | Scheduling:
     """What plays the entry. `kind`: object, stable-baselines, onnx or file; see `remote.packed`."""
     if kind == "onnx":
         return Acting(of_onnx(Path(content)))
-    if kind == "file":
-        given = load_file(Path(content))
-    else:
-        given = cloudpickle.loads(content)
+    given: Any = load_file(Path(content)) if kind == "file" else cloudpickle.loads(content)
     if kind == "stable-baselines":
         import io
 
@@ -188,7 +188,8 @@ def main(descriptor: int) -> None:
         what, *given = line.hear()
         try:
             if what == "load":
-                player = made(*given, line)
+                kind, content = given
+                player = made(kind, content, line)
                 answer = player.facts
             else:
                 answer = getattr(player, what)(*given)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.benchmark.entry_process import LENGTH
-from tvwrl.benchmark.models import Function, Mask, Observation, Shown
+from tvwrl.benchmark.models import Function, Mask, Observation, Shown, flat
 from tvwrl.benchmark.view import Door
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
@@ -178,7 +178,7 @@ def remote_function(process: EntryProcess) -> Function:
     """A function that plays in a process of its own, of which it gets copies of observation and mask."""
 
     def act(observation: Observation, mask: Mask) -> Any:
-        return process.ask("act", observation, mask).get("action")
+        return process.ask("act", flat(observation), flat(mask)).get("action")
 
     def fits(shown: Shown) -> None:
         process.ask("reset", shown)
@@ -199,8 +199,8 @@ def remote_knowledge(process: EntryProcess) -> Knowledge | None:
 def packed(given: Any) -> tuple[str, Any]:
     """Kind and content of an entry for `EntryProcess`. Raises InputError for what cannot be sent.
 
-    Kinds: "onnx" and "file" of a path, which the process reads; "object", pickled; "stable-baselines", pickled: its class
-    and what its `save` writes, as the model itself would take its environment along.
+    Kinds: "onnx" and "file" of a path, which the process reads; "object", pickled; "stable-baselines", pickled: its
+    class and what its `save` writes, as the model itself would take its environment along.
     """
     if isinstance(given, Path):
         return "onnx" if given.suffix == ".onnx" else "file", str(given)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.benchmark.models import flat, unflat
 from tvwrl.forecasting.segments import columns
 from tvwrl.schedulers.knowledge import (
     CURRENT_LOAD,
@@ -82,14 +83,15 @@ class Door:
         return {
             "slot": cluster.slot,
             "waiting": cluster.waiting,
-            "load": cluster.load.copy(),
-            "active": cluster.active.copy(),
+            "load": flat(cluster.load),
+            "active": flat(cluster.active),
+            "room": flat(cluster.room_now(pending[0])) if pending else None,  # of the first, as most entries ask for it
             "pending": [workload.index for workload in pending],
-            "new": [self._facts(workload) for workload in new],
+            "new": [flat(self._facts(workload)) for workload in new],
         }
 
     def tell(self, cluster: Cluster, name: Any, about: Any) -> Any:
-        """An attribute of the cluster, or the answer of its method `name` about a workload or a number of slots.
+        """An attribute of the cluster, or what its method `name` says of a workload or a number of slots, `flat`.
 
         `about`: index of the workload, the number of slots, or None
 
@@ -97,12 +99,12 @@ class Door:
         """
         if name == "observation":
             self._refuse(name, knowledge_of(cluster.scenario).group in knowing_no_more(self._group))
-            return {key: seen.copy() for key, seen in cluster.observation().items()}
+            return flat(cluster.observation())
         self._refuse(name, name in self._open)
         if name == "reserved_ahead":
             if type(about) is not int or not 0 <= about <= MOST_SLOTS:
                 raise InputError(f"reserved_ahead of {about!r} slots: must be 0 to {MOST_SLOTS}")
-            return cluster.reserved_ahead(about)
+            return flat(cluster.reserved_ahead(about))
         found = getattr(cluster, name)
         if name in ABOUT_WORKLOADS:
             if type(about) is not int or about not in self._shown:
@@ -110,7 +112,7 @@ class Door:
             found = found(self._shown[about])
         if name in ("forecast", "forecast_of") and PEAKS.group not in knowing_no_more(self._group):
             found = found[..., : columns(cluster.capacity.shape[1])]
-        return np.array(found)
+        return flat(np.asarray(found))
 
     def workload(self, index: Any, pending: Sequence[Workload]) -> Workload:
         """The workload that the entry places. Raises InputError for one that it was not shown."""
@@ -165,7 +167,7 @@ class FrozenCluster:
 
     def __init__(self, begin: Mapping[str, Any], group: str, ask: Callable[[str, Any], Any]) -> None:
         self._group, self._ask = group, ask
-        self._told: dict[str, Any] = {}  # what was asked in this state
+        self._told: dict[tuple[str, Any], Any] = {}  # what was asked in this state
         self._workloads: dict[int, SeenWorkload] = {}
         self.__dict__.update(begin)
         self.capacity = frozen(self.machines.capacity)
@@ -178,12 +180,13 @@ class FrozenCluster:
 
     def update(self, state: Mapping[str, Any]) -> list[SeenWorkload]:
         """Take over what `Door.state` says; returns the workloads that wait."""
-        self._told.clear()
+        self.slot, self.waiting = state["slot"], state["waiting"]
+        self.load, self.active = frozen(unflat(state["load"])), frozen(unflat(state["active"]))
         for facts in state["new"]:
-            shown = {name: frozen(value) for name, value in facts.items()}
-            self._workloads[facts["index"]] = SeenWorkload(shown, self._group)
-        self.__dict__.update({name: frozen(state[name]) for name in ALWAYS if name in state})
-        return [self._workloads[i] for i in state["pending"]]
+            self._workloads[facts["index"]] = SeenWorkload(frozen(unflat(facts)), self._group)
+        pending = [self._workloads[i] for i in state["pending"]]
+        self._told = {("room_now", pending[0].index): frozen(unflat(state["room"]))} if pending else {}
+        return pending
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -192,18 +195,22 @@ class FrozenCluster:
             seen = ", ".join(seen_by(self._group, SEES))
             raise NotSeen(f"{_not_seen('cluster', name)} entries; the group '{self._group}' sees {seen}")
         if name in ABOUT_WORKLOADS:
-            return lambda workload: frozen(self._ask(name, workload.index))
-        if name == "reserved_ahead":
-            return lambda slots: frozen(self._ask(name, slots))
-        if name == "observation":
-            return partial(self._ask, name, None)
-        if name not in self._told:
-            self._told[name] = frozen(self._ask(name, None))
-        return self._told[name]
+            return lambda workload: self._tell(name, workload.index)
+        if name in ("reserved_ahead", "observation"):
+            return partial(self._tell, name)
+        return self._tell(name)
+
+    def _tell(self, name: str, about: Any = None) -> Any:
+        if (name, about) not in self._told:
+            self._told[name, about] = frozen(unflat(self._ask(name, about)))
+        return self._told[name, about]
 
 
 def frozen(value: Any) -> Any:
-    """The value; an array can no longer be written to."""
+    """The value; an array, or those of a dictionary, can no longer be written to."""
     if isinstance(value, np.ndarray):
         value.flags.writeable = False
+    elif isinstance(value, dict):
+        for each in value.values():
+            frozen(each)
     return value
