@@ -228,7 +228,9 @@ def of_onnx(path: Path) -> Function:
     except ImportError:
         raise InputError(f"{path} needs onnxruntime: pip install onnxruntime") from None
     try:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # as every entry has
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own kinds, which share no base
         raise InputError(f"{path} is not an ONNX model: {error}") from error
     inputs = {one.name: one for one in session.get_inputs()}
