@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import tvwrl
@@ -41,20 +40,28 @@ def walks_stack_frames(observation, mask):
     frame = sys._getframe()
     while frame is not None:
         for value in list(frame.f_locals.values()):
-            for name in ("simulation", "state", "sequences"):
-                value = getattr(value, name, value)
-            if hasattr(value, "demand"):
-                value.demand[...] = 0
+            for owner in (value, getattr(value, "simulation", None)):
+                for name in ("sequences", "state"):
+                    demand = getattr(getattr(owner, name, None), "demand", None)
+                    if demand is not None:
+                        demand[...] = 0
         frame = frame.f_back
     return 0
 
 
-def looks_through_memory(observation, mask):
-    import gc
+class LooksThroughMemory:
+    """Once, as it takes long."""
 
-    found = [thing for thing in gc.get_objects() if hasattr(type(thing), "sequences") or hasattr(type(thing), "demand")]
-    assert not found, found
-    return 0
+    looked = False
+
+    def __call__(self, observation, mask):
+        import gc
+
+        if not self.looked:
+            self.looked = True
+            kinds = {type(thing) for thing in gc.get_objects()}
+            assert not [kind for kind in kinds if hasattr(kind, "demand") or kind.__name__ == "Simulation"]
+        return 0
 
 
 def rewrites_the_referee(observation, mask):
@@ -162,7 +169,7 @@ CHEATS = {
     for cheat in (
         writes_what_it_is_shown,
         walks_stack_frames,
-        looks_through_memory,
+        LooksThroughMemory(),
         rewrites_the_referee,
         rewrites_numpy,
         rewrites_its_own_check,
@@ -324,8 +331,3 @@ def test_who_does_not_play_is_refused_with_sequence_and_slot(small, monkeypatch,
     monkeypatch.setattr(remote, "HANGING_SECONDS", 5.0)
     with pytest.raises(InputError, match=rf"'mine', sequence 0, slot \d+: .*(?:{message})"):
         tvwrl.compare({"mine": cheat}, small, 1, against=(), bounds=False)
-
-
-def test_an_action_that_came_as_an_array_or_a_lie_is_the_number_it_was(small):
-    found = tvwrl.compare({"mine": lambda observation, mask: np.array([2])}, small, 1, against=(), bounds=False)
-    assert set(found.episodes["machine"]) == {2}
