@@ -133,7 +133,7 @@ class Forces(First):
     """Makes the arrays writable first."""
 
     def choose(self, cluster, workload):
-        for array in (cluster.load, cluster.active, cluster.capacity, workload.first_demand):
+        for array in (cluster.load, cluster.active, workload.first_demand):
             array.flags.writeable = True
             array[...] = 0
         return 0
@@ -314,6 +314,7 @@ REFUSED = [
     (sends(b"x" * 2_000_000), "its process answered with more than 1,000,000 bytes"),
     (sends(b'{"token": "0123456789abcdef", "action": 0}\n'), "which is no answer to the question"),
     (sends(b"[" * 100_000 + b"\n"), "which is no answer to the question"),
+    (sends(b'{"a": ' * 100_000 + b"\n"), "which is no answer to the question"),
     (sends(lambda token: f'{{"token": "{token}", "see": "load"}}\n'.encode()), "no answer to the question"),
     (answers("NaN"), "the action is nan: must be a whole number from 0 to 3"),
     (answers("true"), "the action is True: must be a whole number from 0 to 3"),

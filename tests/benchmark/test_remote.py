@@ -170,7 +170,7 @@ def test_hidden_variables_lead_nowhere(monkeypatch):
         from tvwrl.traces.catalogue import data_folder
 
         assert os.environ["SHOWN"] == "1"
-        assert not data_folder().exists()
+        assert not data_folder().is_dir()
         assert not Path.home().is_dir()
         return 0
 

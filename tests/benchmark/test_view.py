@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from tvwrl.benchmark.tasks import problem_of
 from tvwrl.benchmark.view import ABOUT_WORKLOADS, OF_WORKLOADS, SEES, Door, FrozenCluster, NotSeen, seen_by
+from tvwrl.forecasting import training_windows
+from tvwrl.forecasting.naive import LastValue
 from tvwrl.forecasting.segments import columns
 from tvwrl.schedulers.knowledge import (
     CURRENT_LOAD,
@@ -18,6 +21,7 @@ from tvwrl.schedulers.knowledge import (
     GROUPS,
     PEAKS,
     REQUESTS,
+    knowing_no_more,
 )
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.simulation import Simulation
@@ -26,7 +30,8 @@ from tvwrl.simulation.simulation import Simulation
 @pytest.fixture(scope="module")
 def busy(small):
     """A cluster on which much runs, the workload that waits, and one that has not arrived."""
-    problem = problem_of(small).with_forecasts()
+    plain = problem_of(small)
+    problem = replace(plain, forecaster=LastValue().fit(training_windows(plain.sampler, 20)))
     drawn = problem.sequences("test", 1, 0)
     simulation = Simulation(drawn, problem.machines, problem.scenario, forecasts=True, max_slots=0)
     simulation.reset(0)
@@ -60,7 +65,7 @@ def asked(cluster, name, workload):
 def test_a_group_is_told_what_it_may_know_and_nothing_else(busy, group):
     cluster, workload, _ = busy
     frozen, seen = through_the_door(group, cluster, workload)
-    peaks = PEAKS.group in (group, *seen_groups(group))
+    peaks = PEAKS.group in knowing_no_more(group)
     for name in SEES:
         may = group != CURRENT_LOAD.group if name == "observation" else name in seen_by(group, SEES)
         if not may:
@@ -85,12 +90,6 @@ def test_a_group_is_told_what_it_may_know_and_nothing_else(busy, group):
                 getattr(seen, name)
         elif name != "workload_id":
             np.testing.assert_array_equal(getattr(seen, name), getattr(workload, name))
-
-
-def seen_groups(group):
-    from tvwrl.schedulers.knowledge import knowing_no_more
-
-    return knowing_no_more(group)
 
 
 def test_by_hand_who_sees_what():

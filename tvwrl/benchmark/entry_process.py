@@ -52,8 +52,9 @@ class Line:
         return question
 
     def say(self, answer: dict[str, Any]) -> None:
-        """Answer the open question, or ask something before."""
-        self._connection.sendall(json.dumps({"token": self._token, **answer}).encode() + b"\n")
+        """Answer the open question, or ask something before. Nothing is nested; brackets in texts are escaped."""
+        said = json.dumps({"token": self._token, **answer})[1:].replace("{", "\\u007b").replace("[", "\\u005b")
+        self._connection.sendall(b"{" + said.encode() + b"\n")
 
     def ask(self, name: str, about: Any) -> Any:
         """What the door tells; see `view.Door.tell`."""
@@ -108,7 +109,8 @@ class Scheduling:
         self._group = (knowledge := stated_knowledge(scheduler)).group
         self.facts = {
             "what": f"scheduler {type(scheduler).__name__}",
-            "knowledge": [knowledge.group, knowledge.note],
+            "group": knowledge.group,
+            "note": knowledge.note,
             "looks_at_grid": bool(scheduler.looks_at_grid),
             "needs_forecasts": bool(scheduler.needs_forecasts),
         }
