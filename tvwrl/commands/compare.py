@@ -21,8 +21,8 @@ class TaskComparison:
     """
 
     entries: tyro.conf.Positional[tuple[str, ...]]
-    """NAME=ENTRY: the name in the table, and a scheduler's name, a training run (its folder or a .pt file), an ONNX file,
-    or a Python file that defines `entry`. ENTRY alone takes the name of the scheduler or file."""
+    """NAME=ENTRY: the name in the table, and a scheduler's name, a training run (its folder or a .pt file), an ONNX
+    file, or a Python file that defines `entry`. ENTRY alone takes the name of the scheduler or file."""
     task: str = "google-0.5-v0"
     """Benchmark task; `tvwrl benchmark --list-tasks` shows all."""
     sequences: int | None = None
