@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,11 +15,14 @@ from polars.testing import assert_frame_equal
 from stable_baselines3 import PPO
 
 import tvwrl
+from tvwrl.benchmark.entries import Setting, entry_of
 from tvwrl.benchmark.environment import TaskEnv
-from tvwrl.benchmark.tasks import TASKS
+from tvwrl.benchmark.models import checked_action, of_torch
+from tvwrl.benchmark.tasks import TASKS, problem_of
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, Knowledge
+from tvwrl.schedulers.runner import Runner
 from tvwrl.types import InputError
 
 KEPT = ("sequence", "workload_id", "arrival", "start", "finish", "machine")
@@ -55,14 +59,25 @@ def alone(act, task, **options):
     return tvwrl.compare({"mine": act}, task, 1, against=(), bounds=False, **options)
 
 
-def test_entries_of_every_kind_that_decide_alike_place_alike(small):
-    entries = {"function": first, "scheduler": First(), "module": Linear()}
+def here(given, task, **observe):
+    """The machines that an entry chooses on one sequence, in this process."""
+    entry = entry_of("mine", given, replace(Setting.of_task(task), apart=False), observe)
+    problem = entry.problem or problem_of(task)
+    runner = Runner(problem.sequences("test", 1, task.seed), problem.machines, problem.scenario, task.seed)
+    return runner.play(entry.scheduler, 0).machine.tolist()
+
+
+def test_entries_of_every_kind_that_decide_alike_place_alike(small, tmp_path):
+    file = tmp_path / "first.py"
+    file.write_text("def entry(observation, mask):\n    return mask.argmax()\n")
+    entries = {"function": first, "scheduler": First(), "module": Linear(), "file": file}
     everywhere = {"mask": "any"}  # so that the first machine is always allowed
     found = tvwrl.compare(entries, small, 2, against=("best-fit-peak", "clairvoyant"), observe=everywhere)
     for name in entries:
         assert_frame_equal(played(found, name), played(found, "function"))
     assert set(played(found, "function")["machine"]) == {0}
-    assert found.rows.height == 5 * 2
+    assert found.rows.height == 6 * 2
+    assert found.origins["file"] == "Python file first.py: function entry"
     assert {"slots_gap_pct", "overshoot_pct", "wait_mean", "decision_ms"} <= set(found.rows.columns)
     assert "Reward of `function` minus that of each other scheduler" in found.table()
     assert "gap closed %" in found.table()
@@ -79,7 +94,6 @@ def test_a_comparison_can_be_written(small, tmp_path):
 
 def test_a_function_plays_as_in_the_environment(small):
     """By hand: the same decisions in `PlacementEnv` on the test sequence, to the end."""
-    from tvwrl.benchmark.tasks import problem_of
     from tvwrl.envs import PlacementEnv
 
     def emptiest(observation, mask):
@@ -105,18 +119,18 @@ def test_a_model_of_stable_baselines(small):
     with pytest.raises(
         InputError, match=r"trained on a different observation: its 'queue' is \(5, 7\), here it is \(5, 5\)"
     ):
-        alone(model, small, observe={"observe_demand": False})
+        here(model, small, observe_demand=False)
     with pytest.raises(
         InputError, match=r"actions Discrete\(4\), here .*; give compare\(observe={'hold_action': False"
     ):
-        alone(model, small, observe={"hold_action": True})
+        here(model, small, hold_action=True)
 
 
 def test_a_model_that_observes_one_array(small):
     box, actions = Box(0.0, 1.0, (3,)), TaskEnv(small, sequences=2).action_space
     model = SimpleNamespace(predict=lambda seen, deterministic: (0, None), observation_space=box, action_space=actions)
     with pytest.raises(InputError, match=r"'mine', sequence 0.*the model observes Box\(.*: give a function"):
-        alone(model, small)
+        here(model, small)
 
 
 def test_masks_go_to_models_that_take_them(small):
@@ -126,10 +140,24 @@ def test_masks_go_to_models_that_take_them(small):
 
     env = TaskEnv(small, sequences=2)
     model = SimpleNamespace(predict=predict, observation_space=env.observation_space, action_space=env.action_space)
-    assert_frame_equal(played(alone(model, small), "mine"), played(alone(first, small), "mine"))
+    assert here(model, small) == here(first, small)
 
 
-def test_an_onnx_file(small, monkeypatch, tmp_path):
+def test_an_onnx_file_of_somebody_else(small, tmp_path):
+    helper, kinds = pytest.importorskip("onnx").helper, pytest.importorskip("onnx").TensorProto
+    pytest.importorskip("onnxruntime")
+    shape = [1, 4]
+    mask, logits = (helper.make_tensor_value_info(name, kinds.FLOAT, shape) for name in ("mask", "logits"))
+    graph = helper.make_graph([helper.make_node("Identity", ["mask"], ["logits"])], "mine", [mask], [logits])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    file = tmp_path / "mine.onnx"
+    file.write_bytes(model.SerializeToString())
+    found = alone(str(file), small)
+    assert set(played(found, "mine")["machine"]) == {0}
+    assert found.origins == {"mine": "ONNX file mine.onnx"}
+
+
+def test_the_inputs_of_an_onnx_file(small, monkeypatch, tmp_path):
     """With a stand-in for onnxruntime, which need not be installed."""
     file = tmp_path / "policy.onnx"
     file.touch()
@@ -141,7 +169,7 @@ def test_an_onnx_file(small, monkeypatch, tmp_path):
     ]
 
     class Session:
-        def __init__(self, path, providers):
+        def __init__(self, path, options, providers):
             assert path == str(file)
             if not inputs:
                 raise RuntimeError("Protobuf parsing failed")
@@ -158,8 +186,10 @@ def test_an_onnx_file(small, monkeypatch, tmp_path):
             assert (given["queue"].shape, given["mask"].shape) == ((1, 5, 7), (1, 4))
             return [-np.arange(4.0)[None]]
 
-    monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace(InferenceSession=Session))
-    assert_frame_equal(played(alone(file, small), "mine"), played(alone(first, small), "mine"))
+    monkeypatch.setitem(
+        sys.modules, "onnxruntime", SimpleNamespace(InferenceSession=Session, SessionOptions=SimpleNamespace)
+    )
+    assert here(file, small) == here(first, small)
     for change, message in (
         ({"name": "x"}, "input 'x' is not observed; observed are backlog, grid, queue, mask"),
         ({"shape": [1, 5, 3]}, r"input 'queue' is \(1, 5, 3\), here it is \(1, 5, 7\); give compare\(observe=\.\.\.\)"),
@@ -171,22 +201,20 @@ def test_an_onnx_file(small, monkeypatch, tmp_path):
     ):
         inputs[-1] = SimpleNamespace(**(queue | change))
         with pytest.raises(InputError, match=message):
-            alone(file, small)
+            here(file, small)
     inputs.clear()
     with pytest.raises(InputError, match=r"entry 'mine': .*policy\.onnx is not an ONNX model: Protobuf parsing failed"):
-        alone(file, small)
+        here(file, small)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InputError, match="needs onnxruntime: pip install onnxruntime"):
-        alone(str(file), small)
+        here(str(file), small)
     with pytest.raises(InputError, match=r"no\.onnx: no such file"):
         alone("no.onnx", small)
 
 
 def test_who_observes_more_plays_the_same_sequences(small):
-    shapes = set()
-
     def look(observation, mask):
-        shapes.add((observation["queue"].shape, len(mask)))
+        assert (observation["queue"].shape, len(mask)) == ((5, 3), 5)
         return 0
 
     found = tvwrl.compare(
@@ -197,7 +225,6 @@ def test_who_observes_more_plays_the_same_sequences(small):
         bounds=False,
         observe={"observe_request": False, "hold_action": True},
     )
-    assert shapes == {((5, 3), 5)}
     assert found.knowledge["mine"].group == "current load and history"
     mine, theirs = (played(found, name).select("workload_id", "arrival") for name in ("mine", "spread"))
     assert_frame_equal(mine, theirs)
@@ -206,7 +233,7 @@ def test_who_observes_more_plays_the_same_sequences(small):
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (4, r"'mine', sequence 0, slot \d+: the action is 4: must be 0 to 3"),
+        (4, "the action is 4: must be 0 to 3"),
         (-1, "the action is -1: must be 0 to 3"),
         (0.5, r"the action is 0\.5: must be a whole number"),
         (np.array([0, 1]), "must be a whole number"),
@@ -215,9 +242,14 @@ def test_who_observes_more_plays_the_same_sequences(small):
         (np.array([True]), "must be a whole number"),
     ],
 )
-def test_actions_outside_the_space(small, action, message):
+def test_actions_outside_the_space(action, message):
     with pytest.raises(InputError, match=message):
-        alone(lambda observation, mask: action, small)
+        checked_action(action, 4)
+
+
+def test_an_action_outside_the_space_is_refused_with_sequence_and_slot(small):
+    with pytest.raises(InputError, match=r"'mine', sequence 0, slot \d+: the action is 4: must be 0 to 3"):
+        alone(lambda observation, mask: 4, small)
 
 
 class Sick(torch.nn.Module):
@@ -243,20 +275,23 @@ class Reads(torch.nn.Module):
 
 
 def test_a_module_sees_the_mask_and_hears_which_keys_there_are(small):
-    assert_frame_equal(played(alone(Reads("mask"), small), "mine"), played(alone(first, small), "mine"))
+    assert here(Reads("mask"), small) == here(first, small)
     with pytest.raises(InputError, match=r"KeyError: 'quue'; the module's input has the keys grid, queue, .*mask"):
-        alone(Reads("quue"), small)
+        here(Reads("quue"), small)
 
 
-def test_sick_models(small):
-    with pytest.raises(InputError, match=r"sequence 0, slot \d+: the model's output is NaN for action 1"):
-        alone(Sick(torch.tensor([[0.0, torch.nan, 0.0, 0.0]])), small)
-    with pytest.raises(InputError, match=r"output has shape \(1, 3\): must be \(1, 4\)"):
-        alone(Sick(torch.zeros(1, 3)), small)
-    with pytest.raises(InputError, match=r"output is a tuple: must be a tensor \(1, 4\) of logits; wrap the module"):
-        alone(Sick((torch.zeros(1, 4), torch.zeros(1, 1))), small)
-    with pytest.raises(InputError, match="output is -inf for every action that is allowed"):
-        alone(Sick(torch.full((1, 4), -torch.inf)), small)
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (torch.tensor([[0.0, torch.nan, 0.0, 0.0]]), "the model's output is NaN for action 1"),
+        (torch.zeros(1, 3), r"output has shape \(1, 3\): must be \(1, 4\)"),
+        ((torch.zeros(1, 4), torch.zeros(1, 1)), r"a tuple: must be a tensor \(1, 4\) of logits; wrap the module"),
+        (torch.full((1, 4), -torch.inf), "output is -inf for every action that is allowed"),
+    ],
+)
+def test_sick_models(output, message):
+    with pytest.raises(InputError, match=message):
+        of_torch(Sick(output)).act({}, np.ones(4, np.bool_))
 
 
 @pytest.mark.parametrize(
@@ -271,8 +306,8 @@ def test_sick_models(small):
         ({"mine": first}, {"observe": "hold_action"}, "observe is 'hold_action': must map fields to values"),
         ({"spread": first}, {}, "has the name of a scheduler that it is compared with"),
         ({"../up": first}, {}, "a name has letters"),
-        ({"mine": 3}, {}, "entry 'mine' is 3: must be a function"),
-        ({"mine": First}, {}, r"entry 'mine' is a class: give an instance, First\(\)"),
+        ({"mine": 3}, {}, "entry 'mine': it is 3: must be a function"),
+        ({"mine": First}, {}, r"entry 'mine': it is a class: give an instance, First\(\)"),
         ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler: did you mean best-fit or"),
         (
             {"mine": "google-0.5-v1"},
@@ -281,6 +316,7 @@ def test_sick_models(small):
         ),
         ({"mine": "kube-default(foo=1)"}, {}, r"^kube-default\(foo=1\): 'foo' is not an option"),
         ({"mine": "n-sigma(n=3"}, {}, r"^scheduler is 'n-sigma\(n=3': a bracket is missing; write NAME"),
+        ({"mine": "mine.py"}, {}, r"^entry 'mine': mine\.py: no such file$"),
         ({"mine": "runs/mine"}, {}, r"^runs/mine: no such file or folder$"),
         ({"mine": "mine.pt"}, {}, r"^mine\.pt: no such file or folder$"),
         ({"mine": "crane(threshold=65)"}, {}, r"threshold is 65\.0: must be a fraction above 0 and at most 1"),
@@ -311,7 +347,7 @@ def test_a_scheduler_has_to_say_what_it_may_know(small):
 
     with pytest.raises(InputError, match="does not say what it knows"):
         alone(Silent(), small)
-    with pytest.raises(InputError, match="entry 'mine' has the knowledge 'stuff': set knowledge = CURRENT_LOAD"):
+    with pytest.raises(InputError, match="entry 'mine': it has the knowledge 'stuff': set knowledge = CURRENT_LOAD"):
         alone(Vague(), small)
     with pytest.raises(InputError, match=r"has the knowledge Knowledge\(group='stuff'.*: set knowledge = CURRENT_LOAD"):
         alone(Odd(), small)
@@ -334,7 +370,7 @@ def test_a_task_that_is_unknown():
 
 
 def test_own_problems_with_other_sequences_are_refused(small, tmp_path):
-    from tvwrl.benchmark.tasks import problem_of, trace_of
+    from tvwrl.benchmark.tasks import trace_of
     from tvwrl.experiments.evaluation import evaluate
 
     other = Problem.build(trace_of(small), TASKS["google-0.3-v1"].scenario, "none")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any
 
-from tvwrl.benchmark.entries import Setting, complete_own_first, entry_of
-from tvwrl.benchmark.guard import stopping_hangs
+from tvwrl.benchmark.entries import Entry, Setting, complete_own_first, entry_of
 from tvwrl.benchmark.tasks import Task, find_task, problem_of
 from tvwrl.checks import within
 from tvwrl.experiments.evaluated import Evaluation
@@ -46,8 +46,9 @@ def compare(
 
     `entries`: name -> a function from (observation, mask) to an action, a `Scheduler`, the name of a scheduler, a
         training run (what `tvwrl.train` returns, its folder or a .pt file), a Stable-Baselines3 model, a torch module
-        from the observation to logits, or an ONNX file (`tvwrl.benchmark.functions` describes the inputs of the last
-        three)
+        from the observation to logits, an ONNX file (`tvwrl.benchmark.models` describes the inputs of the last three),
+        or a Python file that defines one of these as `entry`. What is not this package's own plays in a process of its
+        own and sees only what its knowledge group may (docs/how-to/enter-the-benchmark.md)
     `task`: its name, as in `tvwrl.TASK_NAMES`
     `sequences`: how many of the task's sequences to play, from the first; default: all, as a submission requires
     `against`: names of the schedulers to compare with
@@ -57,7 +58,8 @@ def compare(
 
     Raises InputError for an unknown task, a trace that is missing or not the task's, an entry of an unsupported type,
     an action outside the space, NaN from a model, a model made for another observation, an exception inside an entry
-    (the message names sequence and slot, the original is the cause), and an entry that exceeds the task's time limit.
+    (the message names sequence and slot, a note has the traceback), an entry that ends its process, hangs, or asks for
+    what its knowledge group may not see, and one that exceeds the task's time limit.
 
     >>> print(tvwrl.compare({"mine": lambda observation, mask: mask.argmax()}, sequences=3))  # doctest: +SKIP
     """
@@ -67,12 +69,20 @@ def compare(
     if twice := sorted(set(entries) & set(against)):
         raise InputError(f"entry '{twice[0]}' has the name of a scheduler that it is compared with: rename it")
     setting = Setting.of_task(task)
-    made = {name: entry_of(name, given, setting, observe) for name, given in entries.items()}
-    everybody = made | {name: entry_of(name, name, setting) for name in against}
+    with ExitStack() as processes:
+        made = {}
+        for name, given in entries.items():
+            made[name] = entry_of(name, given, setting, observe)
+            processes.callback(made[name].close)
+        return _compared(made, task, sequences or task.sequences, against, bounds)
+
+
+def _compared(made: Mapping[str, Entry], task: Task, count: int, against: Sequence[str], bounds: bool) -> Comparison:
+    """Play the entries, then those that they are compared with, which run in this process."""
+    everybody = {**made, **{name: entry_of(name, name, Setting.of_task(task)) for name in against}}
     folder, kept = folder_for(None, "comparison")
     origins = {name: entry.origin for name, entry in everybody.items()}
-    count = sequences or task.sequences
-    with stopping_hangs(), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # run.json says what the trace cannot provide
         evaluate(
             problem_of(task),
@@ -92,7 +102,7 @@ def compare(
             report=say,
         )
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
-    players = {name: entry.scheduler for name, entry in everybody.items()}
+    players = {name: entry.local for name, entry in everybody.items() if entry.local is not None}
     return Comparison(folder, kept, knowledge, {name: origins[name] for name in made}, task, count, schedulers=players)
 
 

@@ -1,20 +1,26 @@
-"""Entries of a comparison: schedulers or their names, functions, models, training runs, ONNX files."""
+"""Entries of a comparison: schedulers or their names, functions, models, training runs, ONNX and Python files.
+
+On a task, whatever is not this project's code plays in a process of its own (`remote`), which cannot touch what others
+are measured on and sees what its knowledge group may.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.benchmark.functions import FunctionScheduler, of_onnx, of_stable_baselines, of_torch
+from tvwrl.benchmark.functions import FunctionScheduler
 from tvwrl.benchmark.guard import Guarded
+from tvwrl.benchmark.models import DEFINED, function_of, load_file, of_onnx
+from tvwrl.benchmark.remote import EntryProcess, RemoteScheduler, packed, remote_function, remote_knowledge, what_of
 from tvwrl.benchmark.tasks import OBSERVED, TASKS, Task, problem_of, trace_of
 from tvwrl.checks import hint
 from tvwrl.envs.problem import Problem
@@ -24,8 +30,8 @@ from tvwrl.experiments.scheduler_names import scheduler_of
 from tvwrl.progress import Report
 from tvwrl.runs import InFolder
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import GROUPS, Knowledge
-from tvwrl.schedulers.registry import UnknownScheduler
+from tvwrl.schedulers.knowledge import stated_knowledge
+from tvwrl.schedulers.registry import UnknownScheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Trace
 
@@ -34,10 +40,12 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
 NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
+ONNX, PYTHON = ".onnx", ".py"  # files that are entries
 OTHER_TRACE = "trained on another trace"  # in the origin of a training run
 KINDS = (
     "a function from (observation, mask) to an action, a Scheduler, the name of a scheduler, a training run (what "
-    "tvwrl.train returns, its folder or a .pt file), a Stable-Baselines3 model, a torch module or an ONNX file"
+    "tvwrl.train returns, its folder or a .pt file), a Stable-Baselines3 model, a torch module, an ONNX file or a "
+    f"Python file that defines '{DEFINED}'"
 )
 
 
@@ -49,15 +57,18 @@ class Setting:
     milliseconds: float  # limit of the mean time per decision
     trace: Callable[[], Trace]
     observed: Callable[[dict[str, Any]], Problem]  # the problem where fields of `OBSERVED` have other values
+    apart: bool = False  # whether entries that others wrote play in processes of their own
+    hidden: tuple[str, ...] = ()  # environment variables that these processes do not get
 
     @classmethod
     def of_task(cls, task: Task) -> Setting:
         """A task, whose trace is opened only if an entry needs it."""
-        return cls(task.scenario, task.milliseconds, lambda: trace_of(task), lambda fields: problem_of(task, fields))
+        observed = partial(problem_of, task)
+        return cls(task.scenario, task.milliseconds, lambda: trace_of(task), observed, apart=True)
 
     @classmethod
     def of_problem(cls, problem: Problem) -> Setting:
-        """A problem, without a limit of time."""
+        """A problem, without a limit of time, where all entries play in this process."""
 
         def observed(fields: dict[str, Any]) -> Problem:
             for field in fields:
@@ -76,59 +87,128 @@ class Entry:
     scheduler: Guarded
     problem: Problem | None  # None: that of the setting
     origin: str  # where it comes from, in a few words
+    local: Scheduler | None  # the same in this process, for what is not a measurement; None: it is a Python file
+    process: EntryProcess | None = None  # in which it plays; None: in this one
+
+    def close(self) -> None:
+        """End its process. It cannot play afterwards."""
+        if self.process is not None:
+            self.process.close()
 
 
 def entry_of(name: str, given: Any, setting: Setting, observe: Mapping[str, Any] | None = None) -> Entry:
     """The entry `name`. `observe`: fields of the setting's scenario that functions and models observe differently.
 
-    Raises InputError for an invalid name, and for an object of an unsupported type.
+    `Entry.close` ends the process that it may have begun.
+
+    Raises InputError for an invalid name, for an object of an unsupported type, and if it cannot be loaded.
     """
     if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise InputError(f"entry {name!r}: {NAME_RULE}")
-    scheduler, problem, origin = _made(name, given, setting, dict(observe or {}))
-    knowledge = getattr(scheduler, "knowledge", None)
-    if not isinstance(knowledge, Knowledge) or knowledge.group not in GROUPS:
-        said = "does not say what it knows" if knowledge is None else f"has the knowledge {knowledge!r}"
-        raise InputError(f"entry '{name}' {said}: set knowledge = CURRENT_LOAD (tvwrl.schedulers.knowledge)")
-    return Entry(Guarded(name, scheduler, setting.milliseconds), problem, origin)
-
-
-def _made(name: str, given: Any, setting: Setting, observe: dict[str, Any]) -> tuple[Scheduler, Problem | None, str]:
-    """Scheduler, its own problem if it needs one, and its origin."""
     if isinstance(given, InFolder) and hasattr(given, "policy"):  # what tvwrl.train returns
         given = given.policy
-    if isinstance(given, Scheduler):
-        saved = getattr(given, "checkpoint", None) or getattr(given, "facts", None)  # of a policy
-        if saved is not None:
-            return given, *_shown_to(saved, given.name, setting)
-        return given, None, f"scheduler {type(given).__name__}"
-    if isinstance(given, str | Path) and Path(given).suffix != ".onnx":
-        return _of_text(str(given), setting)
-    fits = None
-    if isinstance(given, str | Path):
-        if not Path(given).is_file():
-            raise InputError(f"entry '{name}': {given}: no such file")
-        try:
-            if (exported := _exported(Path(given))) is not None:
-                return exported, *_shown_to(exported.facts, str(given), setting)
-            act, fits = of_onnx(Path(given))
-        except InputError as error:
-            raise InputError(f"entry '{name}': {error}") from error
-        origin = f"ONNX file {Path(given).name}"
-    elif hasattr(given, "predict") and hasattr(given, "observation_space"):
-        act, fits = of_stable_baselines(given)
-        origin = f"model {type(given).__name__}"
-    elif "torch" in sys.modules and isinstance(given, sys.modules["torch"].nn.Module):
-        act, origin = of_torch(given), f"torch module {type(given).__name__}"
-    elif isinstance(given, type):
-        raise InputError(f"entry '{name}' is a class: give an instance, {given.__name__}()")
-    elif callable(given):
-        act, origin = given, f"function {getattr(given, '__name__', type(given).__name__)}"
+    if isinstance(given, str | Path) and Path(given).suffix not in (ONNX, PYTHON):
+        return _ours(name, *_of_text(str(given), setting), setting)
+    try:
+        if isinstance(given, str | Path):
+            if not (given := Path(given)).is_file():
+                raise InputError(f"{given}: no such file")
+            if given.suffix == ONNX and (exported := _exported(given)) is not None:
+                return _ours(name, exported, *_shown_to(exported.facts, str(given), setting), setting)
+        elif isinstance(given, Scheduler):
+            if (saved := _saved(given)) is not None:
+                return _ours(name, given, *_shown_to(saved, given.name, setting), setting)
+            if (usual := _registered(given)) is not None:
+                return _ours(name, usual, None, f"scheduler {type(given).__name__}", setting)
+            stated_knowledge(given)
+        elif isinstance(given, type):
+            raise InputError(f"it is a class: give an instance, {given.__name__}()")
+        elif function_of(given) is None:
+            raise InputError(f"it is {given!r}: must be {KINDS}")
+        return _others(name, given, setting, dict(observe or {}))
+    except InputError as error:
+        raise InputError(f"entry '{name}': {error}") from error
+
+
+def _ours(name: str, scheduler: Scheduler, problem: Problem | None, origin: str, setting: Setting) -> Entry:
+    """An entry whose code is this project's, which plays in this process."""
+    guarded = Guarded(name, scheduler, setting.milliseconds)
+    return Entry(guarded, problem, origin, guarded)
+
+
+def _others(name: str, given: Any, setting: Setting, observe: dict[str, Any]) -> Entry:
+    """An entry that somebody else wrote, in a process of its own if the setting says so."""
+    problem = setting.observed(observe) if observe and not isinstance(given, Scheduler) else None
+    scenario = setting.scenario if problem is None else problem.scenario
+    local = None if setting.apart and _is_python(given) else _here(name, given, scenario)
+    scheduler, origin, process = (
+        _apart(name, given, scenario, setting) if local is None or setting.apart else (*local, None)
+    )
+    if _is_python(given):
+        origin = f"Python file {given.name}: {origin}"
+    guarded = Guarded(name, scheduler, setting.milliseconds)
+    here = guarded if process is None else None if local is None else Guarded(name, local[0], math.inf)
+    return Entry(guarded, problem if isinstance(scheduler, FunctionScheduler) else None, origin, here, process)
+
+
+def _apart(name: str, given: Any, scenario: Scenario, setting: Setting) -> tuple[Scheduler, str, EntryProcess]:
+    """What plays an entry in a process of its own, its kind, and the process."""
+    kind, content = packed(given)
+    process = EntryProcess(kind, content, setting.hidden)
+    try:
+        knowledge = remote_knowledge(process)
+        if knowledge is None:
+            return FunctionScheduler(name, remote_function(process), scenario), what_of(process), process
+        return RemoteScheduler(name, process, knowledge), what_of(process), process
+    except BaseException:
+        process.close()
+        raise
+
+
+def _is_python(given: Any) -> bool:
+    return isinstance(given, Path) and given.suffix == PYTHON
+
+
+def _here(name: str, given: Any, scenario: Scenario) -> tuple[Scheduler, str]:
+    """What plays an entry in this process, and its kind."""
+    if isinstance(given, Path) and given.suffix == ONNX:
+        function = of_onnx(given)
     else:
-        raise InputError(f"entry '{name}' is {given!r}: must be {KINDS}")
-    problem = setting.observed(observe) if observe else None
-    scenario = replace(setting.scenario, **observe)
-    return FunctionScheduler(name, act, scenario, fits), problem, origin
+        found = load_file(given) if isinstance(given, Path) else given
+        if isinstance(found, Scheduler):
+            stated_knowledge(found)
+            return found, f"scheduler {type(found).__name__}"
+        if (made := function_of(found)) is None:
+            raise InputError(f"it is {found!r}: must be {KINDS}")
+        function = made
+    return FunctionScheduler(name, function, scenario), function.what
+
+
+def _saved(given: Scheduler) -> Any:
+    """What a policy of this project was saved in; None for other schedulers."""
+    ours = type(given).__module__.startswith("tvwrl.agents.")
+    changed = any(callable(getattr(type(given), name, None)) for name in vars(given))  # a method replaced by another
+    return (getattr(given, "checkpoint", None) or getattr(given, "facts", None)) if ours and not changed else None
+
+
+def _registered(given: Scheduler) -> Scheduler | None:
+    """What a scheduler's name makes, if the two are the same; None if it is somebody else's."""
+    try:
+        usual = make_scheduler(given.name)
+    except (InputError, AttributeError, TypeError):
+        return None
+    return usual if _same(given, usual) else None
+
+
+def _same(given: Any, usual: Any) -> bool:
+    if type(given) is not type(usual):
+        return False
+    if isinstance(usual, Scheduler):
+        return all(_same(vars(given).get(name), value) for name, value in vars(usual).items())
+    try:
+        return bool(given == usual)
+    except ValueError:  # arrays
+        return False
 
 
 def _exported(file: Path) -> ExportedPolicy | None:
@@ -194,6 +274,7 @@ def complete_own_first(
     for part in (own, [cell for cell in cells if cell not in own]):
         failed = complete(out, part, report=report)
         for entry in entries.values():
+            entry.close()  # nothing of theirs runs while the others play
             if entry.scheduler.failure is not None:
                 raise entry.scheduler.failure
         if failed:

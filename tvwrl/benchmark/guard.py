@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
-from tvwrl.benchmark.functions import whole_number
+from tvwrl.benchmark.models import checked_machine
 from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.planning.continuation import Continuation
 from tvwrl.schedulers.runner import Runner, position_in_queue
@@ -21,12 +19,7 @@ from tvwrl.types import InputError, Int, Placement, Workload
 
 FIRST = 10  # decisions that do not count, since they compile and load code
 JUDGED = 20  # while fewer were timed, together they may take as long as this many
-HANGING_SECONDS = 60.0  # `stopping_hangs` stops a single decision after this long
 TERMINATED = 128 + signal.SIGTERM  # exit code of a program that was terminated from outside (`tvwrl.commands.door`)
-
-
-class _Hanging(BaseException):
-    """A decision hangs. Not an Exception, since a scheduler may catch those."""
 
 
 class Guarded(Scheduler):
@@ -55,7 +48,7 @@ class Guarded(Scheduler):
         placed = 0
         while True:
             started = time.perf_counter()
-            with self._named(cluster), _alarm():
+            with self._named(cluster):
                 placements = iter(self._inner.schedule(cluster, pending)) if placements is None else placements
                 placement = next(placements, None)
             seconds = time.perf_counter() - started
@@ -64,7 +57,7 @@ class Guarded(Scheduler):
                 if placement is not None or not placed or 1000.0 * seconds > self._limit:
                     self._judge(seconds)
                 if placement is not None:
-                    placement = Placement(placement.workload, _machine(placement.machine, len(cluster.machines)))
+                    placement = Placement(placement.workload, checked_machine(placement.machine, len(cluster.machines)))
                     # Refuses an impossible choice, so that the error names sequence and slot
                     position_in_queue(cluster.simulation, placement.workload, placement.machine, self.name)
             if placement is None:
@@ -104,23 +97,15 @@ class Guarded(Scheduler):
         """Turn an exception in the block into an InputError that names sequence and slot."""
         try:
             yield
-        except (Exception, SystemExit, _Hanging) as error:
+        except (Exception, SystemExit) as error:
             if isinstance(error, SystemExit) and error.code == TERMINATED:
                 raise
             sequence = int(cluster.simulation.state.counters[cluster.b, SEQUENCE])
-            what = str(error) if isinstance(error, InputError | _Hanging) else f"{type(error).__name__}: {error}"
+            what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             self.failure = InputError(f"'{self.name}', sequence {sequence}, slot {cluster.slot}: {what}")
+            for note in getattr(error, "__notes__", ()):
+                self.failure.add_note(note)  # where in its own process an entry failed
             raise self.failure from error
-
-
-def _machine(choice: Any, machines: int) -> int:
-    """The chosen machine as an integer. Raises InputError for what is no whole number."""
-    try:
-        return whole_number(choice)
-    except (TypeError, ValueError):
-        shown = choice if isinstance(choice, float) else repr(choice)
-        limit = f"must be a whole number from 0 to {machines - 1}, or None to wait"
-        raise InputError(f"chose machine {shown}: {limit}") from None
 
 
 def _plain(number: float) -> str:
@@ -130,37 +115,3 @@ def _plain(number: float) -> str:
     ('1,100', '8.1')
     """
     return f"{float(f'{number:.3g}'):,.12g}"
-
-
-@contextmanager
-def stopping_hangs() -> Iterator[None]:
-    """In this block, stop every decision of a `Guarded` scheduler that lasts longer than HANGING_SECONDS.
-
-    It uses the alarm signal, so it does nothing outside the main thread or where other code handles that signal. The
-    alarm repeats, because a scheduler that catches everything may carry on.
-    """
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGALRM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGALRM, _stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-
-
-def _stop(number: int, frame: Any) -> None:
-    raise _Hanging(f"a decision lasted longer than {HANGING_SECONDS:g} s: it was stopped")
-
-
-@contextmanager
-def _alarm() -> Iterator[None]:
-    """Set the alarm of `stopping_hangs`, if that is active."""
-    watched = signal.getsignal(signal.SIGALRM) is _stop
-    if watched:
-        signal.setitimer(signal.ITIMER_REAL, HANGING_SECONDS, HANGING_SECONDS)
-    try:
-        yield
-    finally:
-        if watched:
-            signal.setitimer(signal.ITIMER_REAL, 0)

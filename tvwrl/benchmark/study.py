@@ -14,7 +14,6 @@ import numpy as np
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
 from tvwrl.benchmark.entries import OTHER_TRACE, Entry, Setting, entry_of
-from tvwrl.benchmark.guard import stopping_hangs
 from tvwrl.benchmark.submission import FILES, check_submission, read_submission
 from tvwrl.benchmark.tasks import TASKS, Task, find_task, forecaster_of, is_here, problem_of
 from tvwrl.checks import at_least, different
@@ -69,6 +68,12 @@ class Played(RowsCell):
         """A row per sequence: the referee's scores, `decision_ms`, and the entry that was played."""
         entry = self._best_form() if self.tuned else self.entry
         made = entry_of(self.scheduler, entry, Setting.of_task(self.task))
+        try:
+            return self._rows(made, entry)
+        finally:
+            made.close()
+
+    def _rows(self, made: Entry, entry: str) -> Rows:
         facts = {"scheduler": self.scheduler, "tuned": self.tuned, "played": entry}
         facts["knowledge"] = made.scheduler.knowledge.group
         facts["note"] = made.origin.partition(", ")[2] if OTHER_TRACE in made.origin else ""
@@ -144,9 +149,8 @@ def played(entry: Entry, task: Task, split: Split, count: int) -> Rows:
         problem, runner = _runner(task, split, drawn, scheduler.needs_forecasts)
     else:
         problem, runner = _runner_on(entry.problem, task, split, drawn)
-    with stopping_hangs():
-        runner.play(scheduler, 0)  # compiles and loads code, so that decision times do not include that
-        return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
+    runner.play(scheduler, 0)  # compiles and loads code, so that decision times do not include that
+    return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
 
 
 @lru_cache(maxsize=4)

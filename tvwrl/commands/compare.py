@@ -15,14 +15,14 @@ from tvwrl.types import InputError
 
 @dataclass(frozen=True)
 class TaskComparison:
-    """Compare schedulers, training runs and ONNX files with ours on the test sequences of a benchmark task.
+    """Compare schedulers, training runs, ONNX and Python files with ours on the test sequences of a benchmark task.
 
     Prints the table, and writes rows.csv, episodes.parquet, run.json, table.md and plots/ to --out.
     """
 
     entries: tyro.conf.Positional[tuple[str, ...]]
-    """NAME=ENTRY: the name in the table, and a scheduler's name, a training run (its folder or a .pt file) or an ONNX
-    file. ENTRY alone takes the name of the scheduler or file."""
+    """NAME=ENTRY: the name in the table, and a scheduler's name, a training run (its folder or a .pt file), an ONNX
+    file, or a Python file that defines `entry`. ENTRY alone takes the name of the scheduler or file."""
     task: str = "google-0.5-v1"
     """Benchmark task; `tvwrl benchmark --list-tasks` shows all."""
     sequences: int | None = None

@@ -38,7 +38,8 @@ def evaluate(
 
     `schedulers`: one, a list, or a dictionary from names to: the name of a scheduler (`tvwrl.list_schedulers`), a
         training run (what `tvwrl.train` returns, its folder or a .pt file), a `Scheduler`, a function from
-        (observation, mask) to an action, a Stable-Baselines3 model, a torch module or an ONNX file
+        (observation, mask) to an action, a Stable-Baselines3 model, a torch module, an ONNX file, or a Python file that
+        defines one of these as `entry`; all play in this process
     `problem`: a `Problem`; or a trace, its name or path, with the classes that `Problem.build` makes
     `scenario`: cluster, load and penalties; for a trace only (default: the paper's)
     `loads`: offered loads, > 0, as shares of capacity; default: the scenario's

@@ -5,9 +5,10 @@ Real clusters know declared requests; no cluster knows true lifetime peaks, whic
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import InputError
 
 
 class Knowledge(NamedTuple):
@@ -64,3 +65,12 @@ def knowledge_of(scenario: Scenario) -> Knowledge:
     else:
         like = PEAKS if scenario.observe_peak else REQUESTS if scenario.observe_request else CURRENT_LOAD
     return Knowledge(like.group, f"classes, {', '.join(seen)} (learnt)")
+
+
+def stated_knowledge(scheduler: Any) -> Knowledge:
+    """What a scheduler says that it knows. Raises InputError if it does not say, or names no group of `GROUPS`."""
+    knowledge = getattr(scheduler, "knowledge", None)
+    if isinstance(knowledge, Knowledge) and knowledge.group in GROUPS:
+        return knowledge
+    said = "does not say what it knows" if knowledge is None else f"has the knowledge {knowledge!r}"
+    raise InputError(f"it {said}: set knowledge = CURRENT_LOAD (tvwrl.schedulers.knowledge)")

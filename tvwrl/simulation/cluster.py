@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.packing.book import residual_ahead, room_ahead, room_now
+from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import ACTIVE, LENGTH, MACHINE, RUNNING, RUNS, SEQUENCE, SLOT, START, WAITING
 from tvwrl.types import Float, Machines, Workload
@@ -29,6 +30,11 @@ class Cluster:
     def machines(self) -> Machines:
         """The machines and their capacities."""
         return self.simulation.machines
+
+    @property
+    def scenario(self) -> Scenario:
+        """The parameters: load, penalties, slot length, delay of measurements."""
+        return self.simulation.scenario
 
     @property
     def capacity(self) -> Float:
