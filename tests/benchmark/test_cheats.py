@@ -159,7 +159,7 @@ class KnowsByName(First):
     def choose(self, cluster, workload):
         from tvwrl.benchmark.tasks import TASKS, trace_of
 
-        known = set(trace_of(TASKS["google-0.5-v0"]).workload_id)
+        known = set(trace_of(TASKS["google-0.5-v1"]).workload_id)
         assert workload.workload_id.partition("#")[0] not in known
         return 0
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from tvwrl import TASK_NAMES
+from tvwrl.benchmark.fresh import REFERENCE, Checked, run_entries
 from tvwrl.benchmark.study import BenchmarkStudy
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import EMBEDDED, TASKS, is_here, trace_of
 from tvwrl.experiments.reproduce import RunOptions, reproduce
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.markdown import markdown_table
+from tvwrl.types import InputError
 
 NAME = "benchmark"  # of the folder in --out with the tables
 
@@ -27,21 +33,52 @@ class BenchmarkSettings(BenchmarkStudy, RunOptions):
     list_tasks: bool = False
     """Only list the tasks, and whether their traces are on this machine."""
     check: Path | None = None
-    """Only check a submission: replay every episode in its folder, and print its table."""
+    """Only check a submission: replay every episode in its folder, run its entries again, also on fresh sequences, and
+    print its table."""
+    fresh_seed: int | None = None
+    """Seed of the fresh sequences of --check, to repeat a check; default: one that nobody knows before."""
 
 
 def run_benchmark(settings: BenchmarkSettings) -> None:
-    """Do what the options ask for. Raises InputError as `reproduce`, `trace_of` and `check_submission` do."""
+    """Do what the options ask for. Raises InputError as `reproduce`, `trace_of` and `check` do."""
     if settings.list_tasks:
         print(_listing())
     elif settings.check is not None:
-        rows = check_submission(settings.check)
-        print(terminal_table(rows, read_submission(settings.check).knowledge))
-        print(f"{settings.check}: all {len(rows)} episodes replay to the submitted rows")
+        check(settings.check, settings.fresh_seed)
     else:
         for trace in {task.trace: task for task in settings.tasks()}.values():
             trace_of(trace)  # refuse a missing or different trace before anything slow starts
         reproduce(settings, (NAME,), NAME, settings)
+
+
+def check(folder: Path, seed: int | None = None) -> None:
+    """Print what the check of a submission finds. Raises InputError for the first thing that is wrong, with the entries
+    that do worse when they are run here, or on fresh sequences, than what was submitted."""
+    rows, about = check_submission(folder), read_submission(folder)
+    print(terminal_table(rows, about.knowledge))
+    print(f"{folder}: all {len(rows)} episodes replay to the submitted rows\n")
+    seed = secrets.randbits(63) if seed is None else seed
+    found = run_entries(folder, about, rows, seed)
+    print(_run_again(found))
+    print(f"fresh sequences: --fresh-seed {seed} draws them again")
+    if refusals := [one.refusal for one in found if one.refusal is not None]:
+        raise InputError("; ".join(refusals))
+    print(f"{folder}: its entries do as well as submitted, and no worse on fresh sequences than chance allows")
+
+
+def _run_again(found: Sequence[Checked]) -> str:
+    """A table of entries that were run again."""
+    head = ["entry", "knows", "reward submitted", "run again", "fresh", f"% below the cost of {REFERENCE}", "fresh"]
+    head += ["difference, points [95 %]", "decision, ms"]
+    body = []
+    for one in found:
+        shares = [f"{100 * share:.1f}" for share in one.saved]
+        value, half = 100 * one.excess.value, 100 * one.excess.half(0.95)
+        between = "" if np.isnan(half) else f" [{value - half:+.1f}, {value + half:+.1f}]"
+        rewards = [f"{reward:,.0f}" for reward in (one.submitted, one.again, one.fresh)]
+        time = f"{np.mean([row['decision_ms'] for row in one.rows]):.3f}"
+        body.append([one.name, one.knowledge.group, *rewards, *shares, f"{value:+.1f}{between}", time])
+    return markdown_table(head, body)
 
 
 def _listing() -> str:

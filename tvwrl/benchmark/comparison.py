@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
-from tvwrl.benchmark.entries import Entry, Setting, complete_own_first, entry_of
+from tvwrl.benchmark.entries import ONNX, PYTHON, Entry, Setting, complete_own_first, entry_of
 from tvwrl.benchmark.tasks import Task, find_task, problem_of
 from tvwrl.checks import within
 from tvwrl.experiments.evaluated import Evaluation
@@ -29,6 +30,8 @@ class Comparison(Evaluation):
 
     task: Task
     sequences: int  # how many of the task's sequences were played
+    files: Mapping[str, Path] = field(default_factory=dict)  # of the entries that were Python or ONNX files
+    observe: Mapping[str, Any] = field(default_factory=dict)  # what functions and models observed differently
 
     def __str__(self) -> str:
         return f"Task {self.task.name}\n{super().__str__()}"
@@ -74,7 +77,10 @@ def compare(
         for name, given in entries.items():
             made[name] = entry_of(name, given, setting, observe)
             processes.callback(made[name].close)
-        return _compared(made, task, sequences or task.sequences, against, bounds)
+        found = _compared(made, task, sequences or task.sequences, against, bounds)
+    paths = {name: Path(given) for name, given in entries.items() if isinstance(given, str | Path)}
+    files = {name: path for name, path in paths.items() if path.suffix in (ONNX, PYTHON)}
+    return replace(found, files=files, observe=dict(observe or {}))
 
 
 def _compared(made: Mapping[str, Entry], task: Task, count: int, against: Sequence[str], bounds: bool) -> Comparison:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -14,7 +15,8 @@ import numpy as np
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
 from tvwrl.benchmark.entries import OTHER_TRACE, Entry, Setting, entry_of
-from tvwrl.benchmark.submission import FILES, check_submission, read_submission
+from tvwrl.benchmark.fresh import run_entries
+from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import TASKS, Task, find_task, forecaster_of, is_here, problem_of
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names
@@ -102,7 +104,7 @@ class Played(RowsCell):
 
 @dataclass(frozen=True)
 class Submitted(RowsCell):
-    """One entry of a submission on its task, replayed by the referee."""
+    """One entry of a submission on its task: replayed, run again, and run on fresh sequences."""
 
     task: Task
     scheduler: str  # the entry's name
@@ -123,14 +125,21 @@ class Submitted(RowsCell):
 
     def request(self) -> dict[str, Any]:
         """What the result depends on; the submission counts by the content of its files."""
-        return asdict(self) | {"submission": {name: Path(self.submission) / name for name in FILES}}
+        return asdict(self) | {"submission": Path(self.submission)}
 
     def measure(self) -> Rows:
-        """A row per sequence, as in `Played`. Raises InputError if the replay of an episode differs from its row."""
-        knowledge = read_submission(self.submission).knowledge[self.scheduler]
-        rows = check_submission(self.submission).rows(named=True)
-        facts = {"tuned": False, "played": self.scheduler, "knowledge": knowledge.group}
-        return [row | facts for row in rows if row["scheduler"] == self.scheduler and row["sequence"] < self.sequences]
+        """A row per sequence, as in `Played`: what was measured here, not what was submitted.
+
+        Raises InputError if the replay of an episode differs from its row, if the entry cannot be run, and if it does
+        worse here, or on fresh sequences, than chance explains.
+        """
+        about, replayed = read_submission(self.submission), check_submission(self.submission)
+        (found,) = run_entries(self.submission, about, replayed, secrets.randbits(63), only=self.scheduler)
+        if found.refusal is not None:
+            raise InputError(f"{self.submission}: {found.refusal}")
+        facts = {"tuned": False, "scheduler": self.scheduler, "played": self.scheduler}
+        facts["knowledge"] = found.knowledge.group
+        return [row | facts for row in found.rows[: self.sequences]]
 
 
 def margins(rule: str) -> list[str]:

@@ -1,22 +1,23 @@
-"""Submissions: a folder that records what an entrant's schedulers did, and a check that replays every episode.
+"""Submissions: a folder with an entrant's schedulers and what they did, and a check that replays every episode.
 
 The check trusts no number. It draws arrivals and demand again from the task's trace; the referee (`tvwrl.metrics`),
-which shares no code with the simulation, recomputes every number from where and when each workload was placed. Only
-what an entrant knew and how long decisions took cannot be checked.
+which shares no code with the simulation, recomputes every number from where and when each workload was placed. What an
+entry knows and how long it takes is measured when it is run again (`tvwrl.benchmark.fresh`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.benchmark.comparison import Comparison
-from tvwrl.benchmark.entries import NAME, NAME_RULE
+from tvwrl.benchmark.entries import NAME, NAME_RULE, ONNX, PYTHON
 from tvwrl.benchmark.replay import ROWS_FILE, replay
-from tvwrl.benchmark.tasks import Task, find_task
+from tvwrl.benchmark.tasks import Task, check_observed, find_task
 from tvwrl.experiments.episode_rows import incomplete_by
 from tvwrl.experiments.evaluation import EPISODES
 from tvwrl.runs import provenance, whole_folder, write_json
@@ -27,25 +28,37 @@ if TYPE_CHECKING:
     import polars as pl
 
 ABOUT = "submission.json"
-FILES = (ABOUT, ROWS_FILE, EPISODES)  # the files of a submission
+ENTRIES = "entries"  # folder of the files that can be run, and of what they read
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What submission.json says: the submitter, the task, and what each entry knows."""
+    """What submission.json says: the submitter, the task, the entries."""
 
     name: str
     task: Task
     knowledge: Mapping[str, Knowledge]  # of each entry, in order; as the entrant says, unchecked
+    files: Mapping[str, Path]  # of the entries that can be run
+    observe: Mapping[str, dict[str, Any]]  # the fields that they observe differently
 
 
-def submit(comparison: Comparison, folder: str | Path, name: str, contact: str | None = None) -> Path:
-    """Write what the entries of a comparison did to a new folder: `rows.csv`, `episodes.parquet`, `submission.json`.
+def submit(
+    comparison: Comparison,
+    folder: str | Path,
+    name: str,
+    contact: str | None = None,
+    files: Sequence[str | Path] = (),
+) -> Path:
+    """Write the entries of a comparison and what they did to a new folder: `rows.csv`, `episodes.parquet`,
+    `submission.json`, and `entries/` with the Python and ONNX files that were compared.
 
-    `name`: whose submission it is; `contact`: an address for questions. The schedulers that the entries were compared
-    with are left out. Raises InputError for a comparison that does not play all sequences of its task, an empty name,
-    an entry that left workloads unplaced (the check refuses it), an entry with the name of one of our schedulers, and a
-    folder that is not empty.
+    `name`: whose submission it is; `contact`: an address for questions
+    `files`: what a Python file imports or reads from its own folder, such as weights; copied beside it
+
+    The schedulers that the entries were compared with are left out. An entry that was no file is submitted too, but
+    nobody can run it, so the benchmark's page does not take it. Raises InputError for a comparison that does not play
+    all sequences of its task, an empty name, an entry that left workloads unplaced (the check refuses it), an entry
+    with the name of one of our schedulers, files of the same name, and a folder that is not empty.
     """
     import polars as pl
 
@@ -62,12 +75,15 @@ def submit(comparison: Comparison, folder: str | Path, name: str, contact: str |
     rows = rows.filter(pl.col("scheduler").is_in(list(comparison.knowledge)))
     for (entry,), what in incomplete_by(rows, ["scheduler"]).items():
         raise InputError(f"entry '{entry}': {what}: a schedule has a reward only if all workloads are placed")
+    copied = _different_files([*comparison.files.values(), *map(Path, files)])
     about = {
         "name": name,
         "contact": contact,
         "task": task.as_dict(),
         "entries": {
             entry: {"origin": comparison.origins[entry], "knowledge": known._asdict()}
+            | ({"file": comparison.files[entry].name} if entry in comparison.files else {})
+            | {"observe": dict(comparison.observe)}
             for entry, known in comparison.knowledge.items()
         },
     }
@@ -75,6 +91,9 @@ def submit(comparison: Comparison, folder: str | Path, name: str, contact: str |
     with whole_folder(Path(folder)) as partial:
         rows.write_csv(partial / ROWS_FILE)
         comparison.episodes.filter(own).write_parquet(partial / EPISODES)
+        for file in copied:
+            (partial / ENTRIES).mkdir(exist_ok=True)
+            shutil.copyfile(file, partial / ENTRIES / file.name)
         write_json(partial / ABOUT, about | {"provenance": provenance()})
     return Path(folder)
 
@@ -96,8 +115,8 @@ def read_submission(folder: str | Path) -> Submission:
     """Read `submission.json` of the submission in `folder`, without the tables.
 
     Raises InputError for a file that is missing or damaged, an unknown task, a task with another definition here (the
-    message names the field), an entry with an invalid name or that of one of our schedulers, and an unknown knowledge
-    group.
+    message names the field), an entry with an invalid name or that of one of our schedulers, an unknown knowledge
+    group, a file that is not in `entries/`, and fields that entrants may not choose.
     """
     path = Path(folder) / ABOUT
     if not path.is_file():
@@ -117,7 +136,45 @@ def read_submission(folder: str | Path) -> Submission:
             )
     _check_names(about["entries"], str(path))
     knowledge = {entry: _knowledge(entry, said, path) for entry, said in about["entries"].items()}
-    return Submission(about["name"], _task_of(about["task"], path), knowledge)
+    files, observe = {}, {}
+    for entry, said in about["entries"].items():
+        if (file := said.get("file")) is not None:
+            files[entry] = _file_of(entry, file, path)
+        observe[entry] = _observe_of(entry, said.get("observe", {}), path)
+    return Submission(about["name"], _task_of(about["task"], path), knowledge, files, observe)
+
+
+def _different_files(files: Sequence[Path]) -> list[Path]:
+    """The files, each once. Raises InputError for what is no file, and for two of the same name."""
+    found: dict[str, Path] = {}
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"{file}: no such file")
+        if found.setdefault(file.name, file).resolve() != file.resolve():
+            raise InputError(f"{found[file.name]} and {file} have the same name, but go into one folder: rename one")
+    return list(found.values())
+
+
+def _file_of(entry: str, file: Any, path: Path) -> Path:
+    """The file of an entry. Raises InputError unless it lies in `entries/` and can be run."""
+    where = f"{path}: entries.{entry}.file is {file!r}"
+    if not isinstance(file, str) or Path(file).name != file or Path(file).suffix not in (ONNX, PYTHON):
+        raise InputError(f"{where}: must be the name of a {PYTHON} or {ONNX} file in {ENTRIES}/")
+    found = path.parent / ENTRIES / file
+    if not found.is_file() or found.is_symlink():
+        raise InputError(f"{where}: there is no such file in {found.parent}")
+    return found
+
+
+def _observe_of(entry: str, fields: Any, path: Path) -> dict[str, Any]:
+    """What an entry observes differently. Raises InputError for fields that entrants may not choose."""
+    if not isinstance(fields, dict):
+        raise InputError(f"{path}: entries.{entry}.observe is {fields!r}: must be an object")
+    try:
+        check_observed(fields)
+    except InputError as error:
+        raise InputError(f"{path}: entries.{entry}.observe: {error}") from error
+    return fields
 
 
 def _check_names(entries: Iterable[str], where: str) -> None:

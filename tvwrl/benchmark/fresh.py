@@ -1,0 +1,240 @@
+"""Run the entries of a submission again, on the task's sequences and on fresh ones that are drawn at the time.
+
+The task's test sequences are public. An entry that was fitted to them, or that carries them, does better there than on
+sequences drawn in the same way that nobody has seen. On `google` these come from new synthetic populations; a recorded
+trace has no others, so there the same workloads arrive at other times, in other mixes and from other slots on.
+
+Both are compared with `best-fit-peak` on the same sequences, since some sequences are harder than others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tvwrl.benchmark.entries import Entry, Setting, entry_of
+from tvwrl.benchmark.submission import Submission
+from tvwrl.benchmark.tasks import EMBEDDED, Task, forecaster_of, problem_of
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.engine import Rows
+from tvwrl.experiments.episode_rows import incomplete_by
+from tvwrl.progress import say
+from tvwrl.schedulers import Knowledge, Scheduler, make_scheduler
+from tvwrl.schedulers.runner import Runner
+from tvwrl.traces.synthetic import synthetic_trace
+from tvwrl.types import Float, InputError, SequenceSet
+
+if TYPE_CHECKING:
+    import polars as pl
+
+REFERENCE = "best-fit-peak"
+POPULATIONS = 10  # fresh ones, of as many workloads as the task's
+WORKLOADS = 400
+HIDDEN = ("HOME", "TVWRL_DATA", "XDG_CACHE_HOME", "XDG_DATA_HOME")  # where an entry could look for traces and results
+LEVEL, REFUSED_AT = 0.95, 0.999  # of the interval that is shown, and of the one that a submission may be refused by
+
+
+class Difference(NamedTuple):
+    """A difference of means, and half of its interval at a level of confidence; NaN with fewer than two draws."""
+
+    value: float
+    deviation: float  # standard deviation of the value
+    freedom: float  # degrees of freedom of Student's t
+
+    def half(self, level: float) -> float:
+        """Half of the interval at that level.
+
+        >>> round(Difference(1.0, 0.5, 9.0).half(0.95), 2)
+        1.13
+        """
+        from scipy import stats
+
+        if np.isnan(self.deviation):
+            return float("nan")
+        return float(self.deviation * stats.t.ppf(0.5 + level / 2, max(self.freedom, 1.0)))
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether it is above 0, at the level that a submission may be refused by."""
+        return bool(self.value - self.half(REFUSED_AT) > 0)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """An entry that was run again. It saves what it costs less than `REFERENCE`, as a share; a cost is minus a reward."""
+
+    name: str
+    knowledge: Knowledge  # what it could see
+    submitted: float  # mean reward, as replayed
+    rows: Rows  # scores on the task's sequences, measured here
+    fresh: float  # mean reward on fresh sequences
+    saved: tuple[float, float]  # on the task's sequences, on fresh ones
+    excess: Difference  # of what is saved on the task's sequences over what is saved on fresh ones
+    lost: Difference  # of the submitted rewards over those of the run here
+
+    @property
+    def again(self) -> float:
+        """Mean reward on the task's sequences, measured here."""
+        return float(np.mean([row["reward"] for row in self.rows]))
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the submission is refused, or None."""
+        if self.lost.beyond_chance:
+            return (
+                f"entry '{self.name}' was submitted with a mean reward of {self.submitted:,.0f} and has "
+                f"{self.again:,.0f} when it is run: {self.lost.value:,.0f} ±{self.lost.half(REFUSED_AT):,.0f} less, at "
+                "99.9 %"
+            )
+        if self.excess.beyond_chance:
+            public, fresh = (100 * share for share in self.saved)
+            return (
+                f"entry '{self.name}' costs {public:.1f} % less than {REFERENCE} on the task's public sequences, "
+                f"{fresh:.1f} % less on fresh ones: {100 * self.excess.value:.1f} ±"
+                f"{100 * self.excess.half(REFUSED_AT):.1f} points are more than chance explains, at 99.9 %; it seems to "
+                "be fitted to the public sequences"
+            )
+        return None
+
+
+class Draw(NamedTuple):
+    """Sequences to play on."""
+
+    problem: Problem
+    sequences: SequenceSet
+
+
+def run_entries(
+    folder: str | Path, about: Submission, replayed: pl.DataFrame, seed: int, only: str | None = None
+) -> list[Checked]:
+    """Run the entries of the submission in `folder` again, each in a process of its own; `only`: that one alone.
+
+    `replayed`: the rows of `check_submission`
+    `seed`: of the fresh sequences
+
+    Raises InputError if an entry has no file to run, cannot be loaded, raises an error, exceeds the task's time limit,
+    or leaves workloads unplaced.
+    """
+    import polars as pl
+
+    found, task = [], about.task
+    for name in about.knowledge if only is None else (only,):
+        if name not in about.files:
+            raise InputError(
+                f"{folder}: entry '{name}' has no file that can be run: compare and submit it again as a Python file "
+                "that defines 'entry', or as an ONNX file (docs/how-to/enter-the-benchmark.md)"
+            )
+        say(f"running entry '{name}' on the {task.sequences} sequences of {task.name}, and on as many fresh ones")
+        setting = replace(Setting.of_task(task), hidden=HIDDEN)
+        entry = entry_of(name, about.files[name], setting, about.observe.get(name))
+        try:
+            own = replayed.filter(pl.col("scheduler") == name).sort("sequence")["reward"].to_numpy()
+            found.append(_checked(entry, task, own, seed))
+        finally:
+            entry.close()
+    return found
+
+
+def _checked(entry: Entry, task: Task, submitted: Float, seed: int) -> Checked:
+    """One entry, run on the task's sequences and on fresh ones."""
+    problem = entry.problem or problem_of(task)
+    if entry.scheduler.needs_forecasts:
+        problem = replace(problem, forecaster=problem.forecaster or forecaster_of(task))
+    public = [Draw(problem, problem.sequences(task.split, task.sequences, task.seed))]
+    fresh = fresh_draws(task, problem, seed)
+    rows, beside = _rewards(entry.scheduler, public, task, "the task's"), _rewards(None, public, task, "")
+    new, beside_new = _rewards(entry.scheduler, fresh, task, "the fresh"), _rewards(None, fresh, task, "")
+    rewards = [np.array([row["reward"] for row in one]) for one in rows]
+    new_rewards = [np.array([row["reward"] for row in one]) for one in new]
+    shares = _shares(rewards, beside), _shares(new_rewards, beside_new)
+    return Checked(
+        entry.scheduler.name,
+        entry.scheduler.knowledge,
+        float(submitted.mean()),
+        rows[0],
+        float(np.concatenate(new_rewards).mean()),
+        (_mean(shares[0]), _mean(shares[1])),
+        excess(*shares),
+        paired(submitted - rewards[0]),
+    )
+
+
+def fresh_draws(task: Task, problem: Problem, seed: int) -> list[Draw]:
+    """As many test sequences as the task has, from nowhere else: in the units and with the classes of `problem`.
+
+    On the embedded population, from up to `POPULATIONS` new ones; on a recorded trace, of its own test workloads.
+    """
+    seeds = np.random.SeedSequence(seed).generate_state(POPULATIONS)
+    if task.trace != EMBEDDED:
+        return [Draw(problem, problem.sequences(task.split, task.sequences, int(seeds[0])))]
+    parts = [len(part) for part in np.array_split(np.arange(task.sequences), POPULATIONS) if len(part)]
+    draws = []
+    for own, count in zip(seeds.tolist(), parts, strict=False):
+        trace = synthetic_trace(EMBEDDED, workloads=WORKLOADS, seed=own)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # what a population cannot give
+            unit, forecaster = problem.sampler.unit, problem.forecaster
+            other = Problem.build(trace, problem.scenario, problem.classes, unit, forecaster)
+            draws.append(Draw(other, other.sequences(task.split, count, own)))
+    return draws
+
+
+def _rewards(scheduler: Scheduler | None, draws: Sequence[Draw], task: Task, which: str) -> list[Rows]:
+    """The referee's scores of a scheduler, or of `REFERENCE`, by draw. Raises InputError for what it does not place."""
+    import polars as pl
+
+    played: list[Rows] = []
+    for problem, sequences in draws:
+        runner = Runner(sequences, problem.machines, problem.scenario, task.seed)
+        player = make_scheduler(REFERENCE) if scheduler is None else scheduler
+        if not played:
+            runner.play(player, 0)  # compiles and loads code, so that decision times do not include that
+        played.append([problem.score(runner.play(player, i)) for i in range(len(sequences))])
+    every = pl.DataFrame([row for rows in played for row in rows]).with_columns(scheduler=pl.lit("it"))
+    for what in incomplete_by(every, ["scheduler"]).values():
+        raise InputError(f"'{player.name}', on {which} sequences: {what}: a reward needs a complete schedule")
+    return played
+
+
+def _shares(rewards: Sequence[Float], beside: Sequence[Rows]) -> list[Float]:
+    """By draw (n,): what each sequence saves against `REFERENCE`, as a share of its mean cost in that draw."""
+    reference = [np.array([row["reward"] for row in rows]) for rows in beside]
+    return [(own - other) / -other.mean() for own, other in zip(rewards, reference, strict=True)]
+
+
+def _mean(shares: Sequence[Float]) -> float:
+    return float(np.mean([part.mean() for part in shares]))
+
+
+def excess(public: Sequence[Float], fresh: Sequence[Float]) -> Difference:
+    """What is saved on public sequences, one draw, over what is saved on fresh ones.
+
+    Of several fresh draws, public sequences are one more: the interval is Student's for a further value beside theirs,
+    so it holds how much populations differ. Of one, sequences are compared (Welch 1947).
+
+    >>> excess([np.array([0.5, 0.7])], [np.array([0.5, 0.5]), np.array([0.6, 0.6]), np.array([0.4, 0.4])]).value
+    0.09999999999999998
+    """
+    value = _mean(public) - _mean(fresh)
+    if len(fresh) > 1:
+        means, count = np.array([part.mean() for part in fresh]), len(fresh)
+        return Difference(value, float(means.std(ddof=1) * np.sqrt(1 + 1 / count)), count - 1.0)
+    sizes = [len(public[0]), len(fresh[0])]
+    if min(sizes) < 2:
+        return Difference(value, float("nan"), 1.0)
+    parts = [part[0].var(ddof=1) / size for part, size in zip((public, fresh), sizes, strict=True)]
+    total = sum(parts)
+    freedom = total**2 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True)) if total else 1.0
+    return Difference(value, float(np.sqrt(total)), float(freedom))
+
+
+def paired(differences: Float) -> Difference:
+    """The mean of paired differences (n,)."""
+    count = len(differences)
+    deviation = float(differences.std(ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
+    return Difference(float(differences.mean()), deviation, count - 1.0)
