@@ -110,11 +110,7 @@ def features_by_tsfresh(series: Sequence[Float], resources: Sequence[str], setti
     Raises:
         InputError: tsfresh is not installed.
     """
-    try:
-        from tsfresh import extract_features
-    except ImportError:
-        message = "backend 'tsfresh' of the temporal features needs tsfresh: pip install '.[tsfresh]'"
-        raise InputError(message) from None
+    extract_features = load_backend("tsfresh").extract_features
     import pandas as pd
 
     workload = "_".join(["workload", *resources])  # no resource can be named so
