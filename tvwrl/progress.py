@@ -17,14 +17,14 @@ TICK = 1.0  # seconds between two looks at the clock
 EVERY = 30.0  # seconds between two lines where there is no terminal for a bar
 
 
-class Bar(tqdm):  # type: ignore[type-arg]
+class Bar(tqdm):  # type: ignore[misc]
     """A bar that counts even where it is not shown."""
 
-    def update(self, n: float | None = 1) -> bool | None:
+    def update(self, n: float = 1) -> None:
         """Count `n` more."""
         if self.disable:
-            self.n += n or 0
-        return super().update(n)
+            self.n += n
+        super().update(n)
 
 
 def say(text: str) -> None:

@@ -90,3 +90,8 @@ def test_estimate_of_one_holds_what_a_single_run_may_give():
     gap = estimate_of_one(np.array([[1.0, np.nan], [2.0, 4.0]]))
     assert gap.mean == pytest.approx(7 / 3)
     assert np.isnan(estimate_of_one(np.full((2, 2), np.nan)).mean)
+
+
+def test_one_pair_has_a_difference_and_a_reason_for_no_interval() -> None:
+    assert paired_difference(np.array([3.0]), np.array([1.0])) == "+2.0 (one pair: no interval)"
+    assert paired_difference(np.array([3.0, 4.0]), np.array([1.0, 2.0]), 0, 10) == "+20 [+20, +20]"

@@ -1,4 +1,4 @@
-"""Optional libraries that can compute what tvwrl computes itself, for comparison: which package and extra brings each."""
+"""Optional libraries that compute what tvwrl computes too: the package and the extra that bring each."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tvwrl.checks import one_of
+from tvwrl.ec.backends import load_backend
 from tvwrl.ec.distance_kernels import BLOCK, nearest_rows, warp_rows
 from tvwrl.traces.series import checked_series
 from tvwrl.types import Float, InputError, Int

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tvwrl.checks import different, one_of
+from tvwrl.ec.backends import load_backend
 from tvwrl.ec.temporal_statistics import Settings, column_names, temporal_settings, temporal_statistics
 from tvwrl.traces.series import checked_series
 from tvwrl.types import Float, InputError, Int

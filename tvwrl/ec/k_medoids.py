@@ -55,9 +55,11 @@ def _kmedoids(distances: Float, start: Int, passes: int, seed: int) -> tuple[Int
 
 def _sklearn_extra(distances: Float, start: Int, passes: int, seed: int) -> tuple[Int, bool]:
     """It takes no medoids to start from, so it draws its own."""
-    model = load_backend("sklearn-extra").KMedoids(
-        len(start), metric="precomputed", method="pam", init="random", max_iter=passes, random_state=seed
-    ).fit(distances)
+    model = (
+        load_backend("sklearn-extra")
+        .KMedoids(len(start), metric="precomputed", method="pam", init="random", max_iter=passes, random_state=seed)
+        .fit(distances)
+    )
     return model.medoid_indices_.astype(np.int64), model.n_iter_ < passes
 
 

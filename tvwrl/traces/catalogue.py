@@ -50,7 +50,7 @@ def find_trace(name_or_path: str) -> Path | None:
         f"CSV file; names are looked up in TVWRL_DATA ({data})"
     )
     raise InputError(
-        f"unknown trace {name_or_path!r}: no such name, file or folder; {hint(name_or_path, known, listed_by=possible)}"
+        f"unknown trace {name_or_path!r}: no such file, folder or name; {hint(name_or_path, known, listed_by=possible)}"
     )
 
 

@@ -15,7 +15,7 @@ from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_places
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.rows import column, distinct, select
-from tvwrl.experiments.statistics import interval_name, mean_with_interval, mean_with_range, paired_bootstrap
+from tvwrl.experiments.statistics import interval_name, mean_with_interval, mean_with_range, paired_difference
 from tvwrl.interference.categories import CLASSES
 from tvwrl.interference.testbed import laws
 from tvwrl.interference.training import describe_trace
@@ -87,8 +87,7 @@ def nginx(title: str, rows: Rows, study: NginxStudy) -> Report:
     head = ("predictor (real)", "within 2", "exact", *HALVES.values(), "high read as low", "low as high")
     notes = []
     for name in others:
-        difference, low, high = paired_bootstrap(within[first], within[name])
-        notes.append(f"{difference:+.1f} [{low:+.1f}, {high:+.1f}] to {name}")
+        notes.append(f"{paired_difference(within[first], within[name])} to {name}")
     runs = column(by_name[first], "runs")
     text = (
         "# Levels of nginx under iBench and stress-ng (real)\n\n"
@@ -197,8 +196,7 @@ def schedulers(title: str, rows: Rows, study: SchedulerStudy) -> Report:
             for way in (UTILISATION, PISM):
                 line = [f"{law}: {name} + {way}", f"{np.mean(column(own[way], 'elsewhere')):.0f}"]
                 for field, (_, digits, unit) in CHANGED.items():
-                    difference, low, high = paired_bootstrap(column(own[way], field) / unit, alone[field])
-                    line.append(f"{difference:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]")
+                    line.append(paired_difference(column(own[way], field) / unit, alone[field], digits))
                 body.append(line)
     head = ("law: scheduler (simulated)", "elsewhere, %", *(shown for shown, *_ in CHANGED.values()))
     text = (
