@@ -6,7 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.experiments.statistics import bootstrap_interval, estimate_of_one, estimates_by_column, interquartile_mean
+from tvwrl.experiments.statistics import (
+    bootstrap_interval,
+    estimate_of_one,
+    estimates_by_column,
+    interquartile_mean,
+    paired_difference,
+)
 from tvwrl.experiments.statistics import crossed_estimate as crossed
 from tvwrl.types import InputError
 

@@ -144,3 +144,10 @@ def test_one_sentence_says_where_the_trace_is_from(data, recorded, asked):
     )
     write_trace(replace(recorded, source="synthetic"), data / "made")
     assert describe_source(open_trace("made"), "made").startswith("Synthetic trace 'my', generated usage from")
+
+
+def test_an_unknown_trace_says_what_all_can_be_given(data):
+    with pytest.raises(InputError) as refused:
+        open_trace("gogle")
+    for text in ("did you mean google", "synthetic:alibaba", "path of a folder", "CSV", str(data)):
+        assert text in str(refused.value)

@@ -78,34 +78,6 @@ def without_blanks(names: Sequence[str]) -> list[pl.Expr]:
     return [pl.when(text != "").then(text) for text in texts]
 
 
-def spelt_twice(given: pl.DataFrame) -> tuple[str, int, int] | None:
-    """The first column, and two of its rows, whose names differ in nothing but the blanks around them."""
-    import polars as pl
-
-    for name in given.columns:
-        once = given[name].unique()
-        if not (once != once.str.strip_chars()).any():  # as nearly always
-            continue
-        rows = given.lazy().select(pl.col(name).alias("raw"), pl.int_range(pl.len()).alias("row"))
-        rows = rows.with_columns(name=pl.col("raw").str.strip_chars()).filter(pl.col("name") != "")
-        rows = rows.with_columns(first=pl.col("raw").first().over("name"), above=pl.col("row").first().over("name"))
-        found = rows.filter(pl.col("raw") != pl.col("first")).select("above", "row").head(1).collect()
-        if len(found):
-            above, row = found.row(0)
-            return name, int(above), int(row)
-    return None
-
-
-def refuse_spelt_twice(source: str, given: pl.DataFrame, place: Callable[[int], str]) -> None:
-    """Raise InputError for names that `spelt_twice` finds: whether they are one workload, only their author knows."""
-    if found := spelt_twice(given):
-        name, above, row = found
-        raise InputError(
-            f"{source}: {place(row)}: {name} is {given[name][row]!r}, but {given[name][above]!r} in {place(above)}: "
-            "blanks around a name are no part of it; write it alike in all rows, or two names that differ in more"
-        )
-
-
 def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
     """Every rule of the table with an expression that is true where a row breaks it."""
     import polars as pl

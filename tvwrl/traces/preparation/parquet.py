@@ -7,8 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.traces.preparation.layout import Column, Table, drop_bad, dtype_of, no_column, refuse_spelt_twice, without_blanks
+from tvwrl.traces.preparation.layout import Column, Table, drop_bad, dtype_of, no_column, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
+from tvwrl.traces.spelling import refuse_spelt_twice
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.traces.preparation.files import blocks_of, decoded, text_of
-from tvwrl.traces.preparation.layout import Table, check_file, dtype_of, faults, good_rows, note, refuse_spelt_twice, spelt_twice, without_blanks
+from tvwrl.traces.preparation.layout import Table, check_file, dtype_of, faults, good_rows, note, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
+from tvwrl.traces.spelling import refuse_spelt_twice, spelt_twice
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
