@@ -314,8 +314,8 @@ def _applications(usage: _Table) -> _Table | None:
 
 
 def _texts(table: _Table, column: str, *, optional: bool = False) -> pl.Series:
-    """(rows,) names of a column, whole numbers as text, those of a CSV without the blanks around them; `optional`: null is
-    unknown and comes back as ""."""
+    """(rows,) names of a column, whole numbers as text, and of a CSV without the blanks around them; `optional`: null
+    is unknown and comes back as ""."""
     import polars as pl
 
     given = table.frame[column]
