@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.agents.deeprm.scheduler import DeepRM
-from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.training_runs import new_trainer, pass_on_signal, restored_trainer
 from tvwrl.progress import Report, nothing
 from tvwrl.runs import LAST
 from tvwrl.schedulers import Scheduler
 from tvwrl.simulation.scenario import Scenario
+
+if TYPE_CHECKING:
+    from tvwrl.agents.training import Trainer
 
 DEEPRM = "deeprm"  # the scheduler's name, and that of the folder in the agent's run
 # fmt: off
@@ -56,6 +55,8 @@ def begin_deeprm(trainer: Trainer) -> None:
 
     That it is there says that the comparison has DeepRM, also after the agent's run was interrupted and continues.
     """
+    from tvwrl.experiments.training_runs import new_trainer
+
     own, problem = deeprm_config(trainer.config), trainer.problem
     plain = Problem.build(problem.trace, own.scenario, "none", problem.sampler.unit)
     identity = {field: value for field, value in trainer.trace.items() if field != "also"}
@@ -67,6 +68,10 @@ def deeprm_beside(trainer: Trainer, report: Report) -> list[Scheduler]:
 
     Raises KeyboardInterrupt or SystemExit where a signal stopped the training, which continues exactly.
     """
+    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+    from tvwrl.agents.deeprm.scheduler import DeepRM
+    from tvwrl.experiments.training_runs import pass_on_signal, restored_trainer
+
     folder = trainer.folder / DEEPRM
     if not (folder / LAST).exists():
         return []

@@ -314,8 +314,7 @@ def _applications(usage: _Table) -> _Table | None:
 
 
 def _texts(table: _Table, column: str, *, optional: bool = False) -> pl.Series:
-    """(rows,) names of a column, whole numbers as text, and of a CSV without the blanks around them; `optional`: null
-    is unknown and comes back as ""."""
+    """(rows,) names of a column, of a CSV without blanks around them; `optional`: null is unknown and becomes ""."""
     import polars as pl
 
     given = table.frame[column]
