@@ -1,6 +1,7 @@
 """What long work says on stderr, in a terminal and elsewhere."""
 
 import sys
+import threading
 import time
 
 import pytest
@@ -26,6 +27,23 @@ def test_in_a_terminal_the_clock_goes_on_while_nothing_is_reported(
             shown += capsys.readouterr().err
     assert "cells:   0%" in shown
     assert capsys.readouterr().err.rstrip(" ").endswith("\r")  # it leaves no trace
+
+
+def test_elsewhere_a_line_now_and_then_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    said, told = threading.Event(), list[str]()
+
+    def report(text: str) -> None:
+        told.append(text)
+        said.set()
+
+    with progress.ticking("clustering", report, total=3) as bar:
+        assert said.wait(60)
+        bar.update(2)
+        while "2 of 3" not in told[-1]:
+            time.sleep(0.005)
+    assert told[0].startswith("clustering: 0 of 3, 00:0")
+    assert told[-1].startswith("clustering: 2 of 3, ")
 
 
 def test_who_wants_no_report_sees_no_bar_either(

@@ -67,8 +67,10 @@ def different(**values: Sequence[Any]) -> None:
             raise InputError(f"{name} is {given}: must be different values, at least one")
 
 
-def hint(name: str, known: Iterable[str], list_all: bool = False) -> str:
+def hint(name: str, known: Iterable[str], list_all: bool = False, listed_by: str = "") -> str:
     """What an unknown name may have been meant to be: up to four that are near; all, with `list_all` or if none is.
+
+    `listed_by`: what to do to see all, said in place of a list that is too long to read
 
     >>> hint("best-fti", ["best-fit", "spread"])
     'did you mean best-fit?'
@@ -76,16 +78,21 @@ def hint(name: str, known: Iterable[str], list_all: bool = False) -> str:
     'did you mean best-fit? It must be one of best-fit, spread'
     >>> hint("x", ["best-fit", "spread"])
     'must be one of best-fit, spread'
+    >>> hint("Best-Fti", ["best-fit", "spread"], listed_by="tvwrl evaluate --list-schedulers lists all")
+    'did you mean best-fit? tvwrl evaluate --list-schedulers lists all'
     """
     known = list(known)
     near, every = _meant(name, known), f"must be one of {', '.join(known)}"
+    if listed_by:
+        return f"{near} {listed_by}".strip()
     if not near:
         return every
     return near + (f" It {every}" if list_all else "")
 
 
 def _meant(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    near = get_close_matches(name, known, 4, cutoff)
+    small = {one.casefold(): one for one in known}
+    near = [small[one] for one in get_close_matches(name.casefold(), small, 4, cutoff)]
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,17 @@ from tqdm import tqdm
 Report = Callable[[str], object]  # gets a line now and then
 
 TICK = 1.0  # seconds between two looks at the clock
+EVERY = 30.0  # seconds between two lines where there is no terminal for a bar
+
+
+class Bar(tqdm):  # type: ignore[misc]
+    """A bar that counts even where it is not shown."""
+
+    def update(self, n: float = 1) -> None:
+        """Count `n` more."""
+        if self.disable:
+            self.n += n
+        super().update(n)
 
 
 def say(text: str) -> None:
@@ -31,24 +43,28 @@ def hidden(report: Report) -> bool | None:
 
 
 @contextlib.contextmanager
-def ticking(desc: str, report: Report = say, **options: Any) -> Iterator[tqdm[Any]]:
+def ticking(desc: str, report: Report = say, **options: Any) -> Iterator[Bar]:
     """A bar of tqdm with these options that is drawn anew every second, so that work of which nothing is reported
-    shows its time; if stderr is no terminal, or nobody wants a report, nothing is shown."""
-    ended = threading.Event()
+    shows its time; if stderr is no terminal, a line every half minute; nothing if nobody wants a report."""
+    ended, begun = threading.Event(), time.monotonic()
 
     def tick() -> None:
-        while not ended.wait(TICK):
-            bar.refresh()
+        while not ended.wait(EVERY if bar.disable else TICK):
+            if bar.disable:
+                done = f"{bar.n} of {bar.total}, " if bar.total else ""
+                report(f"{desc}: {done}{tqdm.format_interval(time.monotonic() - begun)}")
+            else:
+                bar.refresh()
 
-    with tqdm(desc=desc, disable=hidden(report), leave=False, **options) as bar:
+    with Bar(desc=desc, disable=hidden(report), leave=False, **options) as bar:
         clock = threading.Thread(target=tick, daemon=True)
-        if not bar.disable:
+        if report is not nothing:
             clock.start()
         try:
             yield bar
         finally:
             ended.set()
-            if not bar.disable:
+            if clock.is_alive():
                 clock.join()
 
 

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tvwrl.commands.door import run
+from tvwrl.commands.door import EXTRAS, run
 from tvwrl.types import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,3 +172,8 @@ def test_a_signal_while_an_error_is_reported_is_one_line(capsys: pytest.CaptureF
             return "never"
 
     assert outcome(raising(Unsayable()), capsys) == (130, "interrupted\n")
+
+
+def test_every_extra_is_named_by_what_it_brings() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(EXTRAS.values()) == declared.keys() - {"docs", "dev"}

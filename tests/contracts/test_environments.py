@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
+from tvwrl.benchmark.environment import TaskEnv, TaskVectorEnv
+from tvwrl.envs import PlacementEnv, PlacementVectorEnv
+from tvwrl.types import InputError
+
 NAME = "tvwrl/Placement-v0"
 ADVICE = "ignore:.*(maximum value is infinity|no screen to draw on).*:UserWarning"
 
@@ -99,3 +104,30 @@ def test_a_second_start_compiles_nothing():
     misses, hits = subprocess.check_output([sys.executable, "-c", start + count], text=True).split()[-2:]
     assert int(misses) == 0
     assert int(hits) >= 1
+
+
+@pytest.fixture(params=["single", "vector", "task", "vector of tasks", "deeprm"])
+def any_env(request, arguments, problem, train):
+    """Every environment of ours, and whether it is a vector."""
+    if request.param == "deeprm":
+        return DeepRMVectorEnv(2, train, problem.machines, problem.scenario, 30, 1.0), True
+    if "task" in request.param:
+        options = {"task": "google-0.5-v0", "sequences": 2}
+        return (TaskVectorEnv(2, **options), True) if "vector" in request.param else (TaskEnv(**options), False)
+    vector = request.param == "vector"
+    return (PlacementVectorEnv(2, **arguments) if vector else PlacementEnv(**arguments)), vector
+
+
+def test_what_is_no_option_or_action_is_refused(any_env):
+    env, vector = any_env
+    with pytest.raises(InputError, match="options has no 'sequense': did you mean sequence"):
+        env.reset(options={"sequense": 3})
+    for wrong in (True, 1.0, [True, 0]):
+        with pytest.raises(InputError, match=r"options\['sequence'\] is .*must be a whole number"):
+            env.reset(options={"sequence": wrong})
+    env.reset(options={"sequence": 1})
+    wrong = (True, np.True_, 1.0, np.float32(1), "1", None)
+    for action in [[one, 0] for one in wrong] + [np.array([True, False])] if vector else wrong:
+        with pytest.raises(InputError, match=r"must be (a )?whole number|integers"):
+            env.step(action)
+    env.step(np.array([0, 0]) if vector else np.int64(0))

@@ -85,13 +85,13 @@ def test_scikit_learn_extra_is_as_good() -> None:
 
 @pytest.mark.parametrize(
     ("backend", "module", "command"),
-    [("sklearn-extra", "sklearn_extra.cluster", r"'\.\[sklx\]"), ("kmedoids", "kmedoids", "pip install kmedoids")],
+    [("sklearn-extra", "sklearn_extra.cluster", r"tvwrl\[sklx\]"), ("kmedoids", "kmedoids", r"tvwrl\[kmedoids\]")],
 )
 def test_missing_backends_say_how_to_get_them(
     backend: str, module: str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=command):
+    with pytest.raises(InputError, match=command):
         k_medoids(cdist(LINE, LINE), 2, backend=backend)
 
 

@@ -6,7 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.experiments.statistics import bootstrap_interval, estimate_of_one, estimates_by_column, interquartile_mean
+from tvwrl.experiments.statistics import (
+    bootstrap_interval,
+    estimate_of_one,
+    estimates_by_column,
+    interquartile_mean,
+    paired_difference,
+)
 from tvwrl.experiments.statistics import crossed_estimate as crossed
 from tvwrl.types import InputError
 
@@ -90,3 +96,8 @@ def test_estimate_of_one_holds_what_a_single_run_may_give():
     gap = estimate_of_one(np.array([[1.0, np.nan], [2.0, 4.0]]))
     assert gap.mean == pytest.approx(7 / 3)
     assert np.isnan(estimate_of_one(np.full((2, 2), np.nan)).mean)
+
+
+def test_one_pair_has_a_difference_and_a_reason_for_no_interval() -> None:
+    assert paired_difference(np.array([3.0]), np.array([1.0])) == "+2.0 (one pair: no interval)"
+    assert paired_difference(np.array([3.0, 4.0]), np.array([1.0, 2.0]), 0, 10) == "+20 [+20, +20]"

@@ -1,6 +1,7 @@
 """scripts/fit_ec.py and scripts/reproduce.py from end to end, and what bad input gets to hear."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -70,10 +71,16 @@ def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
     assert "24 workloads" in done.stdout
 
 
-def test_bad_input(refused, made, trace, tiny, tmp_path):
+def test_bad_input(refused, made, trace, tiny, tmp_path, monkeypatch):
     refused("fit_ec.py", "--trace", trace, "--k", 99, message=["k is 99, but there are 13 workloads"])
-    refused("fit_ec.py", "--trace", trace, "--k-min", 1, message=["k_min is 1: must be at least 2"])
-    refused("fit_ec.py", "--trace", trace, "--k-min", 6, "--k-max", 4, message=["k_max is 4: must be at least 6"])
+    for k in (-1, 0, 1, 254):
+        refused("fit_ec.py", "--trace", trace, "--k", k, message=[f"k is {k}: must be 2 to 253"])
+    monkeypatch.setitem(sys.modules, "sklearn_extra.cluster", None)
+    missing = ["backend 'sklearn-extra' cannot be used", "pip install 'tvwrl[sklx]'"]
+    refused("fit_ec.py", "--trace", trace, "--backends.k-medoids", "sklearn-extra", message=missing)
+    refused("fit_ec.py", "--trace", trace, "--forecast.seed", 1, message=["--forecast.seed"])
+    refused("fit_ec.py", "--trace", trace, "--k-min", 1, message=["k_min is 1: must be 2 to 253"])
+    refused("fit_ec.py", "--trace", trace, "--k-min", 6, "--k-max", 4, message=["k_max is 4: must be 6 to 253"])
     refused("fit_ec.py", "--trace", trace, "--forecast.folds", 1, message=["folds is 1: must be at least 2"])
     refused("fit_ec.py", "--trace", tmp_path / "nothing", message=["no such file, folder or name"])
     refused("train.py", "--trace", trace, "--ec", "shape", message=["ec is shape", "temporal", "none"])

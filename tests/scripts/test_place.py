@@ -97,7 +97,10 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
 
 
 def test_bad_input_is_refused(call, refused, folder, tmp_path):
-    refused("place.py", "--planners", "Best", message=["there is no planner 'Best'", "Aladdin+H.4(LRF)"])
+    refused("place.py", "--planners", "Best", message=["there is no planner 'Best': did you mean best"])
+    refused(
+        "place.py", "--planners", "FOO", message=["there is no planner 'FOO': tvwrl place --list-planners lists all;"]
+    )
     refused("place.py", "--planners", "Best", message=["other numbers are possible", "-still"])
     refused("place.py", "--planners", "Medea(0,0,0)", message=["weights are 0, 0, 0: at least one must be above 0"])
     refused("place.py", "--planners", "Aladdin+H.4-none-still", message=["no effect with -none"])

@@ -14,6 +14,7 @@ import torch
 
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.exploring.explored import open_explored
 from tvwrl.schedulers.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,13 +25,15 @@ def test_training_ends_with_the_comparison(run):
     out, printed = run
     assert "trace 'google' (synthetic)" in printed.splitlines()[-3]
     assert "explorer.html" in printed.splitlines()[-2]
-    for name in ("tetris", "best-fit", "clairvoyant", "whole"):
+    for name in ("deeprm", "tetris", "best-fit", "clairvoyant", "whole"):
         assert f"\n{name} " in printed
     assert {p.name for p in (out / "checkpoints").iterdir()} == {"last.pt", "best.pt", "initial.pt"}
     assert json.loads((out / "run.json").read_text())["trace"]["source"] == "synthetic"
     assert list((out / "tensorboard").glob("events*"))
     assert (out / "evaluation/plots/comparison.png").exists()
     assert not list(out.rglob("*.partial"))
+    explored = open_explored(out)
+    assert explored.record("deeprm", explored.loads[0], 0, what_if=False)[1] == ""  # made again from its checkpoint
 
 
 @pytest.mark.slow
@@ -58,6 +61,7 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
     third = call("train.py", "--resume", out)
     assert third.returncode == 0, third.stderr
     assert third.stdout.splitlines()[-5] == run[1].splitlines()[-5]  # of the table
+    assert row_of("deeprm", third.stdout) == row_of("deeprm", run[1])
     one, two = (torch.load(f / "checkpoints/last.pt", weights_only=True) for f in (whole, out))
     assert one["iteration"] == two["iteration"] == 6
     for part in ("policy", "learner", "random"):
@@ -88,6 +92,11 @@ def test_deeprm_is_trained_resumed_and_evaluated_like_any_policy(call, refused, 
         assert "\ndeeprm+pism " in done.stdout
         assert "`deeprm`: peaks of running and waiting workloads, and how long" in (out / "table.md").read_text()
     refused("evaluate.py", "--schedulers", f"deeprm={run[0]}", message=["policy 'shared'", "--policy deeprm"])
+
+
+def row_of(scheduler, printed):
+    """A scheduler's row of the table."""
+    return next(line for line in printed.splitlines() if line.startswith(f"{scheduler} "))
 
 
 def assert_equal(one, two):

@@ -48,3 +48,14 @@ def test_what_is_no_trace_yet_is_told_how_to_become_one(tmp_path: Path, text: st
         read_trace(csv_of(tmp_path, text), 300)
     for part in ["data.csv", *parts]:
         assert part in str(error.value)
+
+
+def test_names_that_differ_only_in_blanks_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_text("workload_id,slot,cpu,mem\na,0,1,1\n a,1,1,1\n")
+    with pytest.raises(
+        InputError, match="line 3, column workload_id: ' a' is 'a' in line 2; needed: a name written alike"
+    ):
+        read_trace(path, 300)
+    path.write_text("slot,workload_id,cpu,mem\n0, a,1,1\n1, a,1,1\n")
+    assert read_trace(path, 300).workload_id.tolist() == ["a"]

@@ -66,7 +66,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Checked:
-    """An entry that was run again. It saves what it costs less than `REFERENCE`, as a share; a cost is minus a reward."""
+    """An entry that was run again. What it costs less than `REFERENCE`, as a share, it saves."""
 
     name: str
     knowledge: Knowledge  # what it could see
@@ -96,8 +96,8 @@ class Checked:
             return (
                 f"entry '{self.name}' costs {public:.1f} % less than {REFERENCE} on the task's public sequences, "
                 f"{fresh:.1f} % less on fresh ones: {100 * self.excess.value:.1f} ±"
-                f"{100 * self.excess.half(REFUSED_AT):.1f} points are more than chance explains, at 99.9 %; it seems to "
-                "be fitted to the public sequences"
+                f"{100 * self.excess.half(REFUSED_AT):.1f} points are more than chance explains, at 99.9 %; it seems "
+                "to be fitted to the public sequences"
             )
         return None
 

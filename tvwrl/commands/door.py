@@ -22,8 +22,19 @@ EXTRAS = {  # module -> the extra of the package that brings it
     "stable_baselines3": "sb3",
     "sb3_contrib": "sb3",
     "optuna": "tune",
+    "ray": "ray",
     "ortools": "flow",
     "onnxruntime": "onnx",
+    "onnx": "export",
+    "onnxscript": "export",
+    "uvicorn": "serve",
+    "httptools": "serve",
+    "orjson": "serve",
+    "prometheus_client": "serve",
+    "tsfresh": "tsfresh",
+    "tslearn": "tslearn",
+    "kmedoids": "kmedoids",
+    "sklearn_extra": "sklx",
 }
 INTERRUPTED = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm import tqdm
 
 from tvwrl.ec.classes import EquivalenceClasses
 from tvwrl.ec.population import Population
+from tvwrl.progress import ticking
 from tvwrl.types import InputError, Int
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def compare(
 def _clustered(population: Population, classes: EquivalenceClasses) -> Candidate:
     begun = time.perf_counter()
     ks = classes.ks if classes.n_classes is None else [classes.n_classes]
-    with tqdm(total=len(ks) * classes.n_init, desc=classes.representation, leave=False, disable=None) as bar:
+    with ticking(f"clustering by {classes.representation}", total=len(ks) * classes.n_init) as bar:
         classes.cluster(population, bar.update)
     return Candidate(classes, time.perf_counter() - begun)
 
@@ -97,19 +98,23 @@ def _gain_function(population: Population, settings: ForecastSettings) -> Callab
     """A function from the name of a progress bar and labels to their gain; trains the model of all workloads once."""
     from tvwrl.ec.prediction_gain import agnostic_forecast, prediction_gain
 
-    def bar_of(name: str) -> Callable[[int, int], None]:
-        bar = tqdm(desc=f"forecaster, {name}", leave=False, disable=None)
+    @contextmanager
+    def shown(name: str) -> Iterator[Callable[[int, int], None]]:
+        with ticking(f"forecaster, {name}") as bar:
 
-        def show(done: int, total: int) -> None:
-            bar.total, bar.n = total, done
-            bar.refresh()
-            if done == total:
-                bar.close()
+            def show(done: int, total: int) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
 
-        return show
+            yield show
 
-    of_all = agnostic_forecast(population.series, population.slots_per_day, settings, bar_of("all workloads"))
-    return lambda name, labels: prediction_gain(of_all, labels, bar_of(name))
+    def gain_of(name: str, labels: Int) -> GainReport:
+        with shown(name) as show:
+            return prediction_gain(of_all, labels, show)
+
+    with shown("all workloads") as show:
+        of_all = agnostic_forecast(population.series, population.slots_per_day, settings, show)
+    return gain_of
 
 
 def _choose(candidates: list[Candidate], wanted: str | None, why_not: str) -> Comparison:

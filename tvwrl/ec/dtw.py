@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tvwrl.checks import one_of
+from tvwrl.ec.backends import load_backend
 from tvwrl.ec.distance_kernels import BLOCK, nearest_rows, warp_rows
 from tvwrl.traces.series import checked_series
 from tvwrl.types import Float, InputError, Int
@@ -166,10 +167,7 @@ def _tslearn_distances(
     series: list[Float], others: list[Float] | None, radius: int | None, threads: int | None
 ) -> Float:
     """The same from tslearn: slower, for comparison."""
-    try:
-        from tslearn.metrics import cdist_dtw
-    except ImportError as error:
-        raise ImportError("the DTW backend 'tslearn' needs tslearn: pip install tslearn") from error
+    cdist_dtw = load_backend("tslearn").cdist_dtw
 
     def of_one(resource: int) -> Any:
         parts = [None if group is None else [one[:, resource] for one in group] for group in (series, others)]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tvwrl.checks import different, one_of
+from tvwrl.ec.backends import load_backend
 from tvwrl.ec.temporal_statistics import Settings, column_names, temporal_settings, temporal_statistics
 from tvwrl.traces.series import checked_series
 from tvwrl.types import Float, InputError, Int
@@ -110,11 +111,7 @@ def features_by_tsfresh(series: Sequence[Float], resources: Sequence[str], setti
     Raises:
         InputError: tsfresh is not installed.
     """
-    try:
-        from tsfresh import extract_features
-    except ImportError:
-        message = "backend 'tsfresh' of the temporal features needs tsfresh: pip install '.[tsfresh]'"
-        raise InputError(message) from None
+    extract_features = load_backend("tsfresh").extract_features
     import pandas as pd
 
     workload = "_".join(["workload", *resources])  # no resource can be named so

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from tvwrl.checks import at_least, different, one_of, within
 from tvwrl.command_line import Names, SlotSeconds, TraceName
+from tvwrl.ec.backends import load_backend
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
 from tvwrl.ec.classifier_report import report_classifier
 from tvwrl.ec.comparison import compare
@@ -26,6 +27,7 @@ from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import gapless_runs
 from tvwrl.types import InputError, Trace
 
+SMALLEST_DIVISION = 2  # one class would say of all workloads that they are alike
 LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
 
 
@@ -47,7 +49,7 @@ class ClassFitOptions:
     representation: Literal["aggregate", "temporal", "dtw"] | None = None
     """Use this representation whatever the comparison shows; default: the one with the highest prediction gain."""
     k: int | None = None
-    """Number of classes, at most 253 and at most the number of workloads; default: the one with the highest mean
+    """Number of classes, 2 to 253 and at most the number of workloads; default: the one with the highest mean
     silhouette."""
     k_min: int = SMALLEST_K
     """Smallest number of classes tried."""
@@ -77,11 +79,13 @@ class ClassFitOptions:
 
     def check(self) -> None:
         """Raise InputError for options that contradict one another, before anything long begins."""
-        at_least(2, k_min=self.k_min)
-        at_least(self.k_min, k_max=self.k_max)
+        within(SMALLEST_DIVISION, LARGEST_LABEL, k_min=self.k_min)
+        within(self.k_min, LARGEST_LABEL, k_max=self.k_max)
         at_least(1, initialisations=self.initialisations)
         at_least(0, seed=self.seed)
-        within(1, LARGEST_LABEL, k=self.k)
+        within(SMALLEST_DIVISION, LARGEST_LABEL, k=self.k)
+        for name in vars(self.backends).values():
+            load_backend(name)
         different(representations=self.representations)
         one_of(REPRESENTATIONS, representations=self.representations)
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from tvwrl.checks import one_of
+from tvwrl.ec.backends import load_backend
 from tvwrl.ec.medoid_kernels import swap_medoids
 from tvwrl.types import Float, Int
 
@@ -22,8 +23,7 @@ def k_medoids(distances: Float, k: int, random_state: int = 0, backend: str = "t
     warning: k is then smaller.
 
     Raises:
-        InputError: an unknown backend.
-        ImportError: the backend's package is not installed.
+        InputError: an unknown backend, or one whose package is not installed.
     """
     one_of(_BACKENDS, backend=backend)
     rng = np.random.RandomState(random_state)
@@ -49,23 +49,17 @@ def _own(distances: Float, start: Int, passes: int, seed: int) -> tuple[Int, boo
 
 
 def _kmedoids(distances: Float, start: Int, passes: int, seed: int) -> tuple[Int, bool]:
-    try:
-        import kmedoids
-    except ImportError as error:
-        raise ImportError("the backend 'kmedoids' needs that package (GPL-3.0): pip install kmedoids") from error
-    found = kmedoids.fasterpam(distances, start.astype(np.uint64), max_iter=passes, n_cpu=1)
+    found = load_backend("kmedoids").fasterpam(distances, start.astype(np.uint64), max_iter=passes, n_cpu=1)
     return found.medoids.astype(np.int64), found.n_iter < passes
 
 
 def _sklearn_extra(distances: Float, start: Int, passes: int, seed: int) -> tuple[Int, bool]:
     """It takes no medoids to start from, so it draws its own."""
-    try:
-        from sklearn_extra.cluster import KMedoids
-    except (ImportError, ValueError) as error:  # ValueError: built against another numpy
-        raise ImportError("the backend 'sklearn-extra' needs scikit-learn-extra: pip install '.[sklx]'") from error
-    model = KMedoids(
-        len(start), metric="precomputed", method="pam", init="random", max_iter=passes, random_state=seed
-    ).fit(distances)
+    model = (
+        load_backend("sklearn-extra")
+        .KMedoids(len(start), metric="precomputed", method="pam", init="random", max_iter=passes, random_state=seed)
+        .fit(distances)
+    )
     return model.medoid_indices_.astype(np.int64), model.n_iter_ < passes
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import index
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from tvwrl.checks import hint
 from tvwrl.compiling import announce
 from tvwrl.envs.problem import default_problem, default_sequences
 from tvwrl.envs.rendering import LARGEST_PIXEL, ClusterPicture
@@ -101,13 +103,54 @@ def mix_seeds(seeds: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     return (seeds ^ (seeds >> np.uint64(31))).view(np.int64)
 
 
+def check_options(options: dict[str, Any] | None, *known: str) -> dict[str, Any]:
+    """The options of `reset`. Raises InputError for one that is none of `known`."""
+    given = {} if options is None else options
+    if not isinstance(given, dict):
+        raise InputError(f"options is {options!r}: must be a dictionary, as in {{'{known[0]}': 0}}")
+    for name in given:
+        if name not in known:
+            raise InputError(f"options has no '{name}': {hint(str(name), known)}")
+    return given
+
+
+def check_action(action: Any, count: int) -> int:
+    """An action from 0 to `count` - 1. Raises InputError for another, and for what only looks like one: True, 1.0."""
+    try:
+        chosen = index(action)
+    except TypeError:
+        chosen = None
+    if chosen is None or isinstance(action, bool | np.bool_):
+        raise InputError(f"action is {action!r}: must be a whole number")
+    if not 0 <= chosen < count:
+        raise InputError(f"action is {chosen}: must be 0 to {count - 1}")
+    return chosen
+
+
+def check_actions(actions: Any, batch: int, count: int) -> npt.NDArray[np.int64]:
+    """(batch,) actions from 0 to `count` - 1; see `check_action`."""
+    given = np.asarray(actions)
+    if given.dtype.kind not in "iu" or _has_bool(actions):
+        kind = "bool" if _has_bool(actions) else given.dtype
+        raise InputError(f"actions have type {kind}: must be whole numbers")
+    chosen = np.ascontiguousarray(given, np.int64)
+    if chosen.shape != (batch,) or chosen.min() < 0 or chosen.max() >= count:
+        raise InputError(f"actions must be ({batch},) integers from 0 to {count - 1}")
+    return chosen
+
+
+def _has_bool(values: Any) -> bool:
+    """Whether a list or tuple holds a True or False, which an array of whole numbers would take for 1 or 0."""
+    return isinstance(values, list | tuple) and any(isinstance(one, bool | np.bool_) for one in values)
+
+
 def check_sequence(simulation: Simulation, sequence: Any) -> npt.NDArray[np.int64]:
     """(B,) sequences asked for in `reset(options={"sequence": ...})`; -1 = a random one."""
     try:
         chosen = np.broadcast_to(np.asarray(sequence), (simulation.batch,))
     except ValueError:
         chosen = np.empty(simulation.batch, object)
-    if chosen.dtype.kind not in "iu":
+    if chosen.dtype.kind not in "iu" or _has_bool(sequence):
         raise InputError(f"options['sequence'] is {sequence!r}: must be a whole number, or {simulation.batch} of them")
     chosen = chosen.astype(np.int64)
     if (chosen < -1).any() or (chosen >= len(simulation.sequences)).any():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 import gymnasium as gym
@@ -120,12 +119,13 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin an episode; `options["sequence"]` picks the arrival sequence."""
+        options = base.check_options(options, "sequence")
         super().reset(seed=seed)
         if seed is not None or not self._seeded:
             entropy = int(self.np_random.integers(2**63)) if seed is None else seed
             self.simulation.state.counters[0, STREAM] = base.streams_of(entropy, 1)[0]
             self._seeded = True
-        sequence = base.check_sequence(self.simulation, (options or {}).get("sequence", -1))
+        sequence = base.check_sequence(self.simulation, options.get("sequence", -1))
         self.simulation.reset(sequence)
         self._draw()
         return self._observation(), self._info()
@@ -133,12 +133,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Place the workload on the machine that `action` names, then run the clock until the next decision."""
         state = self.simulation.state
-        try:
-            action = index(action)
-        except TypeError:
-            raise InputError(f"action is {action!r}: must be a whole number") from None
-        if not 0 <= action < self._limit:
-            raise InputError(f"action is {action}: must be 0 to {self._limit - 1}")
+        action = base.check_action(action, self._limit)
         if action in self._off:
             raise InputError(f"action is {action}: that machine is switched off (see action_masks)")
         if state.counters[0, OVER] != GOING:

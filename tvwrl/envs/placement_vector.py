@@ -71,7 +71,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Array], dict[str, Any]]:
         """Begin episodes everywhere, or where `options["reset_mask"]` is set; `options["sequence"]` picks sequences."""
-        options = options or {}
+        options = base.check_options(options, "sequence", "reset_mask")
         mask = np.asarray(options.get("reset_mask", self._everywhere), np.bool_)
         if mask.shape != (self.num_envs,):
             raise InputError(f"options['reset_mask'] has shape {mask.shape}: must be ({self.num_envs},)")
@@ -100,12 +100,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
 
     def step(self, actions: Array) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
         """One decision in every environment: actions (B,), see `PlacementEnv`."""
-        actions = np.asarray(actions)
-        if actions.dtype.kind not in "iu":
-            raise InputError(f"actions have type {actions.dtype}: must be whole numbers")
-        actions = np.ascontiguousarray(actions, np.int64)
-        if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= self._actions:
-            raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {self._actions - 1}")
+        actions = base.check_actions(actions, self.num_envs, self._actions)
         if self._off and np.isin(actions, list(self._off)).any():
             raise InputError(f"actions name a machine that is switched off ({sorted(self._off)}; see action_masks)")
         if not self._seeded:

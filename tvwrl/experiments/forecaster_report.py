@@ -21,7 +21,7 @@ from tvwrl.experiments.forecaster_cells import (
     Comparison,
     ForecasterCell,
 )
-from tvwrl.experiments.statistics import mean_with_interval, paired_bootstrap, with_interval
+from tvwrl.experiments.statistics import mean_with_interval, paired_difference
 from tvwrl.forecasting import Beginnings, Forecaster
 from tvwrl.forecasting.registry import REFERENCE
 from tvwrl.forecasting.scores import SHARES, skill
@@ -78,8 +78,8 @@ class Finished:
             return line
         if compared.title == cell.title:
             return line + ["-"] * len(loads)
-        found = [paired_bootstrap(self.rewards[compared.title][load], rewards[load]) for load in loads]
-        return line + [with_interval(mean, (low, high), 1, "+", 1 / 1000) for mean, low, high in found]
+        own = self.rewards[compared.title]
+        return line + [paired_difference(own[load], rewards[load], scale=1 / 1000) for load in loads]
 
     def scores_table(self) -> str:
         """Markdown: a line for each forecaster with its scores, means over segments."""

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.episode_rows import UNPLACED, incomplete, no_value, read_rows
 from tvwrl.experiments.statistics import mean_with_interval, point_estimate
 from tvwrl.experiments.tables import best_first, by_load
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import KNOWLEDGE
-from tvwrl.schedulers.knowledge import knowing_no_more, knowledge_of
+from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS, knowing_no_more, knowledge_of
 
 if TYPE_CHECKING:
     from tvwrl.agents.checkpoint import Checkpoint
@@ -176,7 +177,8 @@ def _results(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
     name = _evaluated_as(about, folder, checkpoint, source)
     if name is None or not (folder / "rows.csv").is_file():
         return "This checkpoint was not evaluated."
-    known, parts = dict(KNOWLEDGE) | dict.fromkeys(about["policies"], knowledge_of(facts.scenario)), []
+    known = {**KNOWLEDGE, **dict.fromkeys(about["policies"], knowledge_of(facts.scenario))}
+    known[DEEPRM], parts = LEARNT_PEAKS_AND_LENGTHS, []
     left = dict[float, str]()
     for load, group in by_load(read_rows(folder)).items():
         if name not in group:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.command_line import Numbers
+from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.reproduce import check_seeds
-from tvwrl.experiments.training_cells import DEEPRM, Setup
+from tvwrl.experiments.training_cells import Setup
 from tvwrl.schedulers import Knowledge
 from tvwrl.schedulers.knowledge import knowledge_of
 

@@ -123,6 +123,17 @@ def mean_with_interval(values: Float, decimals: int = 1, sign: str = "") -> str:
     return with_interval(point_estimate(values), bootstrap_interval(values), decimals, sign)
 
 
+def paired_difference(a: Float, b: Float, decimals: int = 1, scale: float = 1) -> str:
+    """What `paired_bootstrap` finds, times `scale`, as text: +1.5 [+1.0, +2.0]; of one pair, that it has no interval.
+
+    >>> paired_difference(np.array([3.0]), np.array([1.0]))
+    '+2.0 (one pair: no interval)'
+    """
+    difference, *interval = paired_bootstrap(a, b)
+    why = " (one pair: no interval)" if len(a) == 1 else ""
+    return with_interval(difference, (interval[0], interval[1]), decimals, "+", scale) + why
+
+
 def with_interval(centre: float, interval: tuple[float, float], decimals: int, sign: str = "", scale: float = 1) -> str:
     """A value and its interval, times `scale`, as text: 1.5 [1.0, 2.0]; a dash, or no interval, where it is NaN."""
     value, low, high = (f"{scale * number:{sign}.{decimals}f}" for number in (centre, *interval))

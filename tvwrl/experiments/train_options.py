@@ -30,6 +30,9 @@ class TrainingSettings:
     preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
     """Defaults of the hyper-parameters: smoke (a trial, seconds), counterfactual (minutes), medium (minutes; the
     default with another algorithm), paper (the paper's values), deeprm (the default of --policy deeprm)."""
+    deeprm: bool = True
+    """Train DeepRM too, the paper's learnt baseline, on the same training sequences, so that the comparison at the end
+    has it."""
     out: Path | None = None
     """Output folder; default: runs/<trace>-<timestamp>."""
     resume: Path | None = None

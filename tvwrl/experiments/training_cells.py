@@ -20,6 +20,7 @@ import numpy as np
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.deeprm_baseline import DEEPRM, deeprm_scenario
 from tvwrl.experiments.engine import Cell, complete, folder_of
 from tvwrl.experiments.episode_rows import read_rows as read_evaluation
 from tvwrl.experiments.evaluation import evaluate
@@ -36,16 +37,12 @@ if TYPE_CHECKING:
 
     from tvwrl.agents.training import Trainer
 
-TVW_RL, DEEPRM = "tvw-rl", "deeprm"  # what can be trained
+TVW_RL = "tvw-rl"  # what can be trained, beside DeepRM
 HEURISTICS = "heuristics"  # in one evaluation, every registered scheduler except searches and production rules
 # fmt: off
 SHARED_SETTINGS = (  # DeepRM takes these from the common preset, all others from its own
     "iterations", "train_sequences", "train_loads", "eval_every", "eval_sequences", "comparison_sequences",
     "save_every", "device", "threads",
-)
-SEEN = (  # what an agent observes, may do, and how long its episodes are: DeepRM has its own environment
-    "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "choose_from_queue",
-    "max_slots",
 )
 # fmt: on
 OWN_LABELS = 40  # workloads of a sequence that get a label of their own where there are no classes
@@ -246,7 +243,7 @@ class Setup:
 
     def _scenario(self, scheduler: str, changes: Changes) -> Scenario:
         if scheduler == DEEPRM:
-            changes = {name: getattr(PRESETS["deeprm"].scenario, name) for name in SEEN} | dict(changes)
+            return deeprm_scenario(self.base.scenario, changes)
         return replace(self.base.scenario, **changes)
 
 

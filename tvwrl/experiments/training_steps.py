@@ -15,6 +15,7 @@ from tvwrl.agents.tasks import open_others
 from tvwrl.agents.training import INITIAL_POLICY, Trainer
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.deeprm_baseline import DEEPRM, begin_deeprm, deeprm_beside
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.evaluated import Evaluation
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
@@ -42,7 +43,8 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
     identity = trace_identity(trace, None if given else settings.trace, settings.slot_seconds)
     folder = settings.out or default_folder(trace.name)
     check_new_folder(folder)
-    if folder.name in SCHEDULERS:
+    is_deeprm = settings.config.policy == DEEPRM
+    if folder.name in SCHEDULERS or (folder.name == DEEPRM and settings.deeprm and not is_deeprm):
         raise InputError(f"--out {folder}: the run would have the name of scheduler '{folder.name}': choose another")
     check_device(settings.config.device)  # this and what follows: before the minutes of preparation
     others = open_others(settings.config, trace)
@@ -57,6 +59,10 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
         check_start(settings.config, trace.resources, labels)
     problem = Problem.build(trace, scenario, classes, forecaster=forecaster, report=report)
     trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, report, settings.forecaster, others)
+    if is_deeprm and settings.deeprm:
+        report("the policy is DeepRM, so no other DeepRM is trained to compare it with")
+    elif settings.deeprm:
+        begin_deeprm(trainer)
     report(f"run folder: {folder} (watch it with: tensorboard --logdir {shlex.quote(str(folder))})")
     return trainer
 
@@ -82,23 +88,24 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
     saved = Checkpoint.load(find_checkpoint(folder))
     policy = load_policy(folder, saved, trainer.config.device)
     initial = _initial_policy(trainer, policy.name) if saved.iteration else []
-    knowledge = {one.name: one.knowledge for one in (policy, *initial)}
-    files = (find_checkpoint(folder).name, INITIAL_POLICY)
+    deeprm = deeprm_beside(trainer, report)
+    knowledge = {one.name: one.knowledge for one in (policy, *initial, *deeprm)}
+    files = {policy.name: find_checkpoint(folder)}
+    files |= {one.name: folder / "checkpoints" / INITIAL_POLICY for one in initial}
+    files |= {one.name: find_checkpoint(folder / DEEPRM) for one in deeprm}
     with whole_file(folder / "learning.png") as picture:
         plot_learning(trainer.progress, trainer.best_iteration, picture)
     if not out.exists() or is_unfinished(out):
         evaluate(
             trainer.problem,
-            [policy, *initial, *(make_scheduler(name) for name in DEFAULT_SCHEDULERS)],
+            [policy, *initial, *deeprm, *(make_scheduler(name) for name in DEFAULT_SCHEDULERS)],
             [trainer.config.scenario.load],
             trainer.config.comparison_sequences,
             0,
             out,
             {
                 "checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace},
-                "policies": {
-                    one.name: f"../checkpoints/{file}" for one, file in zip((policy, *initial), files, strict=False)
-                },
+                "policies": {name: f"../{file.relative_to(folder)}" for name, file in files.items()},
             },
             knowledge,
             policy.name,

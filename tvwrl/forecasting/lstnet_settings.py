@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+import tyro
+
 from tvwrl.checks import at_least, below, positive
 
 MIN_FORECASTS = 16  # least per evaluated workload: the correlation of a handful of points is noise
@@ -44,8 +46,8 @@ class ForecastSettings:
     """Fewest sufficiently long workloads for a class to get its own model; a smaller class has no gain."""
     max_forecasts: int = 300
     """Largest number of forecasts for a held-out workload, spread evenly over its life."""
-    seed: int = 0
-    """Seed of folds, weights and batches."""
+    seed: tyro.conf.Suppress[int] = 0
+    """Seed of folds, weights and batches; of a command that of all its random choices."""
     threads: int = 1
     """CPU threads of PyTorch; the last digits of results may depend on it."""
 
@@ -53,7 +55,7 @@ class ForecastSettings:
         floors = {"window": MIN_WINDOW, "folds": 2, "max_forecasts": MIN_FORECASTS, "kernel": self.stride, "seed": 0}
         for field in dataclasses.fields(self):
             value, least = getattr(self, field.name), floors.get(field.name, 1)
-            if field.type == "int":
+            if "int" in str(field.type):
                 at_least(least, **{field.name: value})
         positive(learning_rate=self.learning_rate)
         below(1, dropout=self.dropout)

@@ -94,6 +94,7 @@ def train(
     forecaster: str | Path | None = None,
     out: str | Path | None = None,
     resume: str | Path | None = None,
+    deeprm: bool = True,
     report: Report | None = say,
     **changes: Any,
 ) -> TrainingRun:
@@ -110,6 +111,7 @@ def train(
         `TrainingRun.write` copies it. Only a run in a folder can be resumed
     `resume`: continue the run in this folder to its original number of iterations; nothing else is given then but
         `report`
+    `deeprm`: whether to train DeepRM too, the paper's learnt baseline, for the comparison
     `report`: called with a line of progress now and then; default: to stderr; None: silence
     `changes`: any field of `tvwrl.TrainConfig` or `tvwrl.Scenario` that differs from the preset, such as iterations=10
         or load=0.8
@@ -124,7 +126,7 @@ def train(
     """
     report = report or nothing
     if resume is not None:
-        if changes or (trace, preset, scenario, slot_seconds, ec, forecaster, out) != _ALONE:
+        if changes or (trace, preset, scenario, slot_seconds, ec, forecaster, out, deeprm) != _ALONE:
             raise InputError("resume continues with the run's own settings: only report can be combined with it")
         folder, kept = Path(resume).expanduser(), None
         trainer = take_up(folder, report)
@@ -138,6 +140,7 @@ def train(
             slot_seconds=slot_seconds,
             ec=ec,
             forecaster=None if forecaster is None else Path(forecaster),
+            deeprm=deeprm,
             out=folder,
             config=config,
         )
@@ -153,7 +156,16 @@ def train(
     return TrainingRun(folder, kept, trainer.problem, replace(evaluation, _kept=kept), brought)
 
 
-_ALONE = ("google", None, None, None, "temporal", None, None)  # what `train` is given beside `resume`: the defaults
+_ALONE = (
+    "google",
+    None,
+    None,
+    None,
+    "temporal",
+    None,
+    None,
+    True,
+)  # what `train` is given beside `resume`: the defaults
 
 
 def config_from(preset: str | None, scenario: Scenario | None, changes: dict[str, Any]) -> TrainConfig:

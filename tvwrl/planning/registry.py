@@ -56,10 +56,11 @@ def _found(name: str) -> Planner | FlowPlanner | Abilities:
     try:
         return rule(name)
     except InputError:
+        meant = hint(name, PLANNERS, listed_by="tvwrl place --list-planners lists all")
         raise InputError(
-            f"there is no planner '{name}': {hint(name, PLANNERS, list_all=True)}; other numbers are possible, as are "
-            f"other resources after TRIVIAL- and OCTOPUS-, -none, -blocked, -cheapest and -still at the end of an "
-            f"Aladdin+H name, and {IMPROVED} at the end of any"
+            f"there is no planner '{name}': {meant}; other numbers are possible, as are other resources after TRIVIAL- "
+            f"and OCTOPUS-, -none, -blocked, -cheapest and -still at the end of an Aladdin+H name, and {IMPROVED} at "
+            "the end of any"
         ) from None
 
 

@@ -63,7 +63,9 @@ def rule(name: str) -> Planner:
     """
     found = next((match for family in _FAMILIES if (match := re.fullmatch(family, name))), None)
     if found is None:
-        raise InputError(f"there is no planner '{name}': {hint(name, RULES, list_all=True)}")
+        raise InputError(
+            f"there is no planner '{name}': {hint(name, RULES, listed_by='tvwrl place --list-planners lists all')}"
+        )
     words: dict[str, Any] = dict.fromkeys(_WORDS) | found.groupdict()
     kind, size = words["rule"], SIZES[words["size"] or "Avg"]
     by_largest = kind == "SpreadWFD" and size.power != 0.0  # as the published code does

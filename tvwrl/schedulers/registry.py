@@ -203,5 +203,6 @@ def make_scheduler(name: str) -> Scheduler:
             )
         return Backfill(served)
     if name not in every:
-        raise UnknownScheduler(f"scheduler is '{name}': {hint(name.partition('(')[0], every)}")
+        meant = hint(name.partition("(")[0], every, listed_by="tvwrl evaluate --list-schedulers lists all")
+        raise UnknownScheduler(f"scheduler is '{name}': {meant}")
     return every[name]()

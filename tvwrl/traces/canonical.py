@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tvwrl.runs import whole_folder
+from tvwrl.traces.spelling import spelt_twice
 from tvwrl.types import Float, InputError, Int, Trace
 
 if TYPE_CHECKING:
@@ -313,13 +314,19 @@ def _applications(usage: _Table) -> _Table | None:
 
 
 def _texts(table: _Table, column: str, *, optional: bool = False) -> pl.Series:
-    """(rows,) names of a column, whole numbers as text; `optional`: null is unknown and comes back as ""."""
+    """(rows,) names of a column, of a CSV without blanks around them; `optional`: null is unknown and becomes ""."""
     import polars as pl
 
     given = table.frame[column]
     if len(given) and not (given.dtype.is_integer() or given.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
         table.refuse(0, column, f" is of type {given.dtype}; needed: text or whole numbers")
-    texts = given.cast(pl.String).fill_null("")
+    raw = given.cast(pl.String).fill_null("")
+    if table.is_csv and (found := spelt_twice(raw.alias(column).to_frame())):
+        _, above, row = found
+        table.refuse(
+            row, column, f" is {raw[above]!r} in {table.place(above)}; needed: a name written alike in all rows"
+        )
+    texts = raw.str.strip_chars() if table.is_csv else raw
     if not optional and len(blank := (texts.str.strip_chars() == "").arg_true()):
         table.refuse(blank[0], column, " is empty; needed: the name of a workload")
     return texts

@@ -44,10 +44,13 @@ def find_trace(name_or_path: str) -> Path | None:
         own = name_or_path.removeprefix("tvwrl/").partition("-")[0]
         own = f"{SYNTHETIC}{own}" if own in SUBFOLDERS else own  # tasks never use the recorded google
         raise InputError(f"unknown trace {name_or_path!r}: this is a task of the benchmark; name its trace, {own}")
-    listed = hint(name_or_path, sorted({*SUBFOLDERS, *prepared}), list_all=True)
+    known = sorted({*SUBFOLDERS, *(f"{SYNTHETIC}{name}" for name in SUBFOLDERS), *prepared})
+    possible = (
+        f"a trace is a name ({', '.join(known)}), or the path of a folder that tvwrl prepare made, or of a "
+        f"CSV file; names are looked up in TVWRL_DATA ({data})"
+    )
     raise InputError(
-        f"unknown trace {name_or_path!r}: no such file, folder or name; traces made by tvwrl prepare "
-        f"are looked up in TVWRL_DATA ({data}); {listed}"
+        f"unknown trace {name_or_path!r}: no such file, folder or name; {hint(name_or_path, known, listed_by=possible)}"
     )
 
 

@@ -57,7 +57,7 @@ def test_a_bad_row_changes_no_other(kind: str, rows: list[tuple[str, ...]], tmp_
 
 @pytest.mark.parametrize("kind", ["plain", "quoted", "json"])
 def test_blanks_around_an_id_are_no_part_of_it(kind: str, tmp_path: Path) -> None:
-    lines = [written(kind, (name, "1", "2", "")) for name in ("a", " a", "a\t", "a b", "  ")]
+    lines = [written(kind, (name, "1", "2", "")) for name in ("a", " a", "a\t", "a b", "  ")]  # of columns of no names
     for more in ([], [written(kind, ("a", "noon", "2", ""))]):
         assert [row[0] for row in read(kind, [*lines, *more], tmp_path / "x")] == ["a", "a", "a", "a b"]
 
@@ -105,3 +105,18 @@ def test_a_bad_row_is_counted_and_named(row: str, rule: str, example: str, tmp_p
     rows = read_table(Part("x", "x", str(path), 0), PERIODS)
     assert (rows.read, len(rows.frame), rows.bad) == (200, 199, {rule: 1})
     assert rows.examples == [f"{path}: line 101: {example}"]
+
+
+@pytest.mark.parametrize("more", [[], ["a b,noon,2,"]])  # read at once, and line by line as one is bad
+def test_names_that_differ_only_in_blanks_are_refused(more: list[str], tmp_path: Path) -> None:
+    path, table = tmp_path / "x", replace(QUOTED, names=("id",))
+    for lines, fault in (
+        (["a,1,2,", " a,3,2,"], "line 3: id is ' a', but 'a' in line 2: blanks around a name are no part of it"),
+        ([" a,1,2,", '"a b",3,2,', " a,3,2,"], ""),
+    ):
+        path.write_text("\n".join(["id,time,cpu,note", *lines, *lines[1:] * 3, *more, ""]))
+        if fault:
+            with pytest.raises(InputError, match=fault):
+                read_table(Part("x", "x", str(path), 0), table)
+        else:
+            assert {row[0] for row in read_table(Part("x", "x", str(path), 0), table).frame.rows()} == {"a", "a b"}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tvwrl.agents.deeprm import step_kernels
 from tvwrl.checks import at_least
+from tvwrl.envs.base import check_actions, check_options, check_sequence
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import OVER, SLOTS, TERMINATED, TRUNCATED
@@ -64,10 +65,10 @@ class DeepRMVectorEnv:
 
     def reset(self, *, options: dict[str, Any]) -> tuple[Seen, dict[str, Any]]:
         """Begin an episode in every environment, on the sequences (B,) of `options["sequence"]`."""
-        chosen = np.full(self.num_envs, options["sequence"], np.int64)
-        count = len(self.simulation.sequences)
-        if chosen.min() < 0 or chosen.max() >= count:
-            raise InputError(f"options['sequence'] is {chosen.tolist()}: must be 0 to {count - 1}")
+        chosen = check_sequence(self.simulation, check_options(options, "sequence")["sequence"])
+        if chosen.min() < 0:  # nothing is drawn at random here
+            last = len(self.simulation.sequences) - 1
+            raise InputError(f"options['sequence'] is {chosen.tolist()}: must be 0 to {last}")
         step_kernels.drive(self.simulation.state, self._seen, self._terms, True, chosen)
         return self._observation(), self._info()
 
@@ -75,10 +76,7 @@ class DeepRMVectorEnv:
         self, actions: npt.NDArray[np.int64]
     ) -> tuple[Seen, Float, npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
         """One decision (B,) in every environment: observation, reward, terminated, truncated, info."""
-        actions = np.ascontiguousarray(actions, np.int64)
-        most = self.shapes["actions"] - 1
-        if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() > most:
-            raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {most}")
+        actions = check_actions(actions, self.num_envs, self.shapes["actions"])
         step_kernels.drive(self.simulation.state, self._seen, self._terms, False, actions)
         over = self.simulation.state.counters[:, OVER]
         info = self._info()

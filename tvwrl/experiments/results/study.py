@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from tvwrl.agents.config import PRESETS
 from tvwrl.checks import different, one_of
 from tvwrl.command_line import Names, Shares
+from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
 from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.results import TITLE
@@ -24,7 +25,6 @@ from tvwrl.experiments.results.page import plot_trace, write_pages
 from tvwrl.experiments.results.targets import AGENT, AGENTS, LEARNT
 from tvwrl.experiments.scale import SCALES, Scale, Scales, describe_training
 from tvwrl.experiments.training_cells import (
-    DEEPRM,
     HEURISTICS,
     TVW_RL,
     Column,

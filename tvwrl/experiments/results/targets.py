@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
-from tvwrl.experiments.training_cells import DEEPRM
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS, PEAKS, knowing_no_more
 from tvwrl.types import Float
 

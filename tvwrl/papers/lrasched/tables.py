@@ -13,7 +13,7 @@ from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_lines, plot_places
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.rows import column, distinct, select
-from tvwrl.experiments.statistics import mean_with_interval, paired_bootstrap
+from tvwrl.experiments.statistics import mean_with_interval, paired_difference
 from tvwrl.lrasched.testbed import SERVICES
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.lrasched import learning, placement, published, testbed
@@ -58,8 +58,7 @@ def table2(rows: Rows) -> Report:
             body.append([name, mean_with_interval(error, 3), paper[0], f"{worst.max():.3f}"])
             body[-1] += [f"{latency.min():.4f}", paper[1]]
             if name != learning.FM:
-                difference, low, high = paired_bootstrap(best, error)
-                differences.append(f"{difference:+.3f} [{low:+.3f}, {high:+.3f}] to {name}")
+                differences.append(f"{paired_difference(best, error, 3)} to {name}")
         note = f"RMSE of the {learning.FM} minus that of the others, paired: {'; '.join(differences)}."
         parts += [f"## {one}", markdown_table(head, body), note]
     lines = {name: by_place(rows, "rmse", "data", predictor=name) for name in names}

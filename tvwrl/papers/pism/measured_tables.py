@@ -15,13 +15,7 @@ from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_places
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.rows import column, distinct, select
-from tvwrl.experiments.statistics import (
-    interval_name,
-    mean_with_interval,
-    mean_with_range,
-    paired_bootstrap,
-    with_interval,
-)
+from tvwrl.experiments.statistics import interval_name, mean_with_interval, mean_with_range, paired_difference
 from tvwrl.interference.categories import CLASSES
 from tvwrl.interference.testbed import laws
 from tvwrl.interference.training import describe_trace
@@ -94,8 +88,7 @@ def nginx(title: str, rows: Rows, study: NginxStudy) -> Report:
     notes = []
     for name in others:
         both = ~np.isnan(within[first] + within[name])  # campaigns in which there was something to predict
-        difference, *ends = paired_bootstrap(within[first][both], within[name][both])
-        notes.append(f"{with_interval(difference, (ends[0], ends[1]), 1, '+')} to {name}")
+        notes.append(f"{paired_difference(within[first][both], within[name][both])} to {name}")
     runs = column(by_name[first], "runs")
     text = (
         "# Levels of nginx under iBench and stress-ng (real)\n\n"
@@ -204,8 +197,7 @@ def schedulers(title: str, rows: Rows, study: SchedulerStudy) -> Report:
             for way in (UTILISATION, PISM):
                 line = [f"{law}: {name} + {way}", f"{np.mean(column(own[way], 'elsewhere')):.0f}"]
                 for field, (_, digits, unit) in CHANGED.items():
-                    difference, *ends = paired_bootstrap(column(own[way], field) / unit, alone[field])
-                    line.append(with_interval(difference, (ends[0], ends[1]), digits, "+"))
+                    line.append(paired_difference(column(own[way], field) / unit, alone[field], digits))
                 body.append(line)
     head = ("law: scheduler (simulated)", "elsewhere, %", *(shown for shown, *_ in CHANGED.values()))
     text = (

@@ -15,7 +15,7 @@ from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_places
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.rows import column, distinct, select
-from tvwrl.experiments.statistics import interval_name, mean_with_range, paired_bootstrap, point_estimate
+from tvwrl.experiments.statistics import interval_name, mean_with_range, paired_difference, point_estimate
 from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
@@ -76,8 +76,7 @@ def fig17(title: str, rows: Rows, study: PredictionStudy) -> Report:
     for i, law in enumerate(study.laws):
         gaps = []
         for name in (LINEAR, TREE):
-            difference, low, high = paired_bootstrap(lines[COMPOSITION][i], lines[name][i])
-            gaps.append(f"{difference:+.1f} [{low:+.1f}, {high:+.1f}] to {name}")
+            gaps.append(f"{paired_difference(lines[COMPOSITION][i], lines[name][i])} to {name}")
         notes.append(f"{law} {', '.join(gaps)}")
     text = (
         f"{_heading(title, study)} Each service counts alike; the paper's figures are of 150 services of its cluster."

@@ -12,7 +12,7 @@ import numpy as np
 
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.reproduce import Report
-from tvwrl.experiments.statistics import bootstrap_interval, mean, point_estimate
+from tvwrl.experiments.statistics import bootstrap_interval, mean, point_estimate, with_interval
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, BatchTasks, read_arrivals, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
 from tvwrl.markdown import markdown_table
@@ -79,8 +79,7 @@ def _with_interval(values: Float, decimals: int = 1) -> str:
     """Mean and 95 % interval of independent values (n,) or, of (n, 2), the ratio of sums."""
     statistic = mean if values.ndim == 1 else _ratio
     low, high = bootstrap_interval(values, statistic=statistic, resamples=RESAMPLES)
-    centre = point_estimate(values, statistic)
-    return f"{centre:,.{decimals}f} [{low:,.{decimals}f}, {high:,.{decimals}f}]"
+    return with_interval(point_estimate(values, statistic), (low, high), decimals, ",")
 
 
 def _ratio(samples: Float) -> Float:

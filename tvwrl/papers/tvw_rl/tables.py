@@ -12,8 +12,9 @@ import numpy as np
 
 from tvwrl.agents.config import PRESETS
 from tvwrl.ec.representations import TITLES as CLASSES
+from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.statistics import Estimate, estimates_by_column
-from tvwrl.experiments.training_cells import DEEPRM, TVW_RL
+from tvwrl.experiments.training_cells import TVW_RL
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.cells import Experiment
 from tvwrl.papers.tvw_rl.published import BESIDE, SIX, Claim, Metric

@@ -119,6 +119,10 @@ class _OwnTable(Loader):
         asked = (Column(self.workload_column, str), time, *usage, *application, *requests)
         return tuple({column.name: column for column in reversed(asked)}.values())[::-1]
 
+    def _names(self) -> tuple[str, ...]:
+        """The columns of names."""
+        return tuple(dict.fromkeys(name for name in (self.workload_column, self.application_column) if name))
+
     def _amount(self, name: str, column: str, optional: bool = False) -> Column:
         return usage_column(column, 1 / self.scale.get(name, 1.0), optional, f": is --scale {name} right?")
 
@@ -183,7 +187,7 @@ class Csv(_OwnTable):
                 error = no_column(part.source, column.name, names)
                 raise InputError(f"{error}; {self._hint(names)}")
         self._note_unused(names)
-        table = Table(tuple(names), asked, self.separator, header=True, quoted=True)
+        table = Table(tuple(names), asked, self.separator, header=True, quoted=True, names=self._names())
         return self._rows(part, read_table(replace(part, table="usage"), table))
 
     def _hint(self, names: Sequence[str]) -> str:
@@ -211,5 +215,5 @@ class Parquet(_OwnTable):
         if dtype in (pl.Date, pl.Datetime):
             reader = replace(self, time_unit="us")
             columns = tuple(replace(c, kind=datetime) if c.name == self.time_column else c for c in reader._columns())
-        table = Table(tuple(column.name for column in columns), columns)
+        table = Table(tuple(column.name for column in columns), columns, names=reader._names())
         return reader._rows(part, read_parquet(replace(part, table="usage"), table))

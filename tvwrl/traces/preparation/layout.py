@@ -46,6 +46,7 @@ class Table:
     quoted: bool = False
     loose: bool = False  # rows may end early: the missing fields are empty
     begin_end: tuple[str, str] | None = None  # two columns of moments, microseconds
+    names: tuple[str, ...] = ()  # columns whose names have to be written alike, which costs time
 
 
 def dtype_of(column: Column) -> Any:

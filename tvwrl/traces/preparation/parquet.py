@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvwrl.traces.preparation.layout import Column, Table, drop_bad, dtype_of, no_column, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
+from tvwrl.traces.spelling import refuse_spelt_twice
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = Non
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise _damaged(part.source, error) from None
     typed = frame.select(_as_kind(column, frame.schema[column.name]) for column in table.columns)
+    refuse_spelt_twice(part.source, typed.select(table.names), lambda row: f"row {first + row + 1}")
     typed = typed.with_columns(without_blanks([column.name for column in table.columns if column.kind is str]))
     rows = Rows(typed, len(frame), empty=[] if len(frame) else [part.source])
     return drop_bad(rows, part.source, table, first, frame)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tvwrl.traces.preparation.files import blocks_of, decoded, text_of
 from tvwrl.traces.preparation.layout import Table, check_file, dtype_of, faults, good_rows, note, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
+from tvwrl.traces.spelling import refuse_spelt_twice, spelt_twice
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def _clean_text(text: str | bytes, table: Table, header: bool) -> pl.DataFrame |
     try:
         lazy = pl.scan_csv(text, **options).select(*wanted, *{*last, BEYOND} - set(wanted)).with_columns(texts)
         frame = lazy.collect(engine="streaming")
+        if table.names and spelt_twice(pl.scan_csv(text, **options).select(table.names).unique().collect()):
+            return None
         checks = [~bad.any() for _, bad in faults(table)]
         checks.append(pl.col(BEYOND).is_null().all())
         if not len(frame) or not frame.select(pl.all_horizontal(checks)).item():
@@ -157,6 +160,7 @@ def check_batch(rows: Rows, source: str, table: Table, lines: list[int], batch: 
 
     place = {name: i for i, name in enumerate(table.fields)}
     text = pl.DataFrame({c.name: [row[place[c.name]] for row in batch] for c in table.columns})
+    refuse_spelt_twice(source, text.select(table.names).cast(pl.String), lambda row: f"line {lines[row]}")
     text = text.cast(pl.String).with_columns(without_blanks(text.columns))
     frame = text.select(pl.col(c.name).cast(dtype_of(c), strict=False) for c in table.columns)
     return good_rows(rows, source, table, frame, text, lambda i: f"line {lines[i]}")
