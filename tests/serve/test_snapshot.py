@@ -24,7 +24,7 @@ from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError
 
 WITH_MEMORY = ("random", "round-robin", "target-load-packing", "risk-balancing")
-SERVED = [name for name in list_schedulers() if not name.startswith(("rollout", "nilas", "lava"))]
+SERVED = [name for name in list_schedulers() if not name.startswith(("rollout", "nilas-like", "lava-like"))]
 
 
 def test_load_by_hand():

@@ -16,7 +16,7 @@ from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, s
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates
-from tvwrl.schedulers import GROUPS, PRODUCTION
+from tvwrl.schedulers import GROUPS, PRODUCTION, RECONSTRUCTED
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, REQUESTS
 from tvwrl.schedulers.titles import title_of
 from tvwrl.types import Float
@@ -157,7 +157,7 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
     for task, lines in found.items():
         placed = sorted((line for line in lines if not line.unplaced), key=lambda line: -line.reward[0])
         placed = [line for line in placed if line.knowledge in ATTAINABLE]
-        theirs = [line for line in placed if line.scheduler in PRODUCTION]
+        theirs = [line for line in placed if line.scheduler in PRODUCTION and line.scheduler not in RECONSTRUCTED]
         ours = [line for line in placed if line.ours]
         default = [line for line in theirs if not line.tuned]
         link = f"[{task}]({task}.md)"
@@ -170,7 +170,8 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
         saved, low, high = paired_bootstrap(ours[0].rewards, theirs[0].rewards)
         body.append([link, *cells, with_interval(saved, (low, high), 0, "", percent)])
     note = (
-        "Mean rewards in thousands. Schedulers that know true lifetime peaks or the whole future are left out. "
+        "Mean rewards in thousands. Schedulers that know true lifetime peaks or the whole future are left out, and so are "
+        "rules that had to be reconstructed (`-like`), because they may do worse than what they are named after. "
         "Intervals are of paired differences. Each task's page has all schedulers; [one table](benchmark.html) has all "
         "tasks, and can be sorted in a browser."
     )

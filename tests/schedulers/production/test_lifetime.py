@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.schedulers.production.lifetime import Lava, Nilas, class_of, expected_left, put_off
+from tvwrl.schedulers.production.lifetime import LavaLike, NilasLike, class_of, expected_left, put_off
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
@@ -71,25 +71,25 @@ def test_nilas_takes_the_machine_that_runs_on_anyway(make_sequences):
     # (8 hours), and after 16 slots 4 (2 hours).
     lengths = [4, 20]
     rows = [(0, 30, 1), (12, 30, 1), (16, 30, 1)]
-    cell = Cell(make_sequences, Nilas(lengths=lengths), rows).place(0).place(1)
+    cell = Cell(make_sequences, NilasLike(lengths=lengths), rows).place(0).place(1)
     assert cell.cluster.slot == 16
     assert cell.chosen() == 1
     # The other way round, too; and what is requested only decides between equals.
-    cell = Cell(make_sequences, Nilas(lengths=lengths), [(0, 30, 7), rows[1], rows[2]]).place(1).place(0)
+    cell = Cell(make_sequences, NilasLike(lengths=lengths), [(0, 30, 7), rows[1], rows[2]]).place(1).place(0)
     assert cell.chosen() == 0
 
 
 def test_nilas_takes_the_tightest_of_equals(make_sequences):
     # Both machines began at the same time. An idle machine would be put off by all of the newcomer's life.
     rows = [(0, 30, 2), (0, 30, 3), (1, 30, 5.5)]
-    assert Cell(make_sequences, Nilas(lengths=[8]), rows, THREE).place(1, 0).chosen() == 1  # 3 and 5.5 of 8 do not fit
-    assert Cell(make_sequences, Nilas(2.0, [8]), rows, THREE).place(1, 0).chosen() == 0
+    assert Cell(make_sequences, NilasLike(lengths=[8]), rows, THREE).place(1, 0).chosen() == 1  # 3 and 5.5 of 8 do not fit
+    assert Cell(make_sequences, NilasLike(2.0, [8]), rows, THREE).place(1, 0).chosen() == 0
 
 
 def test_lifetimes_come_from_training(make_sequences):
     training = make_sequences([(0, [[1, 1]] * 2), (0, [[1, 1]] * 4), (0, [[1, 1]] * 6)])
     sequences = make_sequences([(0, [[1, 1]] * 9)])
-    for rule in (Nilas(), Lava()):
+    for rule in (NilasLike(), LavaLike()):
         with pytest.raises(InputError, match=f"{rule.name} learns lifetimes from training sequences"):
             rule.reset(Cluster(Simulation(sequences, TWO, Scenario())), np.random.default_rng(0))
         told = replace(sequences, training=lambda: training)
@@ -108,27 +108,27 @@ def test_lava_fills_up_nearly_full_machines_of_longer_lives(make_sequences):
     # All machines are in class 1, until 10 hours; their exits, expected after 21, put them into class 2.
     rows = [(0, 99, 4), (0, 99, 7.3), (0, 99, 1), (20, 99, 0.5)]
     assert expected_left(LENGTHS)[[0, 20]].tolist() == [10, 22]
-    assert Cell(make_sequences, Lava(lengths=LENGTHS), rows, THREE).place(0, 1, 2).chosen() == 1
+    assert Cell(make_sequences, LavaLike(lengths=LENGTHS), rows, THREE).place(0, 1, 2).chosen() == 1
     # Where nobody has requested so much, the tightest of class 2.
     rows[1] = (0, 99, 6)
-    assert Cell(make_sequences, Lava(lengths=LENGTHS), rows, THREE).place(2, 1, 0).chosen() == 1
+    assert Cell(make_sequences, LavaLike(lengths=LENGTHS), rows, THREE).place(2, 1, 0).chosen() == 1
 
 
 def test_lava_prefers_machines_of_the_same_class(make_sequences):
     rows = [(0, 99, 4), (0, 99, 5), (18, 99, 1), (19, 99, 1)]
-    assert Cell(make_sequences, Lava(lengths=LENGTHS), rows, THREE).place(0, 1).place(2).chosen() == 2
+    assert Cell(make_sequences, LavaLike(lengths=LENGTHS), rows, THREE).place(0, 1).place(2).chosen() == 2
     # NILAS prefers those that run on for as long as the newcomer does, and of them the tightest.
-    assert Cell(make_sequences, Nilas(lengths=LENGTHS), rows, THREE).place(0, 1).place(2).chosen() == 1
+    assert Cell(make_sequences, NilasLike(lengths=LENGTHS), rows, THREE).place(0, 1).place(2).chosen() == 1
 
 
 def test_lava_takes_only_lower_classes_where_nearly_all_is_requested(make_sequences):
     rows = [(0, 99, 7.3), (1, 99, 0.5)]
-    cell = Cell(make_sequences, Lava(lengths=LENGTHS), rows).place(0)
+    cell = Cell(make_sequences, LavaLike(lengths=LENGTHS), rows).place(0)
     assert cell.chosen() == 1
     assert cell.rule.candidates(cell.cluster, cell.sequences.workload(0, 1)).tolist() == [False, True]
-    assert Cell(make_sequences, Nilas(lengths=LENGTHS), rows).place(0).chosen() == 0
+    assert Cell(make_sequences, NilasLike(lengths=LENGTHS), rows).place(0).chosen() == 0
     rows[0] = (0, 99, 7.1)  # less than 0.9 of 8
-    assert Cell(make_sequences, Lava(lengths=LENGTHS), rows).place(0).chosen() == 0
+    assert Cell(make_sequences, LavaLike(lengths=LENGTHS), rows).place(0).chosen() == 0
 
 
 @pytest.mark.parametrize(("leaves", "machine"), [(22, 0), (99, 1)])
@@ -136,7 +136,7 @@ def test_a_machines_class_falls_when_a_long_life_leaves(make_sequences, leaves, 
     # 15 slots (7.5 hours) are expected until an age of 10, and 60 after it: in slot 20 both machines are of class 2.
     # The third workload goes to m0. Once the first has left, m0 is of its class, 1, as the newcomer is.
     rows = [(0, leaves, 1), (0, 99, 6), (20, 99, 1), (24, 99, 1)]
-    cell = Cell(make_sequences, Lava(lengths=[10] * 9 + [60]), rows).place(0, 1)
+    cell = Cell(make_sequences, LavaLike(lengths=[10] * 9 + [60]), rows).place(0, 1)
     assert cell.cluster.slot == 20
     assert cell.chosen() == 1  # both are of another class: the tighter one
     assert cell.place(0).chosen() == machine
