@@ -67,6 +67,15 @@ def test_the_text_names_what_is_missing_and_tells_ours_apart():
     assert text.index("*declared requests*") < text.index("*true lifetime peaks (a privilege)*")
 
 
+def test_reconstructed_rules_are_in_no_headline():
+    best = rows("nilas-like", REQUESTS, (-50.0, -50.0))
+    text = page.text(page.summaries([*EVERY, *rows("expected-cost", REQUESTS, (-40.0, -40.0)), *best], [TASK]), 0)
+    headline, overall = text.split("## All tasks")
+    assert "nilas-like" in overall
+    assert "nilas-like" not in headline
+    assert "n-sigma(n=2) -170" in headline
+
+
 def test_every_task_has_a_page_to_which_the_table_of_tasks_links():
     other = "google-0.3-v0"  # no rule of production clusters was played there
     found = page.summaries(

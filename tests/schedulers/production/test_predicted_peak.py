@@ -51,7 +51,7 @@ def test_predictions_that_are_kept_are_those_made_anew(problem, train, name):
         kept.peaks(cluster)
         if cluster.waiting:
             simulation.place(0, int(rng.integers(len(cluster.machines))))
-        fresh = make_scheduler(name)
+        fresh = kept.fork()  # it shares what was learnt from training, and nothing else
         fresh.reset(cluster, rng)
         assert np.array_equal(kept.peaks(cluster), fresh.peaks(cluster))
         if rng.random() < 0.6:

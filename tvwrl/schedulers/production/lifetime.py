@@ -149,13 +149,11 @@ class NilasLike(HeadOfQueue):
 
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`."""
-        among = admitted(cluster, workload, requests_fit(cluster, workload, self.overcommit))
-        if not among.any():
-            return None
         now, life = self._running(cluster), self._life(workload)
         level = self.level(cluster, now, life)
+        among = admitted(cluster, workload, requests_fit(cluster, workload, self.overcommit)) & (level < REFUSED)
         tight = tightest(cluster, requested(cluster, workload), cluster.request_of(workload))
-        return best(among & (level < REFUSED), -level, -put_off(life, now.exit), tight)
+        return best(among, -level, -put_off(life, now.exit), tight)
 
     def level(self, cluster: Cluster, now: Running, life: float) -> Float:
         """(M,) preference before all other scores, lowest first; `REFUSED`: the machine does not take the workload.

@@ -146,8 +146,8 @@ class ResourceCentralLike(EachAlone):
         bucket = _bucket(percentiles(samples.value, samples.seen, 95.0), samples.request)
         return samples.request * bucket / BUCKETS
 
-    def cold(self, samples: Samples) -> Float:
-        """See `EachAlone.cold`."""
+    def before_warm(self, samples: Samples) -> Float:
+        """See `EachAlone.before_warm`."""
         units: Float = self._predicted[samples.workload]
         return units
 

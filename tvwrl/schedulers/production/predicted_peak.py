@@ -80,7 +80,7 @@ class PredictedPeak(FilterAndScore):
 
 class EachAlone(PredictedPeak):
     """Predicts a peak for each workload, and adds them up. Cold (young) workloads count at their requests, unless a
-    subclass knows better (`cold`)."""
+    subclass knows better (`before_warm`)."""
 
     @abstractmethod
     def warm_after(self, scenario: Scenario) -> int:
@@ -90,11 +90,11 @@ class EachAlone(PredictedPeak):
     def peak_of_each(self, samples: Samples) -> Float:
         """(R, D) units: predicted peak of each workload; values of cold ones are ignored."""
 
-    def cold(self, samples: Samples) -> Float:
+    def before_warm(self, samples: Samples) -> Float:
         """(R, D) units: what workloads count before they are warm; values of warm ones are ignored."""
         return samples.request
 
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
         warm = samples.seen >= self.warm_after(self.scenario)
-        return summed(np.where(warm[:, None], self.peak_of_each(samples), self.cold(samples)), samples.machine, machines)
+        return summed(np.where(warm[:, None], self.peak_of_each(samples), self.before_warm(samples)), samples.machine, machines)
