@@ -170,8 +170,8 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
         saved, low, high = paired_bootstrap(ours[0].rewards, theirs[0].rewards)
         body.append([link, *cells, with_interval(saved, (low, high), 0, "", percent)])
     note = (
-        "Mean rewards in thousands. Schedulers that know true lifetime peaks or the whole future are left out, and so are "
-        "rules that had to be reconstructed (`-like`), because they may do worse than what they are named after. "
+        "Mean rewards in thousands. Schedulers that know true lifetime peaks or the whole future are left out, and so "
+        "are rules that had to be reconstructed (`-like`): they may do worse than what they are named after. "
         "Intervals are of paired differences. Each task's page has all schedulers; [one table](benchmark.html) has all "
         "tasks, and can be sorted in a browser."
     )

@@ -88,7 +88,9 @@ _RECONSTRUCTED: tuple[Callable[..., Scheduler], ...] = (
     LavaLike,
 )
 
-SCHEDULERS: dict[str, Callable[..., Scheduler]] = {make().name: make for make in (*_MAKERS, *_PRODUCTION, *_RECONSTRUCTED)}
+SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
+    make().name: make for make in (*_MAKERS, *_PRODUCTION, *_RECONSTRUCTED)
+}
 # Rules of production clusters: docs/reference/production-rules.md
 RECONSTRUCTED = tuple(make().name for make in _RECONSTRUCTED)
 PRODUCTION = (*(make().name for make in (*_PRODUCTION, *_BY_LOAD)), *RECONSTRUCTED)

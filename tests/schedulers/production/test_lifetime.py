@@ -120,7 +120,9 @@ def test_nilas_takes_the_machine_that_runs_on_anyway(make_sequences):
 def test_nilas_takes_the_tightest_of_equals(make_sequences):
     # Both machines began at the same time. An idle machine would be put off by all of the newcomer's life.
     rows = [(0, 30, 2), (0, 30, 3), (1, 30, 5.5)]
-    assert Cell(make_sequences, NilasLike(lengths=[8]), rows, THREE).place(1, 0).chosen() == 1  # 3 and 5.5 of 8 do not fit
+    assert (
+        Cell(make_sequences, NilasLike(lengths=[8]), rows, THREE).place(1, 0).chosen() == 1
+    )  # 3 and 5.5 of 8 do not fit
     assert Cell(make_sequences, NilasLike(2.0, [8]), rows, THREE).place(1, 0).chosen() == 0
 
 

@@ -27,7 +27,7 @@ LEAST = 2  # samples; workloads with fewer count at their requests, without devi
 
 
 class GPALike(PredictedPeak):
-    """As GPA: mean + z(slo) x deviation of the machine's summed usage, over the slots in which all of its workloads ran.
+    """As GPA: mean + z(slo) x deviation of a machine's summed usage, over the slots in which all its workloads ran.
 
     At most the last 24 hours count. The newcomer, and workloads with one sample, count at their requests. The deviation
     is that of a population (division by n). The code is ours, from the description.
@@ -48,9 +48,10 @@ class GPALike(PredictedPeak):
 
 
 class IndependentGPALike(GPALike):
-    """As GPA if workloads were independent: summed means + z(slo) x root of the summed variances of the workloads, each over its whole life so far.
+    """As GPA if workloads were independent: summed means + z(slo) x root of their summed variances.
 
-    This is the chance constraint of Cohen and others for normal demand. Estimates as in `gpa-like`. The code is ours.
+    Each workload's mean and variance are over its whole life so far. This is the chance constraint of Cohen and others
+    for normal demand. Estimates as in `gpa-like`. The code is ours.
     """
 
     name = "gpa-independent-like"

@@ -40,10 +40,10 @@ FOLDS = 5
 class Lifetimes:
     """The distribution of lifetimes given what a workload requests, and what is left of it given its age.
 
-    A regression tree over the requests splits the training workloads; a leaf keeps the lifetimes of those in it. What is
-    left after an age is the mean over those of the leaf that ran longer (over all workloads if none of the leaf did,
-    half a slot if none did). The tree has as many leaves as predict the logarithm of lifetimes best in cross-validation:
-    one, if requests tell nothing.
+    A regression tree over the requests splits the training workloads; a leaf keeps the lifetimes of those in it. What
+    is left after an age is the mean over those of the leaf that ran longer (over all workloads if none of the leaf did,
+    half a slot if none did). The tree has as many leaves as predict the logarithm of lifetimes best in
+    cross-validation: one, if requests tell nothing.
 
     `length`: (W,) slots that training workloads ran, each >= 1
     `request`: (W, D) what they requested; default: nothing is known of them
@@ -209,10 +209,11 @@ class LavaLike(NilasLike):
     3. other open machines;
     4. empty machines.
 
-    Read: the four classes, of workloads and machines; from 90 % on, only workloads of strictly lower classes; classes of
-    machines change when deadlines pass and when workloads leave; the regression uses the age (DVLA, 6.1); short-lived
-    workloads share machines with long-lived ones (DVLA, 2.3). Reconstructed: residual workloads, by how much a class
-    falls and rises, the order. Lifetimes here are 3 to 60 hours, so nearly all newcomers have the same class.
+    Read: the four classes, of workloads and machines; from 90 % on, only workloads of strictly lower classes; classes
+    of machines change when deadlines pass and when workloads leave; the regression uses the age (DVLA, 6.1);
+    short-lived workloads share machines with long-lived ones (DVLA, 2.3). Reconstructed: residual workloads, by how
+    much a class falls and rises, the order. Lifetimes here are 3 to 60 hours, so nearly all newcomers have the same
+    class.
     """
 
     name = "lava-like"
@@ -253,7 +254,9 @@ class LavaLike(NilasLike):
         falls = (self._state == RECYCLING) & ~occupied
         self._class[falls] = np.maximum(self._class[falls] - 1, 0)
         self._since[falls] = clock
-        while (late := busy & (clock > self._since + CLASS_ENDS[self._class] + ROUNDING) & (self._class < LONGEST)).any():
+        while (
+            late := busy & (clock > self._since + CLASS_ENDS[self._class] + ROUNDING) & (self._class < LONGEST)
+        ).any():
             self._class[late] += 1
 
         share = (cluster.reserved_requests / (self.overcommit * cluster.divisor)).max(axis=1)

@@ -7,8 +7,8 @@ it (three repositories; Microsoft's MARO, MIT licence, among them), but not the 
 rules are called `-like`, and no headline rests on them. Docstrings say what we read and what is our reconstruction;
 docs/reference/production-rules.md lists the deviations.
 
-Both papers predict how much of its request a new virtual machine will use, by random forests that are trained on
-machines of the past. Here forests are trained on training workloads, and know what a workload requests.
+Both predict how much of its request a new machine will use from what earlier ones did; Resource Central by random
+forests, among others. Here forests learn from training workloads, and know what a workload requests.
 """
 
 from __future__ import annotations

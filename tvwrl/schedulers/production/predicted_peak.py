@@ -97,4 +97,6 @@ class EachAlone(PredictedPeak):
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
         warm = samples.seen >= self.warm_after(self.scenario)
-        return summed(np.where(warm[:, None], self.peak_of_each(samples), self.before_warm(samples)), samples.machine, machines)
+        return summed(
+            np.where(warm[:, None], self.peak_of_each(samples), self.before_warm(samples)), samples.machine, machines
+        )
