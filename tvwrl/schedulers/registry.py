@@ -78,7 +78,7 @@ _PRODUCTION: tuple[Callable[..., Scheduler], ...] = (
     KatalystLoad,
     LowRiskOverCommitment,
 )
-# Reconstructed from abstracts and what others wrote: no headline rests on them
+# Reconstructed from abstracts and what others wrote: the benchmark does not count them as the best of production
 _RECONSTRUCTED: tuple[Callable[..., Scheduler], ...] = (
     GPALike,
     IndependentGPALike,
