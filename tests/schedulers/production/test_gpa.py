@@ -1,8 +1,20 @@
 """GPA by hand: one resource, a machine of 8."""
 
+import pytest
+
 from tvwrl.schedulers import make_scheduler
+from tvwrl.types import Machines
 
 A, B = (8, [1, 2, 1, 2]), (8, [3, 2, 3, 2])
+
+
+@pytest.mark.parametrize("name", ["gpa-like", "gpa-independent-like"])
+def test_the_tightest_of_two(chosen, name):
+    # 1.5 + 2.3263 x .5 = 2.66 and 2.5 + 1.16 = 3.66; alone on a machine, both estimates are the same.
+    two, running = Machines.homogeneous(2, 8, ("cpu",)), [(*A, None, 0), (*B, None, 1)]
+    assert chosen(name, running, 4, two) == 1
+    assert chosen(name, running, 5, two) == 0
+    assert chosen(name, running, 5.4, two) is None
 
 
 def test_sums_and_independent_workloads(chosen):

@@ -6,13 +6,23 @@ import numpy as np
 import pytest
 
 from tvwrl.schedulers.production.microsoft import CoachLike, ResourceCentralLike
+from tvwrl.types import Machines
 
 DAY = 48
+TWO = Machines.homogeneous(2, 8, ("cpu",))
 
 
 def day(*by_window):
     """Usage of a day, the same in all slots of a window."""
     return list(np.repeat(by_window, 8))
+
+
+def test_coach_takes_the_tightest_of_two(chosen):
+    # The first has 1 guaranteed and 5 beyond it in one window, the second always uses 3.
+    running = [(8, [6, *[1] * 47], None, 0), (8, [3] * DAY, None, 1)]
+    assert chosen("coach-like(p=1)", running, 2, TWO) == 0
+    assert chosen("coach-like(p=1)", running, 3, TWO) == 1
+    assert chosen("coach-like(p=1)", running, 5.1, TWO) is None
 
 
 def test_coach_adds_what_is_guaranteed_and_the_fullest_window(chosen):
@@ -64,6 +74,14 @@ def test_what_coach_reserves_lies_between_its_portions(situation):
     assert peaks == sorted(peaks)
     assert peaks[-1] == pytest.approx(largest)
     assert max(np.sum([usage for _, usage in running], axis=0)) <= peaks[-1]
+
+
+def test_resource_central_takes_the_tightest_of_two(chosen):
+    # 25 % of 4 are 1; 38 % of 8 are half of it, 4.
+    running = [(4, [1] * 4, None, 0), (8, [3] * 4, None, 1)]
+    assert chosen("resource-central-like(max_oversub=inf)", running, 4, TWO) == 1
+    assert chosen("resource-central-like(max_oversub=inf)", running, 5, TWO) == 0
+    assert chosen("resource-central-like", running, 4, TWO) == 0  # 12 of 10 would be requested of the second
 
 
 def test_resource_central_tests_buckets_and_requests(chosen):
