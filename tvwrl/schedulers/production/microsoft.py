@@ -68,10 +68,9 @@ class CoachLike(PredictedPeak):
         """Forget predictions, and predict what the workloads of this episode use before they have run."""
         super().reset(cluster, rng)
         forest, request = self._learnt.of(cluster.simulation), _requests(cluster)
-        shares = np.ones((len(request), 2, request.shape[1]))
+        self._share = np.ones((len(request), 2, request.shape[1]))  # (N, 2, D) of the request: guaranteed, and largest
         if forest is not None:
-            shares = forest.predict(request).reshape(shares.shape)
-        self._guaranteed, self._largest = request * shares[:, 0], request * shares[:, 1]
+            self._share = forest.predict(request).reshape(self._share.shape)
 
     def _learn(self, training: TrainingWorkloads) -> Any:
         """A forest that predicts from requests (N, D) the shares of them (N, 2D) that are guaranteed and largest."""
@@ -87,23 +86,17 @@ class CoachLike(PredictedPeak):
 
     def newcomer(self, cluster: Cluster, workload: Workload) -> Float:
         """See `PredictedPeak.newcomer`: both parts, which are the same in all windows."""
-        largest: Float = self._largest[workload.index]
+        largest: Float = self._share[workload.index, 1] * cluster.request_of(workload)
         return largest
 
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
-        windows, before = parts_of_day(samples, slots_in(24, self.scenario), WINDOWS), samples.workload
-        peak: Float = _parts_by_window(
-            samples.machine,
-            self._guaranteed[before],
-            self._largest[before],
-            samples.seen,
-            samples.value,
-            windows,
-            self.p,
-            machines,
-        )[1]
-        return peak
+        windows = parts_of_day(samples, slots_in(24, self.scenario), WINDOWS)
+        before, largest = (self._share[samples.workload, which] * samples.request for which in (0, 1))
+        _, peak = _parts_by_window(
+            samples.machine, before, largest, samples.seen, samples.value, windows, self.p, machines
+        )
+        return peak  # type: ignore[no-any-return]
 
 
 class ResourceCentralLike(EachAlone):
@@ -133,9 +126,10 @@ class ResourceCentralLike(EachAlone):
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Forget predictions, and predict what the workloads of this episode use before they have run."""
         super().reset(cluster, rng)
-        forest, self._predicted = self._learnt.of(cluster.simulation), _requests(cluster).copy()
+        forest, request = self._learnt.of(cluster.simulation), _requests(cluster)
+        self._share = np.ones_like(request)  # (N, D) of the request that counts
         if forest is not None:
-            self._predicted[:, 0] *= _sure_of(forest, self._predicted)
+            self._share[:, 0] = _sure_of(forest, request)
 
     def warm_after(self, scenario: Scenario) -> int:
         """Two hours."""
@@ -148,12 +142,12 @@ class ResourceCentralLike(EachAlone):
 
     def before_warm(self, samples: Samples) -> Float:
         """See `EachAlone.before_warm`."""
-        units: Float = self._predicted[samples.workload]
+        units: Float = self._share[samples.workload] * samples.request
         return units
 
     def newcomer(self, cluster: Cluster, workload: Workload) -> Float:
         """See `PredictedPeak.newcomer`."""
-        units: Float = self._predicted[workload.index]
+        units: Float = self._share[workload.index] * cluster.request_of(workload)
         return units
 
     def passes(self, cluster: Cluster, workload: Workload) -> Mask:
