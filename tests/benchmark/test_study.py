@@ -96,6 +96,20 @@ def test_the_text_names_what_is_missing_and_tells_ours_apart():
     assert text.index("*declared requests*") < text.index("*true lifetime peaks (a privilege)*")
 
 
+def test_reconstructed_rules_have_a_column_of_their_own():
+    """They are the best here, but ours is compared with the best of the others."""
+    cells = page.text(page.summaries([*EVERY, *rows("nilas-like", REQUESTS, (-50.0, -50.0))], [TASK]), 0)
+    (row,) = re.findall(rf"^\| \[{TASK}\].*$", cells, re.M)
+    assert [cell.strip() for cell in row.split("|")[2:6]] == [
+        "n-sigma -200",
+        "n-sigma(n=2) -170",
+        "nilas-like -50",
+        "mine -375",
+    ]
+    (row,) = re.findall(rf"^\| \[{TASK}\].*$", page.text(page.summaries(EVERY, [TASK]), 0), re.M)
+    assert row.split("|")[4].strip() == "-"
+
+
 def test_every_task_has_a_page_to_which_the_table_of_tasks_links():
     other = "google-0.3-v1"  # no rule of production clusters was played there
     found = page.summaries(

@@ -144,7 +144,7 @@ def test_percent_instead_of_a_fraction(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["katalyst-load(threshold=0.7)", "katalyst(cpu=0.7)", "coach(p=0.95)", "rc-like(p=0.99)"]
+    "name", ["katalyst-load(threshold=0.7)", "katalyst(cpu=0.7)", "coach-like(p=0.95)", "rc-like(p=0.99)"]
 )
 def test_a_fraction_instead_of_percent(name):
     with pytest.raises(InputError, match=r"is 0\.\d+: must be a percentage, 1 to 100"):

@@ -56,6 +56,19 @@ def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np
     return np.concatenate(parts, axis=2).astype(np.float32)
 
 
+def requests_of(sequences: SequenceSet, machines: Machines) -> Float:
+    """(S, N, D) units: what each workload of the sequences declared; at most a whole machine.
+
+    If it declared nothing, its demand in the first slot times the sequences' `request_factor`; never the true peak,
+    which lies in the future.
+    """
+    declared, factor = sequences.request, sequences.request_factor
+    stands_in = sequences.demand[:, :, 0] * (1.0 if factor is None else factor)
+    wanted: Float = np.where(np.isnan(declared), stands_in, declared)
+    most: Float = np.minimum(wanted, machines.capacity.max(axis=0))
+    return most
+
+
 class Simulation:
     """B clusters simulated side by side, on arrival sequences of one set; `state` has all their arrays.
 
@@ -240,16 +253,8 @@ class Simulation:
 
     @cached_property
     def request(self) -> Float:
-        """(S, N, D) units: what each workload declared; at most a whole machine.
-
-        If it declared nothing, its demand in the first slot times the sequences' `request_factor`; never the true peak,
-        which lies in the future.
-        """
-        declared, factor = self.sequences.request, self.sequences.request_factor
-        stands_in = self.sequences.demand[:, :, 0] * (1.0 if factor is None else factor)
-        wanted: Float = np.where(np.isnan(declared), stands_in, declared)
-        most: Float = np.minimum(wanted, self.machines.capacity.max(axis=0))
-        return most
+        """(S, N, D) units: see `requests_of`."""
+        return requests_of(self.sequences, self.machines)
 
     def waiting(self, b: int = 0) -> Int:
         """Indices of the waiting workloads, oldest first."""

@@ -14,13 +14,14 @@ from tvwrl.types import Machines
 
 @pytest.fixture(scope="session")
 def situation(make_sequences):
-    """(running, newcomer, machines=None, **scenario) -> the cluster, and the newcomer that waits.
+    """(running, newcomer, machines=None, training=None, **scenario) -> the cluster, and the newcomer that waits.
 
     `running`: (request, usage of each slot up to now[, usage from the next slot on[, machine]]) each, of CPU, or rows
-    of CPU and memory. `newcomer`: its request; it uses a hundredth in its first slot. Slots of 30 minutes.
+    of CPU and memory. `newcomer`: its request; it uses a hundredth in its first slot. `training`: (request,
+    usage of each slot) of workloads to learn from. Slots of 30 minutes.
     """
 
-    def make(running, newcomer, machines=None, **scenario):
+    def make(running, newcomer, machines=None, training=None, **scenario):
         now = max((len(workload[1]) for workload in running), default=1) - 1
         places, rows, requests = [], [], []
         for workload in sorted(running, key=lambda one: -len(one[1])):
@@ -32,6 +33,10 @@ def situation(make_sequences):
         rows.append((now, np.atleast_2d(np.asarray(newcomer) / 100)))
         kinds = ("cpu", "mem")[: np.size(newcomer)]
         sequences = make_sequences(rows, request=[[*requests, newcomer]], resources=kinds)
+        if training:
+            used = [(0, np.reshape(usage, (len(usage), -1))) for _, usage in training]
+            past = make_sequences(used, request=[[request for request, _ in training]], resources=kinds)
+            sequences = replace(sequences, training=lambda: past)
         machines = machines or Machines.homogeneous(1, 8, kinds)
         simulation = Simulation(sequences, machines, Scenario(placements_per_slot=None, **scenario), max_slots=0)
         simulation.reset(0)
@@ -50,8 +55,8 @@ def situation(make_sequences):
 def chosen(situation):
     """The machine that a rule, or the rule of that name, chooses in a `situation`; None: it waits."""
 
-    def choose(rule, running, newcomer, machines=None, **scenario):
-        cluster, workload = situation(running, newcomer, machines, **scenario)
+    def choose(rule, running, newcomer, machines=None, training=None, **scenario):
+        cluster, workload = situation(running, newcomer, machines, training, **scenario)
         rule = make_scheduler(rule) if isinstance(rule, str) else rule
         rule.reset(cluster, np.random.default_rng(0))
         return rule.choose(cluster, workload)

@@ -33,7 +33,7 @@ def test_room_now_is_needed(chosen):
 
 @pytest.mark.parametrize("name", [name for name in PREDICTING if name != "katalyst"])
 def test_the_border_belongs_to_the_machine(chosen, name):
-    option = {"resource-central": "(max_oversub=1)", "borg-default": "(phi=1)"}.get(name, "")
+    option = {"resource-central-like": "(max_oversub=1)", "borg-default": "(phi=1)"}.get(name, "")
     assert chosen(name + option, [((3, 4), [(3, 4)])], (5, 4)) == 0
     assert chosen(name + option, [((3, 4), [(3, 4)])], (5.001, 4)) is None
 
@@ -51,7 +51,7 @@ def test_predictions_that_are_kept_are_those_made_anew(problem, train, name):
         kept.peaks(cluster)
         if cluster.waiting:
             simulation.place(0, int(rng.integers(len(cluster.machines))))
-        fresh = make_scheduler(name)
+        fresh = kept.fork()  # it shares what was learnt from training, and nothing else
         fresh.reset(cluster, rng)
         assert np.array_equal(kept.peaks(cluster), fresh.peaks(cluster))
         if rng.random() < 0.6:

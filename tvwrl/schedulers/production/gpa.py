@@ -1,9 +1,13 @@
-"""GPA, the Gaussian percentile approximation (Janus and Rzadca, "SLO-aware Colocation of Data Center Tasks Based on
-Instantaneous Processor Requirements", SoCC 2017), and its form for independent workloads.
+"""Rules in the manner of GPA, the Gaussian percentile approximation, and of chance constraints for normal demand.
 
-We read only the paper's abstract: a normal distribution describes high percentiles of the summed usage of ten or more
-tasks well, and a newcomer fits if the percentile of the service level stays below capacity. The estimates of mean and
-deviation and the default service level are ours. Machines here hold fewer than ten workloads.
+GPA: Janus and Rzadca, "SLO-aware Colocation of Data Center Tasks Based on Instantaneous Processor Requirements" (SoCC
+2017, arXiv 1709.01384). Chance constraints: Cohen, Keller, Mirrokni and Zadimoghaddam, "Overcommitment in Cloud
+Services" (Management Science 2019). We could read the abstracts and first pages of both, and there is no code. So the
+rules are called `-like`, and no headline rests on them.
+
+Read: high percentiles of the summed usage of ten or more tasks are well described by a normal distribution; a newcomer
+fits if the percentile of the service level stays below the capacity. Reconstructed: how mean and deviation are
+estimated, in two ways, and the default service level. Machines here hold fewer than ten workloads.
 """
 
 from __future__ import annotations
@@ -22,14 +26,14 @@ from tvwrl.types import Float
 LEAST = 2  # samples; workloads with fewer count at their requests, without deviation
 
 
-class GPA(PredictedPeak):
-    """Mean + z(slo) x deviation of the machine's summed usage, over the slots in which all of its workloads ran.
+class GPALike(PredictedPeak):
+    """As GPA: mean + z(slo) x deviation of a machine's summed usage, over the slots in which all its workloads ran.
 
     At most the last 24 hours count. The newcomer, and workloads with one sample, count at their requests. The deviation
     is that of a population (division by n). The code is ours, from the description.
     """
 
-    name = "gpa"
+    name = "gpa-like"
     options: ClassVar = {"slo": (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)}
 
     def __init__(self, slo: float = 0.99) -> None:
@@ -43,14 +47,14 @@ class GPA(PredictedPeak):
         return peak
 
 
-class IndependentGPA(GPA):
-    """Summed means + z(slo) x root of the summed variances of the workloads, each over its whole life so far.
+class IndependentGPALike(GPALike):
+    """As GPA if workloads were independent: summed means + z(slo) x root of their summed variances.
 
-    This is the chance constraint of Cohen, Keller, Mirrokni and Zadimoghaddam for normal demand ("Overcommitment in
-    Cloud Services", Management Science 2019; we read the abstract). Estimates as in `gpa`. The code is ours.
+    Each workload's mean and variance are over its whole life so far. This is the chance constraint of Cohen and others
+    for normal demand. Estimates as in `gpa-like`. The code is ours.
     """
 
-    name = "gpa-independent"
+    name = "gpa-independent-like"
 
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""

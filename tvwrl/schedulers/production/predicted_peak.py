@@ -65,17 +65,22 @@ class PredictedPeak(FilterAndScore):
         self._of, self._placed = of, (workload, machine)
         return self._peaks
 
+    def newcomer(self, cluster: Cluster, workload: Workload) -> Float:
+        """(D,) units that must be left for a newcomer: its request."""
+        return cluster.request_of(workload)
+
     def passes(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `FilterAndScore.passes`."""
-        return fits(cluster.request_of(workload), cluster.capacity - self.peaks(cluster), cluster.capacity)
+        return fits(self.newcomer(cluster, workload), cluster.capacity - self.peaks(cluster), cluster.capacity)
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
-        return tightest(cluster, self.peaks(cluster), cluster.request_of(workload))
+        return tightest(cluster, self.peaks(cluster), self.newcomer(cluster, workload))
 
 
 class EachAlone(PredictedPeak):
-    """Predicts a peak for each workload, and adds them up. Cold (young) workloads count at their requests."""
+    """Predicts a peak for each workload, and adds them up. Cold (young) workloads count at their requests, unless a
+    subclass knows better (`before_warm`)."""
 
     @abstractmethod
     def warm_after(self, scenario: Scenario) -> int:
@@ -85,7 +90,13 @@ class EachAlone(PredictedPeak):
     def peak_of_each(self, samples: Samples) -> Float:
         """(R, D) units: predicted peak of each workload; values of cold ones are ignored."""
 
+    def before_warm(self, samples: Samples) -> Float:
+        """(R, D) units: what workloads count before they are warm; values of warm ones are ignored."""
+        return samples.request
+
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
         warm = samples.seen >= self.warm_after(self.scenario)
-        return summed(np.where(warm[:, None], self.peak_of_each(samples), samples.request), samples.machine, machines)
+        return summed(
+            np.where(warm[:, None], self.peak_of_each(samples), self.before_warm(samples)), samples.machine, machines
+        )

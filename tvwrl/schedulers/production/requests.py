@@ -15,8 +15,11 @@ def requested(cluster: Cluster, workload: Workload) -> Float:
     return units
 
 
-def requests_fit(cluster: Cluster, workload: Workload, overcommit: float) -> Mask:
-    """(M,) machines whose capacity times `overcommit` (> 0, may be infinite) holds all requests, newcomer included."""
+def requests_fit(cluster: Cluster, workload: Workload, overcommit: float | Float) -> Mask:
+    """(M,) machines whose capacity times `overcommit` holds all requests, newcomer included.
+
+    `overcommit`: > 0, may be infinite; of all resources, or (D,) of each
+    """
     return fits(requested(cluster, workload) / overcommit, cluster.capacity, cluster.capacity)
 
 
