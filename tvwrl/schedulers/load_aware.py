@@ -4,7 +4,7 @@ Shares are of the machine's capacity, with the arriving instance added to what i
 formulas: Koordinator, plugin LoadAwareScheduling (`leastUsedScore`, usage thresholds 65 % CPU and 95 % memory, equal
 weights); Kubernetes scheduler-plugins, Trimaran (KEP 61): TargetLoadPacking (target 40 %) and
 LoadVariationRiskBalancing (margin 1, sensitivity 1). Koordinator and the plugins are under Apache-2.0; no code was
-copied.
+copied. What else these schedulers do, such as rounding and filters, is in `production/`.
 """
 
 from __future__ import annotations

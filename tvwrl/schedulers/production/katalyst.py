@@ -25,7 +25,7 @@ TARGET = (50.0, 70.0)  # percent of CPU and of memory in use with the highest sc
 
 class Katalyst(PredictedPeak):
     """Predicts use in the busiest hour of the day, newcomer included: the limits are `cpu` % of CPU and 95 % of memory,
-    the targets 50 and 70 %.
+    the targets 50 and 70 %. The limits hold for the measured load as well.
 
     The portrait of a workload is mean + 3 deviations (of a population) of its usage for each hour of the day. The
     newcomer, and workloads that have run for less than `cold` hours, count at 85 % of the CPU and 70 % of the memory
@@ -67,7 +67,7 @@ class Katalyst(PredictedPeak):
         """See `FilterAndScore.passes`."""
         limit = by_kind((self.cpu, MEMORY), cluster.capacity.shape[1])
         room: Mask = np.all(rounded(self.percent(cluster, workload)) <= limit, axis=1)
-        return room
+        return room & load_within(cluster, self.cpu)
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
@@ -75,6 +75,13 @@ class Katalyst(PredictedPeak):
         closeness = target_score(percent, by_kind(TARGET, percent.shape[1]))
         whole: Float = closeness.sum(axis=1) // percent.shape[1]
         return whole
+
+
+def load_within(cluster: Cluster, cpu: float) -> Mask:
+    """(M,) whether the measured load, in whole percent, is at most `cpu` of the CPU and 95 of the memory."""
+    percent = 100.0 * cluster.load[:, [0, -1]] / cluster.divisor[:, [0, -1]]
+    calm: Mask = np.all(rounded(percent) <= (cpu, MEMORY), axis=1)
+    return calm
 
 
 def target_score(percent: Float, target: Float) -> Float:
@@ -107,9 +114,7 @@ class KatalystLoad(ByPastLoad):
 
     def passes(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `FilterAndScore.passes`."""
-        percent = 100.0 * cluster.load[:, [0, -1]] / cluster.divisor[:, [0, -1]]
-        calm: Mask = np.all(rounded(percent) <= (self.threshold, MEMORY), axis=1)
-        return calm
+        return load_within(cluster, self.threshold)
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""

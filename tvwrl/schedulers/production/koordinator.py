@@ -66,8 +66,8 @@ class KoordinatorPeak(EachAlone):
     """A workload's peak is a decayed percentile of its usage (CPU: 95th, memory: 98th) x (1 + safety).
 
     The weight of a sample halves every 12 hours (CPU) or 24 hours (memory). Until a workload has run for more than
-    `cold` hours, it counts at its request. Of the machines that pass, the rule takes the one with the largest mean free
-    share now (Koordinator's `load-aware`).
+    `cold` hours, it counts at its request. Of the machines that pass, the rule takes the one with the best score of
+    Koordinator's `load-aware`.
 
     Source: the code of github.com/koordinator-sh/koordinator, `pkg/koordlet/prediction` (Apache-2.0). There, the
     predictor decides how much batch workloads may use; using it for placement is our construction. The source has
