@@ -23,7 +23,7 @@ from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError
 
-WITH_MEMORY = ("random", "round-robin", "target-load-packing", "risk-balancing")
+WITH_MEMORY = ("random", "round-robin")
 SERVED = [name for name in list_schedulers() if not name.startswith(("rollout", "nilas-like", "lava-like"))]
 
 

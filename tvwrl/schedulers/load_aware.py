@@ -4,7 +4,7 @@ Shares are of the machine's capacity, with the arriving instance added to what i
 formulas: Koordinator, plugin LoadAwareScheduling (`leastUsedScore`, usage thresholds 65 % CPU and 95 % memory, equal
 weights); Kubernetes scheduler-plugins, Trimaran (KEP 61): TargetLoadPacking (target 40 %) and
 LoadVariationRiskBalancing (margin 1, sensitivity 1). Koordinator and the plugins are under Apache-2.0; no code was
-copied.
+copied. What else these schedulers do, such as rounding and filters, is in `production/`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def stack(cpu):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def load_aware(cpu, memory, limit=CPU_LIMIT):  # type: ignore[no-untyped-def]
+def load_aware(cpu, memory):  # type: ignore[no-untyped-def]
     """Mean free share. Koordinator: a machine above a limit takes nothing. Here: it comes after all others, because
-    batch instances do not wait. `limit`: of the CPU."""
+    batch instances do not wait."""
     free = 0.5 * (max(0.0, 1.0 - cpu) + max(0.0, 1.0 - memory))
-    return free - 1.0 if cpu > limit or memory > MEMORY_LIMIT else free
+    return free - 1.0 if cpu > CPU_LIMIT or memory > MEMORY_LIMIT else free
 
 
 @njit(inline="always")
@@ -50,17 +50,18 @@ def target_load_packing(cpu, target=TARGET_SHARE):  # type: ignore[no-untyped-de
 
 
 @njit(inline="always")
-def risk_balancing(cpu, cpu_deviation, memory, memory_deviation, margin=MARGIN):  # type: ignore[no-untyped-def]
+def risk_balancing(cpu, cpu_deviation, memory, memory_deviation, margin=MARGIN, sensitivity=SENSITIVITY):  # type: ignore[no-untyped-def]
     """1 - risk of the riskier resource; risk = (mean + margin x deviation^(1 / sensitivity)) / 2, both within [0, 1].
 
     `cpu`, `memory`: recent means, the instance added; the deviations are of the recent utilisation.
     """
-    return min(_safety(cpu, cpu_deviation, margin), _safety(memory, memory_deviation, margin))
+    cpu_safety = _safety(cpu, cpu_deviation, margin, sensitivity)
+    return min(cpu_safety, _safety(memory, memory_deviation, margin, sensitivity))
 
 
 @njit(inline="always")
-def _safety(mean, deviation, margin):  # type: ignore[no-untyped-def]
-    deviation_share = min(1.0, max(0.0, margin * max(deviation, 0.0) ** (1.0 / SENSITIVITY)))
+def _safety(mean, deviation, margin, sensitivity):  # type: ignore[no-untyped-def]
+    deviation_share = min(1.0, max(0.0, margin * max(deviation, 0.0) ** (1.0 / sensitivity)))
     return 1.0 - 0.5 * (min(1.0, max(0.0, mean)) + deviation_share)
 
 

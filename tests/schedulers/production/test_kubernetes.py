@@ -27,13 +27,16 @@ def test_scores_by_hand():
     wanted, size = np.array([[4000, 2000], [3000, 3000]]), np.full((2, 2), 8000)
     assert least_allocated(wanted, size).tolist() == [(50 + 75) // 2, (62 + 62) // 2]
     assert most_allocated(wanted, size).tolist() == [(50 + 25) // 2, (37 + 37) // 2]
-    assert balanced_allocation(wanted, size).tolist() == [87, 100]
+    # Without the newcomer 4 and 4, and 4 and 0: from 100 to 87, and from 75 to 100.
+    before = np.array([[4000, 4000], [4000, 0]])
+    assert balanced_allocation(wanted, before, size).tolist() == [50 + 37 // 2, 50 + 75 // 2]
 
 
 def test_machines_by_hand(chosen):
-    # The newcomer's 1, 1 makes 4, 2 of the first machine and 3, 3 of the second: 62 + 87 against 62 + 100 by default.
-    found = [chosen(name, runs((3, 1), (2, 2)), (1, 1), TWO) for name in NAMES]
-    assert found == [1, 1, 0, 0]
+    # The newcomer's 1, 3 makes 3, 5 of the first machine and 4, 4 of the second: (62 + 37) // 2 + 68 by default, as it
+    # unbalances the first from 100 to 87, against 50 + 81.
+    found = [chosen(name, runs((2, 2), (3, 1)), (1, 3), TWO) for name in NAMES]
+    assert found == [1, 1, 1, 1]
     # 3, 2 against 5, 4: free shares of (62 + 75) // 2 and (37 + 50) // 2.
     found = [chosen(name, runs((2, 1), (4, 3)), (1, 1), TWO) for name in NAMES]
     assert found == [0, 0, 0, 1]
@@ -65,8 +68,11 @@ amounts = st.lists(st.tuples(st.integers(0, 20000), st.integers(0, 20000)), min_
 @given(amounts, st.integers(1, 16000))
 def test_scores_are_whole_numbers_from_0_to_100(wanted, size):
     sizes = np.full_like(wanted, size)
-    for scorer in (least_allocated, most_allocated, balanced_allocation):
-        score = scorer(wanted, sizes)
+    for score in (
+        least_allocated(wanted, sizes),
+        most_allocated(wanted, sizes),
+        balanced_allocation(wanted, wanted[::-1], sizes),
+    ):
         assert score.dtype == np.int64
         assert ((score >= 0) & (score <= 100)).all()
     # What one counts as free the other counts as used, but for what rounding takes off either.

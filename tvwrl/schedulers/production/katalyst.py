@@ -9,24 +9,23 @@ import numpy as np
 from tvwrl.checks import at_least, percent
 from tvwrl.compiled import njit
 from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.schedulers.production.estimates import FLAT, estimated_load
 from tvwrl.schedulers.production.past_load import ByPastLoad
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
 from tvwrl.schedulers.production.requests import by_kind, milli, rounded
-from tvwrl.schedulers.production.usage import Samples, parts_of_day, placed_since, slots_in, summed
+from tvwrl.schedulers.production.usage import Samples, parts_of_day, slots_in
 from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import Float, Workload
 
 MEMORY = 95.0  # limit of its use, percent
 HOURS = 24  # in a portrait
 SIGMA = 3.0
 TARGET = (50.0, 70.0)  # percent of CPU and of memory in use with the highest score
-FLAT = (0.85, 0.70)  # share of the request, of CPU and of memory, that stands for a workload without a portrait
 
 
 class Katalyst(PredictedPeak):
     """Predicts use in the busiest hour of the day, newcomer included: the limits are `cpu` % of CPU and 95 % of memory,
-    the targets 50 and 70 %.
+    the targets 50 and 70 %. The limits hold for the measured load as well.
 
     The portrait of a workload is mean + 3 deviations (of a population) of its usage for each hour of the day. The
     newcomer, and workloads that have run for less than `cold` hours, count at 85 % of the CPU and 70 % of the memory
@@ -68,17 +67,28 @@ class Katalyst(PredictedPeak):
         """See `FilterAndScore.passes`."""
         limit = by_kind((self.cpu, MEMORY), cluster.capacity.shape[1])
         room: Mask = np.all(rounded(self.percent(cluster, workload)) <= limit, axis=1)
-        return room
+        return room & load_within(cluster, self.cpu)
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
         percent = self.percent(cluster, workload)
-        target = by_kind(TARGET, percent.shape[1])
-        rising = (100.0 - target) * percent / target + target
-        falling = target * (100.0 - percent) / (100.0 - target)
-        points = rounded(np.where(percent <= target, rising, np.where(percent <= 100.0, falling, 0.0)))
-        whole: Float = points.sum(axis=1) // percent.shape[1]
+        closeness = target_score(percent, by_kind(TARGET, percent.shape[1]))
+        whole: Float = closeness.sum(axis=1) // percent.shape[1]
         return whole
+
+
+def load_within(cluster: Cluster, cpu: float) -> Mask:
+    """(M,) whether the measured load, in whole percent, is at most `cpu` of the CPU and 95 of the memory."""
+    percent = 100.0 * cluster.load[:, [0, -1]] / cluster.divisor[:, [0, -1]]
+    calm: Mask = np.all(rounded(percent) <= (cpu, MEMORY), axis=1)
+    return calm
+
+
+def target_score(percent: Float, target: Float) -> Float:
+    """(...) 0 to 100, whole: rises from `target` (unused) to 100 (at the target), then falls from it to 0 (full)."""
+    rising = (100.0 - target) * percent / target + target
+    falling = target * (100.0 - percent) / (100.0 - target)
+    return rounded(np.where(percent <= target, rising, np.where(percent <= 100.0, falling, 0.0)))
 
 
 class KatalystLoad(ByPastLoad):
@@ -104,17 +114,13 @@ class KatalystLoad(ByPastLoad):
 
     def passes(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `FilterAndScore.passes`."""
-        percent = 100.0 * cluster.load[:, [0, -1]] / cluster.divisor[:, [0, -1]]
-        calm: Mask = np.all(rounded(percent) <= (self.threshold, MEMORY), axis=1)
-        return calm
+        return load_within(cluster, self.threshold)
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
-        now, hour, day = self.levels(cluster)
-        new, where = placed_since(cluster, cluster.measured + 1)
-        sequence = cluster.simulation.state.counters[cluster.b, SEQUENCE]
-        unseen = summed(cluster.simulation.request[sequence, new], where, len(now)) + cluster.request_of(workload)
-        return katalyst_score(now + FLAT * unseen[:, [0, -1]], hour, day, cluster.divisor[:, [0, -1]])
+        _, hour, day = self.levels(cluster)
+        now = estimated_load(cluster, workload, FLAT)
+        return katalyst_score(now, hour, day, cluster.divisor[:, [0, -1]])
 
 
 def katalyst_score(now: Float, hour: Float, day: Float, size: Float) -> Float:

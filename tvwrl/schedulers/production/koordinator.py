@@ -7,54 +7,67 @@ from typing import ClassVar
 import numpy as np
 
 from tvwrl.checks import at_least, fraction, within
-from tvwrl.compiled import vectorize
 from tvwrl.schedulers import load_aware
-from tvwrl.schedulers.head_of_queue import Scored
-from tvwrl.schedulers.knowledge import CURRENT_LOAD
+from tvwrl.schedulers.head_of_queue import FilterAndScore
+from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.schedulers.production.estimates import FLAT, estimated_load
+from tvwrl.schedulers.production.kubernetes import least_allocated
 from tvwrl.schedulers.production.percentiles import weighted_percentiles
 from tvwrl.schedulers.production.predicted_peak import EachAlone
-from tvwrl.schedulers.production.requests import by_kind
+from tvwrl.schedulers.production.requests import by_kind, milli, rounded
 from tvwrl.schedulers.production.usage import Samples, slots_in
-from tvwrl.schedulers.scores import Compiled, share_after
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import Float, Workload
 
 PERCENTILE = (0.95, 0.98)  # of the first resource (CPU), and of all others
 HALF_LIFE = (12.0, 24.0)  # hours after which the weight of a sample has halved
-_LOAD_AWARE: Compiled = vectorize(load_aware.load_aware.py_func)  # over all machines at once
 
 
-class LoadAware(Scored):
-    """Koordinator's LoadAware (Apache-2.0): takes the machine with the largest mean free share of CPU and memory.
+class LoadAware(FilterAndScore):
+    """Koordinator's LoadAwareScheduling: the machine with the largest mean free share of CPU and memory, of those that
+    stay within usage thresholds.
 
-    It takes a machine that would exceed `threshold` of the CPU or 95 % of the memory only if there is no other.
-    Koordinator would let the workload wait; it also estimates the newcomer at 85 % of its requested CPU and 70 % of its
-    memory (here: its demand in the first slot), counts in whole percent, and excludes machines whose metrics are older
-    than three minutes. Default: 0.65.
+    Source: koordinator-sh/koordinator at a7a1b76, `pkg/scheduler/plugins/loadaware` (Apache-2.0). Filter and score use
+    the newest measured load, plus 85 % of the CPU and 70 % of the memory requested by the newcomer and by workloads
+    bound since that measurement. Filter: the rounded percentage is at most `threshold` of the CPU and `memory` of the
+    memory. Score: free shares in whole percent, 0 above the capacity; the floored mean of both. Defaults: 0.65, 0.95.
 
-    `threshold`: share of the capacity, above 0 and at most 1
+    Left out: what needs more than one kind of usage or workload (percentiles of usage, priority classes, DaemonSets,
+    thresholds of single machines, weights), and metrics older than three minutes, which exclude a machine. A workload
+    that was bound less than a report interval (a minute) before the sample counts there with its estimate, if that is
+    more than it uses; here with what it uses.
+
+    `threshold`, `memory`: share of the capacity, above 0 and at most 1
     """
 
-    name, knowledge = "load-aware", CURRENT_LOAD
+    name, knowledge = "load-aware", REQUESTS.and_also("load of machines now")
     options: ClassVar = {"threshold": (0.45, 0.55, 0.65, 0.75, 0.85, 0.95)}
 
-    def __init__(self, threshold: float = load_aware.CPU_LIMIT) -> None:
+    def __init__(self, threshold: float = load_aware.CPU_LIMIT, memory: float = load_aware.MEMORY_LIMIT) -> None:
         fraction(threshold=threshold)
-        self.threshold = threshold
+        fraction(memory=memory)
+        self.threshold, self.memory = threshold, memory
+
+    def passes(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `FilterAndScore.passes`."""
+        percent = 100.0 * estimated_load(cluster, workload, FLAT) / cluster.divisor[:, [0, -1]]
+        limit = np.round([100.0 * self.threshold, 100.0 * self.memory], 9)
+        calm: Mask = np.all(rounded(percent) <= limit, axis=1)
+        return calm
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
-        after = share_after(cluster, workload)
-        return _LOAD_AWARE(after[:, 0], after[:, -1], self.threshold)
+        size = milli(cluster.capacity[:, [0, -1]])
+        return least_allocated(milli(estimated_load(cluster, workload, FLAT)), size).astype(float)
 
 
 class KoordinatorPeak(EachAlone):
     """A workload's peak is a decayed percentile of its usage (CPU: 95th, memory: 98th) x (1 + safety).
 
     The weight of a sample halves every 12 hours (CPU) or 24 hours (memory). Until a workload has run for more than
-    `cold` hours, it counts at its request. Of the machines that pass, the rule takes the one with the largest mean free
-    share now (Koordinator's `load-aware`).
+    `cold` hours, it counts at its request. Of the machines that pass, the rule takes the one with the best score of
+    Koordinator's `load-aware`.
 
     Source: the code of github.com/koordinator-sh/koordinator, `pkg/koordlet/prediction` (Apache-2.0). There, the
     predictor decides how much batch workloads may use; using it for placement is our construction. The source has

@@ -1,12 +1,12 @@
 """Kubernetes' own placement by declared requests: what a cluster does unless its scheduler is configured otherwise.
 
-Source: kubernetes/kubernetes, the code of `pkg/scheduler/framework/plugins/noderesources` at several commits up to
-02d7708 (Apache-2.0). Nothing is copied; the formulas are reimplemented.
+Source: kubernetes/kubernetes, `pkg/scheduler/framework/plugins/noderesources` (Apache-2.0), with pull request 135573 of
+2025, which changed BalancedAllocation. Nothing is copied; the formulas are reimplemented.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -20,11 +20,9 @@ from tvwrl.types import Float, Int, Workload
 
 MOST = 100  # the best score
 
-Scorer = Callable[[Int, Int], Int]  # (M, 2) requests with the workload and allocatable amounts -> (M,) 0 to 100
-
 
 class _Kubernetes(FilterAndScore):
-    """The head of the queue goes to the machine with the highest sum of `scorers`, each a whole number from 0 to 100.
+    """The head of the queue goes to the machine with the most points.
 
     A machine passes if the requests of all its workloads fit (NodeResourcesFit): limits and usage do not count. Scores
     use CPU and memory (the first and the last resource) and the integer arithmetic of the source, whose rounding makes
@@ -40,7 +38,6 @@ class _Kubernetes(FilterAndScore):
 
     knowledge = REQUESTS
     options: ClassVar = {"overcommit": (1.0, 1.25, 1.5, 2.0, 3.0)}
-    scorers: ClassVar[tuple[Scorer, ...]]
 
     def __init__(self, overcommit: float = 1.0) -> None:
         positive(overcommit=overcommit)
@@ -52,10 +49,13 @@ class _Kubernetes(FilterAndScore):
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
-        wanted = milli(requested(cluster, workload)[:, [0, -1]])
-        size = milli(self.overcommit * cluster.capacity[:, [0, -1]])
-        score: Float = np.sum([scorer(wanted, size) for scorer in self.scorers], axis=0)
-        return score
+        amounts = (requested(cluster, workload), cluster.reserved_requests, self.overcommit * cluster.capacity)
+        wanted, before, size = (milli(amount[:, [0, -1]]) for amount in amounts)
+        return self.points(wanted, before, size).astype(float)
+
+    @abstractmethod
+    def points(self, wanted: Int, before: Int, size: Int) -> Int:
+        """(M,) whole numbers; all (M, 2): requests with and without the newcomer, and capacities."""
 
 
 def least_allocated(wanted: Int, size: Int) -> Int:
@@ -80,16 +80,24 @@ def most_allocated(wanted: Int, size: Int) -> Int:
     return score
 
 
-def balanced_allocation(wanted: Int, size: Int) -> Int:
-    """(M,) BalancedAllocation: floor(100 (1 - |cpu - memory| / 2)) of the requested shares, each at most 1.
+def balanced_allocation(wanted: Int, before: Int, size: Int) -> Int:
+    """(M,) BalancedAllocation: 75 if the newcomer changes nothing, up to 100 the more alike it makes the requested
+    shares of CPU and memory, down to 50 the less.
 
-    Newer releases (pull request 135573, opened in December 2025) score instead how much more balanced the machine
-    becomes. We read only the description of that change, so it is not implemented.
+    floor(50 + (50 + b - a) / 2), where b is floor(100 (1 - |cpu - memory| / 2)) of the shares with the newcomer, each
+    at most 1, and a that of the shares without it. Up to release 1.35 the score was b.
 
-    >>> balanced_allocation(np.array([[4, 2], [3, 3], [9, 0]]), np.full((3, 2), 8))
-    array([ 87, 100,  50])
+    >>> after, size = np.array([[4, 2], [3, 3], [9, 0]]), np.full((3, 2), 8)
+    >>> balanced_allocation(after, np.array([[3, 1], [3, 0], [8, 0]]), size)
+    array([75, 84, 75])
     """
-    share = np.minimum(wanted / np.maximum(size, 1), 1.0)
+    score: Int = MOST // 2 + (MOST // 2 + _balance(wanted, size) - _balance(before, size)) // 2
+    return score
+
+
+def _balance(requested: Int, size: Int) -> Int:
+    """(M,) 50 to 100: how alike the requested shares of both resources are."""
+    share = np.minimum(requested / np.maximum(size, 1), 1.0)
     deviation = np.abs((share[:, 0] - share[:, 1]) / 2)
     score: Int = ((1.0 - deviation) * MOST).astype(np.int64)
     return score
@@ -98,19 +106,31 @@ def balanced_allocation(wanted: Int, size: Int) -> Int:
 class LeastAllocated(_Kubernetes):
     """NodeResourcesFit with LeastAllocated alone: see `least_allocated`."""
 
-    name, scorers = "least-allocated", (least_allocated,)
+    name = "least-allocated"
+
+    def points(self, wanted: Int, before: Int, size: Int) -> Int:
+        """See `least_allocated`."""
+        return least_allocated(wanted, size)
 
 
 class MostAllocated(_Kubernetes):
     """NodeResourcesFit with MostAllocated, which operators choose to pack machines: see `most_allocated`."""
 
-    name, scorers = "most-allocated", (most_allocated,)
+    name = "most-allocated"
+
+    def points(self, wanted: Int, before: Int, size: Int) -> Int:
+        """See `most_allocated`."""
+        return most_allocated(wanted, size)
 
 
 class BalancedAllocation(_Kubernetes):
     """NodeResourcesBalancedAllocation alone: see `balanced_allocation`."""
 
-    name, scorers = "balanced-allocation", (balanced_allocation,)
+    name = "balanced-allocation"
+
+    def points(self, wanted: Int, before: Int, size: Int) -> Int:
+        """See `balanced_allocation`."""
+        return balanced_allocation(wanted, before, size)
 
 
 class KubeDefault(_Kubernetes):
@@ -120,4 +140,8 @@ class KubeDefault(_Kubernetes):
     which is left out because the simulation does not say which workloads are replicas.
     """
 
-    name, scorers = "kube-default", (least_allocated, balanced_allocation)
+    name = "kube-default"
+
+    def points(self, wanted: Int, before: Int, size: Int) -> Int:
+        """The sum of both."""
+        return least_allocated(wanted, size) + balanced_allocation(wanted, before, size)

@@ -34,6 +34,14 @@ def rounded(number: Float) -> Float:
     return whole
 
 
+def points(share: Float) -> Float:
+    """Shares (0 to 1) as whole numbers from 0 to 100, halves up.
+
+    What rounding errors left just below a half counts as the half: the sources compute in percent.
+    """
+    return rounded(np.round(100.0 * share, 9))
+
+
 def milli(units: Float) -> Int:
     """Whole thousandths of units, as the sources count thousandths of a core."""
     whole: Int = np.rint(1000.0 * units).astype(np.int64)

@@ -1,28 +1,27 @@
 """Trimaran's rules, which use the current and recent load of machines: kubernetes-sigs/scheduler-plugins,
 `pkg/trimaran`.
 
-All are under Apache-2.0. For LowRiskOverCommitment we read the code; the formulas of the others are from KEP 61 of that
-repository. Nothing is copied. The sources take a random one of the best machines; here the first is taken. CPU and
-memory are the first and the last resource.
+Source: the code at 903da7d (Apache-2.0). Nothing is copied. It takes a random one of the best machines; here the first
+is taken. CPU and memory are the first and the last resource.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least, below, fraction
+from tvwrl.checks import at_least, below, fraction, positive
 from tvwrl.compiled import vectorize
 from tvwrl.schedulers import load_aware
 from tvwrl.schedulers.head_of_queue import FilterAndScore, Scored
-from tvwrl.schedulers.knowledge import CURRENT_LOAD, REQUESTS
+from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.schedulers.production.estimates import LIMIT, estimated_load
 from tvwrl.schedulers.production.past_load import PastLoad
-from tvwrl.schedulers.production.requests import requested, requests_fit, rounded
-from tvwrl.schedulers.scores import Compiled, share_after
+from tvwrl.schedulers.production.requests import points, requested, requests_fit
+from tvwrl.schedulers.scores import Compiled
 from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.types import Float, Placement, Workload
+from tvwrl.types import Float, Workload
 
 REPORTS = 15
 SMOOTHING = 5.0  # reports; the deviation is multiplied by its root
@@ -36,13 +35,18 @@ _RISK_BALANCING: Compiled = vectorize(load_aware.risk_balancing.py_func)
 class TargetLoadPacking(Scored):
     """Trimaran's TargetLoadPacking: the machine whose CPU load comes closest to `target`; machines below it come first.
 
-    Only CPU counts, including the newcomer's demand in its first slot; Trimaran estimates that from its request.
-    Default: 0.4.
+    Source: `pkg/trimaran/targetloadpacking`. The load is the newest measured one, plus the limits of the newcomer and
+    of workloads bound since. Score: rises from 100 x `target` on an idle machine to 100 at the target, then falls from
+    100 x `target` to 0 at the capacity; a whole number. Default: 0.4.
+
+    Left out: where no limit is declared, the source takes 1.5 times the request, or else a core; here one number is
+    both, and `Simulation.request` stands in. The source counts a workload twice that was bound less than a minute
+    before the newest sample, and gives a machine without metrics the score 0; here load is 0 before the first sample.
 
     `target`: share of the capacity, above 0 and below 1
     """
 
-    name, knowledge = "target-load-packing", CURRENT_LOAD
+    name, knowledge = "target-load-packing", REQUESTS.and_also("load of machines now")
     options: ClassVar = {"target": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)}
 
     def __init__(self, target: float = load_aware.TARGET_SHARE) -> None:
@@ -52,53 +56,53 @@ class TargetLoadPacking(Scored):
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
-        return _TARGET_LOAD_PACKING(share_after(cluster, workload)[:, 0], self.target)
+        share = (estimated_load(cluster, workload, LIMIT) / cluster.divisor[:, [0, -1]])[:, 0]
+        return points(_TARGET_LOAD_PACKING(share, self.target))
 
 
 class RiskBalancing(Scored):
-    """Trimaran's LoadVariationRiskBalancing: of the machines with room, the one with the least risk from recent load:
-    its mean plus `margin` times its deviation.
+    """Trimaran's LoadVariationRiskBalancing: the machine with the least risk from recent load: its mean plus `margin`
+    times its deviation.
 
-    Trimaran computes both from the last 15 minutes, with one report a minute, and adds the newcomer's request. Here
-    they are from about 15 reports, one in each slot with a waiting workload, for the first resource (CPU) and the last
-    (memory), and the newcomer's demand in its first slot is added. Default: 1.
+    Source: `pkg/trimaran/loadvariationriskbalancing`. Mean (with the newcomer's request added) and deviation are of the
+    measured load of CPU and of memory, as shares of the capacity, at most 1. The risk is half of mean + `margin` x
+    deviation^(1 / `sensitivity`); the score is 100 x (1 - risk) of the riskier resource, a whole number. Workloads
+    bound since the newest sample do not count, in the source neither. Defaults: 1.
 
-    `margin`: >= 0
+    Left out: in the source a machine may lack metrics of one resource, which then does not count, or of both, which
+    gives the score 0. Here load is 0 before the first sample. Mean and deviation are of the newest 15 reports, one per
+    slot (in the source: of 15 minutes).
+
+    `margin`: >= 0; `sensitivity`: > 0
     """
 
     name = "risk-balancing"
-    knowledge = CURRENT_LOAD.and_also("load of machines in about the last 15 slots in which something waited")
+    knowledge = REQUESTS.and_also(f"load of machines in the last {REPORTS} slots")
     options: ClassVar = {"margin": (0.0, 0.5, 1.0, 2.0, 4.0)}
 
-    def __init__(self, margin: float = load_aware.MARGIN) -> None:
+    def __init__(self, margin: float = load_aware.MARGIN, sensitivity: float = load_aware.SENSITIVITY) -> None:
         at_least(0, margin=margin)
-        self.margin = margin
+        positive(sensitivity=sensitivity)
+        self.margin, self.sensitivity = margin, sensitivity
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Forget past load."""
-        self._history, self._latest = load_aware.no_history(len(cluster.machines)), -1
-
-    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """See `Scheduler.schedule`; the load is recorded once a slot."""
-        if cluster.slot > self._latest:
-            self._latest = cluster.slot
-            share = (cluster.load / cluster.divisor)[:, [0, -1]]
-            load_aware.remember(share, self._history, load_aware.REPORT_WEIGHT)
-        yield from super().schedule(cluster, pending)
+        self._past = PastLoad(cluster, REPORTS)
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
-        mean = self._history[..., 0] + (workload.first_demand / cluster.divisor)[:, [0, -1]]
-        deviation = np.sqrt(self._history[..., 1])
-        return _RISK_BALANCING(mean[:, 0], deviation[:, 0], mean[:, 1], deviation[:, 1], self.margin)
+        mean, deviation = recent_shares(self._past, cluster)
+        mean += (cluster.request_of(workload) / cluster.divisor)[:, [0, -1]]
+        moments = (mean[:, 0], deviation[:, 0], mean[:, 1], deviation[:, 1])
+        return points(_RISK_BALANCING(*moments, self.margin, self.sensitivity))
 
 
 class LowRiskOverCommitment(FilterAndScore):
     """Trimaran's LowRiskOverCommitment: the machine with the least risk that limits exceed the capacity or that load
     exceeds the requests.
 
-    Source: kubernetes-sigs/scheduler-plugins at 903da7d, `pkg/trimaran/lowriskovercommitment`. Score: `low_risk`;
-    filter: requests fit (Kubernetes' own). Defaults: a smoothing window of 5, weights of 0.5.
+    Source: `pkg/trimaran/lowriskovercommitment`. Score: `low_risk`; filter: requests fit (Kubernetes' own). Defaults: a
+    smoothing window of 5, weights of 0.5.
 
     The source distinguishes requests from limits, but traces declare one number. If both were that number, every risk
     would be 0 or 1 and could not rank machines. So here the declared number is the limit, and `request` times it is the
@@ -126,13 +130,17 @@ class LowRiskOverCommitment(FilterAndScore):
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
-        loads = self._past.newest(cluster, REPORTS) / cluster.divisor
-        share = np.clip(loads[..., [0, -1]], 0.0, 1.0)
         both = (requested(cluster, workload), cluster.reserved_requests)
         limit, limit_before = ((units / cluster.divisor)[:, [0, -1]] for units in both)
         parts = (self.request * limit, limit, self.request * limit_before, limit_before)
-        risk = low_risk(*parts, share.mean(axis=0), share.std(axis=0)).max(axis=1)
-        return rounded(100.0 * (1.0 - risk))
+        risk = low_risk(*parts, *recent_shares(self._past, cluster)).max(axis=1)
+        return points(1.0 - risk)
+
+
+def recent_shares(past: PastLoad, cluster: Cluster) -> tuple[Float, Float]:
+    """(M, 2) mean and (M, 2) deviation of the used share of CPU and of memory, at most 1, in the newest reports."""
+    share = np.clip((past.newest(cluster, REPORTS) / cluster.divisor)[..., [0, -1]], 0.0, 1.0)
+    return share.mean(axis=0), share.std(axis=0)
 
 
 def low_risk(request: Float, limit: Float, request_before: Float, limit_before: Float, mean: Float, sd: Float) -> Float:
