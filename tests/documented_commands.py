@@ -61,7 +61,11 @@ class Command:
 
 def documented() -> list[Command]:
     """All commands, each where it stands."""
-    pages = [page for name in PAGES for page in sorted((ROOT / name).rglob("*.md") if (ROOT / name).is_dir() else [ROOT / name])]
+    pages = [
+        page
+        for name in PAGES
+        for page in sorted((ROOT / name).rglob("*.md") if (ROOT / name).is_dir() else [ROOT / name])
+    ]
     written = [page for page in pages if not set(GENERATED) & set(page.parts)]
     found = [Command(str(page.relative_to(ROOT)), *one) for page in written for one in of_page(page.read_text("utf-8"))]
     for folder in SCRIPTS:

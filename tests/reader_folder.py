@@ -1,4 +1,4 @@
-"""A folder in which the commands of the pages find what they name: tables, traces, runs and files, as small as can be."""
+"""A folder in which the commands of the pages find what they name: tables, traces, runs, as small as can be."""
 
 from __future__ import annotations
 
@@ -83,5 +83,7 @@ def _write_runs(here: Path, problem: Problem) -> None:
     for name in CLASSES:
         (here / name).mkdir()
     blind = replace(problem, forecaster=None, scenario=replace(problem.scenario, observe_forecast=False))
-    config = replace(PRESETS["deeprm"], scenario=blind.scenario, train_sequences=2, sequences_per_iteration=2, eval_sequences=2)
+    config = replace(
+        PRESETS["deeprm"], scenario=blind.scenario, train_sequences=2, sequences_per_iteration=2, eval_sequences=2
+    )
     Trainer(blind, config, here / "runs/deeprm", checkpoint.trace, nothing).save()
