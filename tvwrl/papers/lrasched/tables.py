@@ -157,7 +157,7 @@ def batches(figure: str, rows: Rows) -> Report:
                 lines={scheme: np.vstack([found, found.mean(axis=0)]) for scheme, found in values.items()},
                 title=label,
                 ours=(SCHEME,),
-                published={MEAN: {scheme: float(v) for scheme, v in (paper or {}).items() if not isinstance(v, str)}},
+                published={MEAN: {s: float(v) for s, v in (paper or {}).items() if s in values and not isinstance(v, str)}},
             )
     return Report("\n\n".join(parts), rows, plots)
 
