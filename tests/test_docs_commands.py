@@ -133,6 +133,8 @@ def test_a_command_begins(command: Command, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(sys, "argv", ["tvwrl", *words])
     with suppress(Began):
         assert not dispatch(words), command
+        return
+    assert not (tmp_path / "new").exists(), command
 
 
 @pytest.mark.parametrize("command", SCRIPTS, ids=title)
