@@ -128,8 +128,9 @@ def _orders(experiment: Experiment, group: Group) -> list[str]:
         right, wrong = ([ours.excludes_zero for ours, a in zip(found, agree, strict=True) if a == s] for s in (1, -1))
         verdict = _verdict_on_order(len(pairs), len(right), sum(right), len(wrong), sum(wrong))
         lines.append(
-            f"- {metric.title}: the paper's order {verdict}: of {len(pairs)} pairs of columns, {len(right)} are ordered as in "
-            f"the paper ({sum(right)} significantly), {len(wrong)} the other way round ({sum(wrong)} significantly)"
+            f"- {metric.title}: the paper's order {verdict}: "
+            f"of {len(pairs)} pairs of columns, {len(right)} are ordered as in the paper "
+            f"({sum(right)} significantly), {len(wrong)} the other way round ({sum(wrong)} significantly)"
         )
     return lines
 
