@@ -184,7 +184,7 @@ def test_commands_are_found_in_blocks_sentences_and_docstrings() -> None:
     assert list(of_block(block)) == ["make install", "tvwrl train --trace a", "tvwrl size --goal 1"]
     page = "With `tvwrl\nsize`, not ``tvwrl``:\n\n```\ntvwrl place\n```\n\n```python\nmake = 1\n```\n"
     assert list(of_page(page)) == [("tvwrl place", False), ("tvwrl size", True)]
-    code = '''"""Film it: python examples/a.py --run x 3.\n\npython scripts/b.py (docs/c.md)."""'''
+    code = '''"""Film it: python examples/a.py --run x 3.\n\npython scripts/b.py (see c)."""'''
     assert list(of_code(code)) == ["python examples/a.py --run x 3", "python scripts/b.py"]
 
 
