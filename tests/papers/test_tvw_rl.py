@@ -239,7 +239,7 @@ def test_published_numbers_are_in_their_places() -> None:
 def test_orders_of_table_1() -> None:
     given = {"a": 3.0, "b": 2.0, "c": 1.0}
     assert orders("gain", {"a": 0.3, "b": 0.2, "c": 0.1}, given) == [
-        "- gain: the order is the paper's, highest first a, b, c"
+        "- gain, measured once: the order is the paper's, highest first a, b, c"
     ]
     assert "differs: here, highest first, a, c, b" in orders("gain", {"a": 0.3, "b": 0.2, "c": 0.25}, given)[0]
     assert orders("gain", {"a": 0.3}, given) == []

@@ -149,10 +149,13 @@ def _table(rows: Rows, published: dict[str, tuple[int, float, float]]) -> str:
 
 
 def orders(name: str, measured: dict[str, float], published: dict[str, float]) -> list[str]:
-    """A line that says whether the order, highest first, is the published one; none if not all were measured."""
+    """A line that says whether the order, highest first, is the published one; none if not all were measured.
+
+    There is one measurement of each, so that nobody knows how much of the order is chance.
+    """
     if measured.keys() != published.keys():
         return []
     ours, theirs = (", ".join(sorted(values, key=lambda one: -values[one])) for values in (measured, published))
     if ours == theirs:
-        return [f"- {name}: the order is the paper's, highest first {ours}"]
-    return [f"- {name}: the order differs: here, highest first, {ours}; in the paper {theirs}"]
+        return [f"- {name}, measured once: the order is the paper's, highest first {ours}"]
+    return [f"- {name}, measured once: the order differs: here, highest first, {ours}; in the paper {theirs}"]
