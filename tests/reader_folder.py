@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.agents.exporting import checkpoint_of
 from tvwrl.agents.config import PRESETS
@@ -21,6 +26,34 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import write_trace
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.traces.sequences import SequenceSampler
+
+LONG = (  # where long work starts
+    "tvwrl.agents.checkpoint.Checkpoint.problem",
+    "tvwrl.agents.exporting.exported.load_exported",
+    "tvwrl.benchmark.command.check_submission",
+    "tvwrl.benchmark.command.trace_of",
+    "tvwrl.benchmark.comparison.compare",
+    "tvwrl.ec.fitting.compare",
+    "tvwrl.ec.classes.EquivalenceClasses.load",
+    "tvwrl.envs.problem.Problem.build",
+    "tvwrl.experiments.cell_options.complete",
+    "tvwrl.experiments.exploring.explore_command.complete",
+    "tvwrl.experiments.place_command.run_planners",
+    "tvwrl.experiments.provision_command.run_planners",
+    "tvwrl.agents.exporting.export.export_policy",
+    "tvwrl.interference.score.InterferenceScore.load",
+    "tvwrl.interference.fitting.train_on_batch_tasks",
+    "tvwrl.lrasched.sizing._from_simulation",
+    "tvwrl.serve.service.Service.run",
+    "tvwrl.traces.preparation.options.prepare",
+    "tvwrl.what_if.command.read_csv_record",
+    "socket.getaddrinfo",
+)
+
+
+class Began(BaseException):
+    """The long work would start now. No `except Exception` on the way may take it for a fault."""
+
 
 RUNS = ("RUN", "runs/google", "runs/google-20260101-120000", "runs/mine", "runs/sb3", "runs/history")
 TRACES = ("google2011", "google2019", "tianchi", "bitbrains", "mine", "my-trace")
@@ -48,6 +81,23 @@ TABLES = {
     "FOLDER/published_summary.csv": "set,graph,param,algo,mean_dev_pct,mean_time_s\n",
     "FOLDER/reference.json": '{"instances": {}}',
 }
+
+
+def began(*_: Any, **__: Any) -> None:
+    raise Began
+
+
+@contextmanager
+def reader_in(here: Path, problem: Problem) -> Iterator[Path]:
+    """Commands run in `here`, which is filled, as far as where long work would begin: `Began` is raised there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TVWRL_DATA", str(here / "data"))
+        patch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        patch.chdir(here)
+        fill(here, problem)
+        for place in LONG:
+            patch.setattr(place, began)
+        yield here
 
 
 def fill(here: Path, problem: Problem) -> None:

@@ -20,7 +20,7 @@ import pytest
 import tyro
 
 from tests.documented_commands import ROOT, Command, documented, of_block, of_code, of_page
-from tests.reader_folder import fill
+from tests.reader_folder import Began, reader_in
 from tvwrl.commands.dispatch import HELP, HELP_ALL, dispatch
 from tvwrl.commands.parsing import Line, line_of
 from tvwrl.envs.problem import Problem
@@ -30,34 +30,6 @@ EVERY = {command.words: command for command in reversed(documented())}  # the fi
 TVWRL = [one for words, one in sorted(EVERY.items()) if words[0] == "tvwrl"]
 SCRIPTS = [one for words, one in sorted(EVERY.items()) if words[0] == "python"]
 MAKE = [one for words, one in sorted(EVERY.items()) if words[0] == "make"]
-LONG = (  # where long work starts
-    "tvwrl.agents.checkpoint.Checkpoint.problem",
-    "tvwrl.agents.exporting.exported.load_exported",
-    "tvwrl.benchmark.command.check_submission",
-    "tvwrl.benchmark.command.trace_of",
-    "tvwrl.benchmark.comparison.compare",
-    "tvwrl.ec.fitting.compare",
-    "tvwrl.ec.classes.EquivalenceClasses.load",
-    "tvwrl.envs.problem.Problem.build",
-    "tvwrl.experiments.cell_options.complete",
-    "tvwrl.experiments.exploring.explore_command.complete",
-    "tvwrl.experiments.place_command.run_planners",
-    "tvwrl.experiments.provision_command.run_planners",
-    "tvwrl.agents.exporting.export.export_policy",
-    "tvwrl.interference.score.InterferenceScore.load",
-    "tvwrl.interference.fitting.train_on_batch_tasks",
-    "tvwrl.lrasched.sizing._from_simulation",
-    "tvwrl.serve.service.Service.run",
-    "tvwrl.traces.preparation.options.prepare",
-    "tvwrl.what_if.command.read_csv_record",
-    "socket.getaddrinfo",
-)
-
-
-class Began(BaseException):
-    """The long work would start now. No `except Exception` on the way may take it for a fault."""
-
-
 ELSEWHERE = {  # what cannot begin here -> why
     "--schedulers fewest,spread": "CONTRIBUTING.md has just shown how to write that scheduler",
     "--instance FILE --times 98": "it needs the contest's data",
@@ -65,10 +37,6 @@ ELSEWHERE = {  # what cannot begin here -> why
 }
 DRY = ("reproduce", "benchmark", "tune", "forecast")
 THERE = {r"^FILE$|^TClab_2D.csv.gz$": "applications.csv"}
-
-
-def began(*_: Any, **__: Any) -> None:
-    raise Began
 
 
 def title(command: Command) -> str:
@@ -106,14 +74,7 @@ def elsewhere(command: Command) -> bool:
 @pytest.fixture(scope="module")
 def folder(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where a reader of the pages might be; no long work begins in it."""
-    here = tmp_path_factory.mktemp("reader")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TVWRL_DATA", str(here / "data"))
-        patch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-        patch.chdir(here)
-        fill(here, problem)
-        for place in LONG:
-            patch.setattr(place, began)
+    with reader_in(tmp_path_factory.mktemp("reader"), problem) as here:
         yield here
 
 
