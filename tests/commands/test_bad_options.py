@@ -50,7 +50,10 @@ COMMANDS = (  # every command that writes, with the least that it needs
     "prepare csv --source my-usage.csv",
     "prepare prometheus --source http://prometheus:9090 --name new",
 )
-MAY_BE_NEGATIVE: dict[str, str] = {}
+LATER = {  # what is only refused when the long work has begun, and still before anything is written
+    "--capacity": "needs the resources of the trace",
+    "--slot-seconds": "is for traces, and these are applications",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,15 +70,12 @@ def test_a_number_below_its_limit_is_refused_before_anything_is_written(command:
     where = next(name for name in ("--out", "--file") if any(name in one.option_strings for one in actions))
     accepted = []
     for option in (one.option_strings[0] for one in actions if type_of(one) in NUMBERS):
-        with suppress(InputError, Began):
-            try:
+        with suppress(InputError):
+            with suppress(Began):
                 dispatch([*words, where, "new", f"{option}=-1"])
-            except Began:
-                accepted.append(option)
-            else:
-                accepted.append(option)
+            accepted.append(option)
         assert everything_in(folder) == before, option
-    assert accepted == []
+    assert set(accepted) <= LATER.keys()
 
 
 def everything_in(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tvwrl.benchmark.study import BenchmarkStudy
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import EMBEDDED, TASKS, is_here, trace_of
+from tvwrl.checks import at_least
 from tvwrl.experiments.reproduce import RunOptions, reproduce
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.markdown import markdown_table
@@ -38,6 +39,8 @@ def run_benchmark(settings: BenchmarkSettings) -> None:
         print(terminal_table(rows, read_submission(settings.check).knowledge))
         print(f"{settings.check}: all {len(rows)} episodes replay to the submitted rows")
     else:
+        settings.check_run()
+        at_least(1, sequences=settings.sequences)
         for trace in {task.trace: task for task in settings.tasks()}.values():
             trace_of(trace)  # refuse a missing or different trace before anything slow starts
         reproduce(settings, (NAME,), NAME, settings)

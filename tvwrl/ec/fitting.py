@@ -80,7 +80,7 @@ class ClassFitOptions:
         at_least(2, k_min=self.k_min)
         at_least(self.k_min, k_max=self.k_max)
         at_least(1, initialisations=self.initialisations)
-        at_least(0, seed=self.seed)
+        at_least(0, radius=self.radius, seed=self.seed)
         within(1, LARGEST_LABEL, k=self.k)
         different(representations=self.representations)
         one_of(REPRESENTATIONS, representations=self.representations)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, population_of
 from tvwrl.ec.comparison import compare
 from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
@@ -101,6 +102,7 @@ class Table1Study(PaperTraces):
         asked = {"google": self.google, "alibaba": self.alibaba}
         if not any(asked.values()):
             raise InputError("both traces are left out: give at least one")
+        at_least(0, radius=self.radius, seed=self.seed)
         found = [
             Comparison(published, trace, self.radius, self.step_seconds, self.seed, self.forecast)
             for published, trace in asked.items()
