@@ -115,6 +115,34 @@ def test_a_figure_is_not_called_outdated_where_another_request_is_refused(
     assert "outdated" not in capsys.readouterr().err
 
 
+@dataclass(frozen=True)
+class Undrawable(Numbers):
+    """Figures with a plot that cannot be drawn."""
+
+    def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
+        def draw(file: Path) -> None:
+            file.touch()
+            raise InputError("no rows: nothing to draw")
+
+        return replace(super().report(figure, out, cells), plots={"plot": draw})
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_nothing_that_looks_like_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError, match="nothing to draw"):
+        reproduce(Undrawable(), ["left"], "numbers", RunOptions(tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["cells"]
+    assert "outdated" not in capsys.readouterr().err
+
+
+def test_a_figure_that_cannot_be_drawn_again_stays_as_it_was(made: Path) -> None:
+    before = {path: path.read_bytes() for path in (made / "left").iterdir()}
+    with pytest.raises(InputError, match="nothing to draw"):
+        reproduce(Undrawable((1, 2, 3)), ["left"], "numbers", RunOptions(made))
+    assert {path: path.read_bytes() for path in (made / "left").iterdir()} == before
+
+
 @pytest.mark.parametrize(("number", "error"), [(9, KeyboardInterrupt), (10, InputError)])
 def test_an_older_figure_is_called_outdated_where_a_run_is_stopped_or_fails(
     made: Path, number: int, error: type[BaseException], capsys: pytest.CaptureFixture[str]

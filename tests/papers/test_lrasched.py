@@ -44,6 +44,17 @@ def test_every_figure_is_made_of_its_cells(tmp_path: Path, name: str) -> None:
     assert any((tmp_path / name).glob("*.png")) == (name != "gap")
 
 
+@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("table2", "fig2", "fig5")])
+def test_every_figure_can_do_without_the_programme(tmp_path: Path, name: str) -> None:
+    """It has a published value, which then has nothing to stand beside."""
+    (study,) = (study for study, (_, own) in zip(STUDIES, figures.STUDIES.items(), strict=True) if name in own)
+    reproduce(replace(study, milp_seconds=0.0), [name], "lrasched", RunOptions(tmp_path))  # type: ignore[call-arg]
+    text = (tmp_path / name / "table.md").read_text()
+    assert "| LRASched " in text
+    assert f"| {MILP} " not in text
+    assert any((tmp_path / name).glob("*.png")) == (name != "gap")
+
+
 def test_only_figures_of_several_scales_let_them_be_chosen() -> None:
     offering = {name for name, command in COMMANDS.items() if "scales" in {field.name for field in fields(command)}}
     assert offering == {"lrasched-fig8", "lrasched-fig9", "lrasched-fig10"}

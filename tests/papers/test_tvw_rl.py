@@ -49,6 +49,21 @@ def test_orders() -> None:
     assert _orders(published(a=0.3, z=0.2), group) == []  # not measured
 
 
+@pytest.mark.parametrize(
+    ("mine", "verdict"),
+    [
+        ({"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.3, 0.3]}, "holds"),
+        ({"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.19, 0.3]}, "not decided by these runs"),  # as published, on average
+        ({"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.3, 0.05]}, "not decided by these runs"),
+        ({"a": [0.1, 0.1], "b": [0.3, 0.3], "c": [0.2, 0.2]}, "does not hold"),
+        ({"a": [0.1, 0.1], "b": [0.3, 0.3], "c": [0.3, 0.3]}, "does not hold"),  # equal everywhere
+    ],
+)
+def test_an_order_holds_only_if_every_pair_has_it_significantly(mine: dict[str, list[float]], verdict: str) -> None:
+    (line, *_) = _orders(published(a=0.1, b=0.2, c=0.3), group_of(mine))
+    assert f"the paper's order {verdict}: of 3 pairs" in line
+
+
 UNSURE = {"a": [1.5, 0.7], "b": [0.5, 1.3]}  # one sequence says 3 and one 1/2: the ratio of the means is 1.1 / 0.9
 TOUCHING = {"a": [1.5, 1.0], "b": [1.0, 1.0]}
 
@@ -70,11 +85,12 @@ TOUCHING = {"a": [1.5, 1.0], "b": [1.0, 1.0]}
         (FLAT, "a", "b", 2.4, 2.4, "holds in direction, not in size"),
         (FLAT, "a", "b", 1.6, 1.6, "holds, beyond what was published"),
         (FLAT, "none", "none", 1.0, 2.0, "cannot be said, both are 0"),
-        (UNSURE, "a", "b", 1.0, INFINITE, "holds (not significant)"),
-        (UNSURE, "a", "b", 1.5, 2.0, "holds in direction, not in size (not significant)"),
-        (UNSURE, "a", "b", 0.5, 0.9, "does not hold (not significant)"),
-        (UNSURE, "a", "b", 0.9, 0.9, "holds, it is in our interval (not significant)"),
-        (TOUCHING, "a", "b", 1.0, INFINITE, "holds (not significant)"),
+        (UNSURE, "a", "b", 1.0, INFINITE, "not decided by these runs"),
+        (UNSURE, "a", "b", 1.5, 2.0, "not decided by these runs"),
+        (UNSURE, "a", "b", 4.0, 5.0, "does not hold in size; the direction is not decided by these runs"),
+        (UNSURE, "a", "b", 0.5, 0.9, "not decided by these runs"),
+        (UNSURE, "a", "b", 0.9, 0.9, "not decided by these runs"),
+        (TOUCHING, "a", "b", 1.0, INFINITE, "not decided by these runs"),
         ({"a": [1.5, 1.4], "b": [0.5, 1.3]}, "a", "b", 1.0, INFINITE, "holds"),
     ],
 )
@@ -88,7 +104,7 @@ def test_statements(
 def test_a_statement_names_ratio_interval_and_source_unless_a_column_was_not_measured() -> None:
     claim = Claim("utilisation_cpu", "a", "b", 1.0, INFINITE, "as said")
     assert _claim(claim, group_of(TOUCHING)) == [
-        '- CPU util, a / b: 1.25 [1.00, 1.50]; paper above 1 ("as said"): holds (not significant)'
+        '- CPU util, a / b: 1.25 [1.00, 1.50]; paper above 1 ("as said"): not decided by these runs'
     ]
     assert _claim(replace(claim, under="absent"), group_of(TOUCHING)) == []
 
@@ -248,7 +264,7 @@ def test_published_numbers_are_in_their_places() -> None:
 def test_orders_of_table_1() -> None:
     given = {"a": 3.0, "b": 2.0, "c": 1.0}
     assert orders("gain", {"a": 0.3, "b": 0.2, "c": 0.1}, given) == [
-        "- gain: the order is the paper's, highest first a, b, c"
+        "- gain, measured once: the order is the paper's, highest first a, b, c"
     ]
     assert "differs: here, highest first, a, c, b" in orders("gain", {"a": 0.3, "b": 0.2, "c": 0.25}, given)[0]
     assert orders("gain", {"a": 0.3}, given) == []

@@ -109,5 +109,5 @@ def test_table_1_stands_beside_the_published_one(call, trace, tmp_path):
     assert done.returncode == 0, done.stderr
     for published in ("(5)", "(0.65)", "(6.82)", "(9.83)", "(0.55)"):
         assert published in done.stdout
-    assert "effective gain: the order" in done.stdout
+    assert "effective gain, measured once: the order" in done.stdout
     assert (tmp_path / "t" / "table1" / "table.md").read_text() in done.stdout

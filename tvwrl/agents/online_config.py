@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.checks import at_least, one_of
+from tvwrl.checks import at_least, one_of, within
 from tvwrl.types import InputError
 
 
@@ -51,6 +51,7 @@ class OnlineConfig:
         counts = ("before", "after", "clusters", "recent", "epochs", "minibatches", "save_every")
         at_least(1, **{name: getattr(self, name) for name in counts})
         at_least(0, learning_rate=self.learning_rate, entropy_bonus=self.entropy_bonus, seed=self.seed)
+        within(0, 1, gamma=self.gamma, gae_lambda=self.gae_lambda)
         one_of(("train", "test"), series=self.split)
         for name in ("before", "after"):
             if getattr(self, name) % self.clusters:

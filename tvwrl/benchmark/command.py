@@ -14,6 +14,7 @@ from tvwrl.benchmark.fresh import REFERENCE, Checked, run_entries
 from tvwrl.benchmark.study import BenchmarkStudy
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import EMBEDDED, TASKS, is_here, trace_of
+from tvwrl.checks import at_least
 from tvwrl.experiments.reproduce import RunOptions, reproduce
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.markdown import markdown_table
@@ -46,6 +47,8 @@ def run_benchmark(settings: BenchmarkSettings) -> None:
     elif settings.check is not None:
         check(settings.check, settings.fresh_seed)
     else:
+        settings.check_run()
+        at_least(1, sequences=settings.sequences)
         for trace in {task.trace: task for task in settings.tasks()}.values():
             trace_of(trace)  # refuse a missing or different trace before anything slow starts
         reproduce(settings, (NAME,), NAME, settings)

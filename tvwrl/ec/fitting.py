@@ -82,7 +82,7 @@ class ClassFitOptions:
         within(SMALLEST_DIVISION, LARGEST_LABEL, k_min=self.k_min)
         within(self.k_min, LARGEST_LABEL, k_max=self.k_max)
         at_least(1, initialisations=self.initialisations)
-        at_least(0, seed=self.seed)
+        at_least(0, radius=self.radius, seed=self.seed)
         within(SMALLEST_DIVISION, LARGEST_LABEL, k=self.k)
         for name in vars(self.backends).values():
             load_backend(name)

@@ -9,6 +9,7 @@ from typing import Any
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.online import OnlineLearner, Phase
 from tvwrl.agents.online_config import OnlineConfig
+from tvwrl.checks import positive
 from tvwrl.experiments.learn_online_options import OnlineSettings
 from tvwrl.experiments.online_report import compare_on_stream
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
@@ -55,6 +56,9 @@ def _start(settings: OnlineSettings) -> tuple[OnlineLearner, list[str]]:
     """A new run in its folder."""
     if settings.checkpoint is None:
         raise InputError("no policy to start from: give --checkpoint RUN or --resume RUN")
+    positive(shift_load=settings.shift_load)
+    if settings.slot_seconds is not None and settings.trace is None and settings.shift_to is None:
+        raise InputError("--slot-seconds needs --trace or --shift-to: without them, the checkpoint's trace is used")
     saved = Checkpoint.load(find_checkpoint(settings.checkpoint))
     names = list(settings.schedulers)
     [make_scheduler(name) for name in names]  # refuses a bad name before anything long begins

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, make_dataclass
 from itertools import chain
@@ -134,18 +136,20 @@ def check_folder(out: Path) -> None:
 
 
 def _write(folder: Path, report: Report, study: Study) -> None:
-    """The files of a figure."""
-    for name, rows in {"rows": report.rows, **report.tables}.items():
-        write_csv(folder / f"{name}.csv", rows)
-    for name, text in {TABLE: report.text, **{f"{part}.md": text for part, text in report.parts.items()}}.items():
-        with whole_file(folder / name) as partial:
-            partial.write_text(f"{text.strip()}\n", encoding="utf-8")
-    for name, plot in report.plots.items():
-        with whole_file(folder / f"{name}.png") as partial:
-            plot(partial)
-    for name, write in report.files.items():
-        with whole_file(folder / name) as partial:
-            write(partial)
+    """The files of a figure: none of them is replaced before all are drawn."""
+    drawn = {f"{name}.png": plot for name, plot in report.plots.items()} | dict(report.files)
+    texts = {TABLE: report.text, **{f"{part}.md": text for part, text in report.parts.items()}}
+    with tempfile.TemporaryDirectory() as apart:
+        for name, draw in drawn.items():
+            draw(Path(apart) / name)
+        for name, rows in {"rows": report.rows, **report.tables}.items():
+            write_csv(folder / f"{name}.csv", rows)
+        for name, text in texts.items():
+            with whole_file(folder / name) as partial:
+                partial.write_text(f"{text.strip()}\n", encoding="utf-8")
+        for name in drawn:
+            with whole_file(folder / name) as partial:
+                shutil.copyfile(Path(apart) / name, partial)
     options = asdict(study)  # type: ignore[call-overload]
     write_json(folder / "run.json", provenance() | {"options": options} | dict(report.facts))
 

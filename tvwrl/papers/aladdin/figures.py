@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tvwrl.checks import different, positive, within
+from tvwrl.checks import at_least, different, positive, within
 from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments.engine import Cell, Rows, read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds, commands
@@ -126,6 +126,7 @@ class SizeStudy(_Study):
         """Every planner on the problems of every size and seed. Raises InputError for bad options."""
         _check(self.seeds, self.planners, demand=self.demand)
         positive(medea_seconds=self.medea_seconds, search_seconds=self.search_seconds)
+        at_least(0, medea_machines=self.medea_machines)
         sizes = PRESETS[self.preset]
         return [
             PlacementCell(

@@ -140,6 +140,9 @@ def batches(figure: str, rows: Rows) -> Report:
             if figure == "fig8":
                 bound = by_place(mine, "bound_pct", "dimensions", scheme=next(iter(values)))
                 body.append(["no plan more than", *_means(bound)])
+            known = {
+                name: value for name, value in (paper or {}).items() if name in values and not isinstance(value, str)
+            }
             head = ["scheme", *(f"D = {d}" for d in dimensions), "mean"]
             if paper is not None:
                 head, body = [*head, "published mean"], [[*line, str(paper.get(line[0], ""))] for line in body]
@@ -156,7 +159,7 @@ def batches(figure: str, rows: Rows) -> Report:
                 lines={scheme: np.vstack([found, found.mean(axis=0)]) for scheme, found in values.items()},
                 title=label,
                 ours=(SCHEME,),
-                published={MEAN: {scheme: float(v) for scheme, v in (paper or {}).items() if not isinstance(v, str)}},
+                published={MEAN: known},
             )
     return Report("\n\n".join(parts), rows, plots)
 

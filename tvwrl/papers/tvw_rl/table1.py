@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, population_of
 from tvwrl.ec.comparison import compare
 from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
@@ -101,6 +102,7 @@ class Table1Study(PaperTraces):
         asked = {"google": self.google, "alibaba": self.alibaba}
         if not any(asked.values()):
             raise InputError("both traces are left out: give at least one")
+        at_least(0, radius=self.radius, seed=self.seed)
         found = [
             Comparison(published, trace, self.radius, self.step_seconds, self.seed, self.forecast)
             for published, trace in asked.items()
@@ -149,10 +151,13 @@ def _table(rows: Rows, published: dict[str, tuple[int, float, float]]) -> str:
 
 
 def orders(name: str, measured: dict[str, float], published: dict[str, float]) -> list[str]:
-    """A line that says whether the order, highest first, is the published one; none if not all were measured."""
+    """A line that says whether the order, highest first, is the published one; none if not all were measured.
+
+    There is one measurement of each, so that nobody knows how much of the order is chance.
+    """
     if measured.keys() != published.keys():
         return []
     ours, theirs = (", ".join(sorted(values, key=lambda one: -values[one])) for values in (measured, published))
     if ours == theirs:
-        return [f"- {name}: the order is the paper's, highest first {ours}"]
-    return [f"- {name}: the order differs: here, highest first, {ours}; in the paper {theirs}"]
+        return [f"- {name}, measured once: the order is the paper's, highest first {ours}"]
+    return [f"- {name}, measured once: the order differs: here, highest first, {ours}; in the paper {theirs}"]

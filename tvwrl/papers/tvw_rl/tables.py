@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Group = dict[str, dict[str, Estimate]]  # column of the rows -> column of the table -> estimate
 Left = Mapping[tuple[Any, ...], str]  # group, column of the table -> what was not placed, in words
 EVERY_METRIC = (*SIX, *BESIDE)
+UNDECIDED = "not decided by these runs"
 
 
 def summarise(rows: pl.DataFrame) -> dict[str, Group]:
@@ -121,7 +122,10 @@ def _cell(experiment: Experiment, metric: Metric, group: Group, column: str) -> 
 
 
 def _orders(experiment: Experiment, group: Group) -> list[str]:
-    """For each metric: whether every two columns whose published values differ stand in the published order."""
+    """For each metric: whether every two columns whose published values differ stand in the published order.
+
+    Differences are paired, over the sequences and seeds that both columns have.
+    """
     lines = []
     for metric in SIX:
         known = {c: v[metric.column] for c, v in (experiment.numbers or {}).items() if metric.column in v}
@@ -132,14 +136,23 @@ def _orders(experiment: Experiment, group: Group) -> list[str]:
         agree = [np.sign(ours.mean) * np.sign(known[a] - known[b]) for (a, b), ours in zip(pairs, found, strict=True)]
         right, wrong = ([ours.excludes_zero for ours, a in zip(found, agree, strict=True) if a == s] for s in (1, -1))
         unknown = sum(bool(np.isnan(ours.mean)) for ours in found)
-        verdict = "the paper's order holds" if len(right) == len(pairs) else "the paper's order does not hold"
+        verdict = _verdict_on_order(len(pairs), len(right), sum(right), len(wrong), sum(wrong))
         lines.append(
-            f"- {metric.title}: {verdict}: of {len(pairs)} pairs of columns, {len(right)} are ordered as in the paper "
+            f"- {metric.title}: the paper's order {verdict}: "
+            f"of {len(pairs)} pairs of columns, {len(right)} are ordered as in the paper "
             f"({sum(right)} significantly), {len(wrong)} the other way round ({sum(wrong)} significantly)"
             + f", {unknown} cannot be compared, as workloads were left unplaced"
             * bool(unknown)
         )
     return lines
+
+
+def _verdict_on_order(pairs: int, right: int, surely_right: int, wrong: int, surely_wrong: int) -> str:
+    """An order holds if every pair has it significantly, and does not if one contradicts it significantly, or is equal
+    in every sequence and seed."""
+    if surely_right == pairs:
+        return "holds"
+    return "does not hold" if surely_wrong or right + wrong < pairs else UNDECIDED
 
 
 def _claim(claim: Claim, group: Group) -> list[str]:
@@ -168,19 +181,21 @@ def _range(claim: Claim) -> str:
 
 
 def _verdict(claim: Claim, mean: float, low: float, high: float) -> str:
-    """Within the range (one value: is it in the interval?), beyond it, short of it, or against it; and whether our
-    difference is significant."""
+    """Where our interval does not hold 1: within the range (one value: is it in the interval?), beyond it, short of it,
+    or against it. Otherwise our runs do not say which column has more; they may say that it is not as much more as
+    published."""
     if np.isnan(mean):
         return "cannot be said, both are 0"
+    if low <= 1 <= high and low < high:
+        reached = claim.low <= high and low <= claim.high
+        return UNDECIDED if reached else f"does not hold in size; the direction is {UNDECIDED}"
     more = claim.low >= 1  # claimed: more than `under`, or less
     if claim.low == claim.high and low <= claim.low <= high:
-        verdict = "holds, it is in our interval"
-    elif mean == 1 or (mean > 1) != more:
-        verdict = "does not hold"
-    elif claim.low <= mean <= claim.high:
-        verdict = "holds"
-    elif (mean > claim.high) if more else (mean < claim.low):
-        verdict = "holds, beyond what was published"
-    else:
-        verdict = "holds in direction, not in size"
-    return f"{verdict} (not significant)" if low <= 1 <= high and low < high else verdict
+        return "holds, it is in our interval"
+    if mean == 1 or (mean > 1) != more:
+        return "does not hold"
+    if claim.low <= mean <= claim.high:
+        return "holds"
+    if (mean > claim.high) if more else (mean < claim.low):
+        return "holds, beyond what was published"
+    return "holds in direction, not in size"

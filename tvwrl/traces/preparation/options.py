@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tvwrl.checks import at_least, within
 from tvwrl.runs import check_new_folder
 from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.preparation.prepare import prepare
@@ -72,6 +73,8 @@ def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[s
     out = options.out or data_folder() / name
     source = options.source
     check_new_folder(out)  # before a download of days
+    within(0, 1, max_bad_fraction=options.max_bad_fraction)
+    at_least(1, readers=options.readers)
     if "://" in source and loader.name != "prometheus":
         source = _fetched(loader.name, source)
     limits = options.max_bad_fraction, options.readers, options.ray, options.plots
