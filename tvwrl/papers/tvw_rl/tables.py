@@ -136,13 +136,13 @@ def _orders(experiment: Experiment, group: Group) -> list[str]:
         agree = [np.sign(ours.mean) * np.sign(known[a] - known[b]) for (a, b), ours in zip(pairs, found, strict=True)]
         right, wrong = ([ours.excludes_zero for ours, a in zip(found, agree, strict=True) if a == s] for s in (1, -1))
         unknown = sum(bool(np.isnan(ours.mean)) for ours in found)
-        verdict = _verdict_on_order(len(pairs), len(right), sum(right), len(wrong), sum(wrong))
+        verdict = _verdict_on_order(len(pairs) - unknown, len(right), sum(right), len(wrong), sum(wrong))
+        verdict = UNDECIDED if unknown and verdict == "holds" else verdict
         lines.append(
             f"- {metric.title}: the paper's order {verdict}: "
             f"of {len(pairs)} pairs of columns, {len(right)} are ordered as in the paper "
             f"({sum(right)} significantly), {len(wrong)} the other way round ({sum(wrong)} significantly)"
-            + f", {unknown} cannot be compared, as workloads were left unplaced"
-            * bool(unknown)
+            + f", {unknown} cannot be compared, as workloads were left unplaced" * bool(unknown)
         )
     return lines
 
