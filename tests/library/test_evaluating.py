@@ -71,7 +71,7 @@ def test_files_go_with_the_result_or_stay_where_one_says(problem, tmp_path):
         ({"schedulers": []}, "schedulers is empty"),
         ({"schedulers": {}}, "schedulers is empty"),
         ({"schedulers": 5}, "scheduler 5: give it a name"),
-        ({"schedulers": {"mine": 5}}, "entry 'mine' is 5: must be a function"),
+        ({"schedulers": {"mine": 5}}, "entry 'mine': it is 5: must be a function"),
         ({"schedulers": First}, "scheduler <class .*First'>: give it a name"),
         ({"schedulers": ["spread", "spread"]}, "schedulers is spread, spread: must be different"),
         ({"problem": "gogle"}, "unknown trace 'gogle'.*did you mean google"),
