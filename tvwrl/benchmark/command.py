@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl import TASK_NAMES
-from tvwrl.benchmark.fresh import REFERENCE, Checked, run_entries
+from tvwrl.benchmark.fresh import LEVEL, REFERENCE, Checked, run_entries
 from tvwrl.benchmark.study import BenchmarkStudy
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import EMBEDDED, TASKS, is_here, trace_of
@@ -71,16 +71,14 @@ def check(folder: Path, seed: int | None = None) -> None:
 
 def _run_again(found: Sequence[Checked]) -> str:
     """A table of entries that were run again."""
-    head = ["entry", "knows", "reward submitted", "run again", "fresh", f"% below the cost of {REFERENCE}", "fresh"]
-    head += ["difference, points [95 %]", "decision, ms"]
+    head = ["entry", "knows", "reward submitted", "run again", "fresh", f"cost by that of {REFERENCE}", "fresh"]
+    head += ["dearer on fresh [95 %]", "decision, ms"]
     body = []
     for one in found:
-        shares = [f"{100 * share:.1f}" for share in one.saved]
-        value, half = 100 * one.excess.value, 100 * one.excess.half(0.95)
-        between = "" if np.isnan(half) else f" [{value - half:+.1f}, {value + half:+.1f}]"
+        ratios = [f"{ratio:.3f}" for ratio in one.ratio]
         rewards = [f"{reward:,.0f}" for reward in (one.submitted, one.again, one.fresh)]
         time = f"{np.mean([row['decision_ms'] for row in one.rows]):.3f}"
-        body.append([one.name, one.knowledge.group, *rewards, *shares, f"{value:+.1f}{between}", time])
+        body.append([one.name, one.knowledge.group, *rewards, *ratios, one.dearer.percent(LEVEL), time])
     return markdown_table(head, body)
 
 

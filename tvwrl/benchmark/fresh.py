@@ -4,7 +4,8 @@ The task's test sequences are public. An entry that was fitted to them, or that 
 sequences drawn in the same way that nobody has seen. On `google` these come from new synthetic populations; a recorded
 trace has no others, so there the same workloads arrive at other times, in other mixes and from other slots on.
 
-Both are compared with `best-fit-peak` on the same sequences, since some sequences are harder than others.
+On both its cost is divided by that of `best-fit-peak` on the same sequence, since some sequences are harder than
+others. Logarithms of these ratios are compared, so that twice and half the cost weigh alike.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 REFERENCE = "best-fit-peak"
-POPULATIONS = 10  # fresh ones, of as many workloads as the task's
+POPULATIONS = 10  # fresh ones, of as many workloads as the task's; each gives at least one sequence
 WORKLOADS = 400
 HIDDEN = ("HOME", "TVWRL_DATA", "XDG_CACHE_HOME", "XDG_DATA_HOME")  # where an entry could look for traces and results
 LEVEL, REFUSED_AT = 0.95, 0.999  # of the interval that is shown, and of the one that a submission may be refused by
@@ -58,6 +59,16 @@ class Difference(NamedTuple):
             return float("nan")
         return float(self.deviation * stats.t.ppf(0.5 + level / 2, max(self.freedom, 1.0)))
 
+    def percent(self, level: float) -> str:
+        """Of logarithms: how much more the one is than the other, and the interval at that level.
+
+        >>> Difference(0.1, float("nan"), 1.0).percent(0.95)
+        '+10.5 %'
+        """
+        value, half = self.value, self.half(level)
+        more, low, high = (f"{100 * np.expm1(one):+.1f}" for one in (value, value - half, value + half))
+        return f"{more} %" + ("" if np.isnan(half) else f" [{low}, {high}]")
+
     @property
     def beyond_chance(self) -> bool:
         """Whether it is above 0, at the level that a submission may be refused by."""
@@ -66,16 +77,16 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Checked:
-    """An entry that was run again. What it costs less than `REFERENCE`, as a share, it saves."""
+    """An entry that was run again."""
 
     name: str
     knowledge: Knowledge  # what it could see
     submitted: float  # mean reward, as replayed
     rows: Rows  # scores on the task's sequences, measured here
     fresh: float  # mean reward on fresh sequences
-    saved: tuple[float, float]  # on the task's sequences, on fresh ones
-    excess: Difference  # of what is saved on the task's sequences over what is saved on fresh ones
-    lost: Difference  # of the submitted rewards over those of the run here
+    ratio: tuple[float, float]  # its cost by `REFERENCE`'s, geometric mean: on the task's sequences, on fresh ones
+    dearer: Difference  # of the logarithms of these ratios: how much dearer it is on fresh sequences
+    lost: Difference  # of the logarithms of its cost on the task's sequences: here over submitted
 
     @property
     def again(self) -> float:
@@ -88,16 +99,15 @@ class Checked:
         if self.lost.beyond_chance:
             return (
                 f"entry '{self.name}' was submitted with a mean reward of {self.submitted:,.0f} and has "
-                f"{self.again:,.0f} when it is run: {self.lost.value:,.0f} ±{self.lost.half(REFUSED_AT):,.0f} less, at "
-                "99.9 %"
+                f"{self.again:,.0f} when it is run: {self.lost.percent(REFUSED_AT)} dearer is more than chance "
+                f"explains, at {100 * REFUSED_AT:g} %"
             )
-        if self.excess.beyond_chance:
-            public, fresh = (100 * share for share in self.saved)
+        if self.dearer.beyond_chance:
+            public, fresh = self.ratio
             return (
-                f"entry '{self.name}' costs {public:.1f} % less than {REFERENCE} on the task's public sequences, "
-                f"{fresh:.1f} % less on fresh ones: {100 * self.excess.value:.1f} ±"
-                f"{100 * self.excess.half(REFUSED_AT):.1f} points are more than chance explains, at 99.9 %; it seems "
-                "to be fitted to the public sequences"
+                f"entry '{self.name}' costs {public:.2f} times as much as {REFERENCE} on the task's public sequences, "
+                f"{fresh:.2f} times as much on fresh ones: {self.dearer.percent(REFUSED_AT)} dearer is more than "
+                f"chance explains, at {100 * REFUSED_AT:g} %; it seems to be fitted to the public sequences"
             )
         return None
 
@@ -151,36 +161,35 @@ def _checked(entry: Entry, task: Task, submitted: Float, seed: int) -> Checked:
     new, beside_new = _rewards(entry.scheduler, fresh, task, "the fresh"), _rewards(None, fresh, task, "")
     rewards = [np.array([row["reward"] for row in one]) for one in rows]
     new_rewards = [np.array([row["reward"] for row in one]) for one in new]
-    shares = _shares(rewards, beside), _shares(new_rewards, beside_new)
+    public_logs, fresh_logs = _log_ratios(rewards, beside), _log_ratios(new_rewards, beside_new)
     return Checked(
         entry.scheduler.name,
         entry.scheduler.knowledge,
         float(submitted.mean()),
         rows[0],
         float(np.concatenate(new_rewards).mean()),
-        (_mean(shares[0]), _mean(shares[1])),
-        excess(*shares),
-        paired(submitted - rewards[0]),
+        (float(np.exp(_mean(public_logs))), float(np.exp(_mean(fresh_logs)))),
+        difference(public_logs, fresh_logs),
+        paired(np.log(rewards[0] / submitted)),
     )
 
 
 def fresh_draws(task: Task, problem: Problem, seed: int) -> list[Draw]:
-    """As many test sequences as the task has, from nowhere else: in the units and with the classes of `problem`.
+    """As many test sequences as the task has, at least `POPULATIONS`, in the units and with the classes of `problem`.
 
-    On the embedded population, from up to `POPULATIONS` new ones; on a recorded trace, of its own test workloads.
+    On the embedded population, from that many new ones; on a recorded trace, of its own test workloads.
     """
-    seeds = np.random.SeedSequence(seed).generate_state(POPULATIONS)
+    seeds, total = np.random.SeedSequence(seed).generate_state(POPULATIONS), max(task.sequences, POPULATIONS)
     if task.trace != EMBEDDED:
-        return [Draw(problem, problem.sequences(task.split, task.sequences, int(seeds[0])))]
-    parts = [len(part) for part in np.array_split(np.arange(task.sequences), POPULATIONS) if len(part)]
+        return [Draw(problem, problem.sequences(task.split, total, int(seeds[0])))]
     draws = []
-    for own, count in zip(seeds.tolist(), parts, strict=False):
+    for own, part in zip(seeds.tolist(), np.array_split(np.arange(total), POPULATIONS), strict=True):
         trace = synthetic_trace(EMBEDDED, workloads=WORKLOADS, seed=own)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what a population cannot give
             unit, forecaster = problem.sampler.unit, problem.forecaster
             other = Problem.build(trace, problem.scenario, problem.classes, unit, forecaster)
-            draws.append(Draw(other, other.sequences(task.split, count, own)))
+            draws.append(Draw(other, other.sequences(task.split, len(part), own)))
     return draws
 
 
@@ -201,26 +210,26 @@ def _rewards(scheduler: Scheduler | None, draws: Sequence[Draw], task: Task, whi
     return played
 
 
-def _shares(rewards: Sequence[Float], beside: Sequence[Rows]) -> list[Float]:
-    """By draw (n,): what each sequence saves against `REFERENCE`, as a share of its mean cost in that draw."""
+def _log_ratios(rewards: Sequence[Float], beside: Sequence[Rows]) -> list[Float]:
+    """By draw (n,): logarithm of the cost on each sequence by that of `REFERENCE`. A cost is minus a reward."""
     reference = [np.array([row["reward"] for row in rows]) for rows in beside]
-    return [(own - other) / -other.mean() for own, other in zip(rewards, reference, strict=True)]
+    return [np.log(own / other) for own, other in zip(rewards, reference, strict=True)]
 
 
-def _mean(shares: Sequence[Float]) -> float:
-    return float(np.mean([part.mean() for part in shares]))
+def _mean(logs: Sequence[Float]) -> float:
+    return float(np.mean([part.mean() for part in logs]))
 
 
-def excess(public: Sequence[Float], fresh: Sequence[Float]) -> Difference:
-    """What is saved on public sequences, one draw, over what is saved on fresh ones.
+def difference(public: Sequence[Float], fresh: Sequence[Float]) -> Difference:
+    """Logarithms of ratios on fresh sequences, less those on public ones, which are one draw.
 
     Of several fresh draws, public sequences are one more: the interval is Student's for a further value beside theirs,
     so it holds how much populations differ. Of one, sequences are compared (Welch 1947).
 
-    >>> excess([np.array([0.5, 0.7])], [np.array([0.5, 0.5]), np.array([0.6, 0.6]), np.array([0.4, 0.4])]).value
-    0.09999999999999998
+    >>> difference([np.array([0.5, 0.75])], [np.array([1.0, 1.0]), np.array([1.25, 1.5])]).value
+    0.5625
     """
-    value = _mean(public) - _mean(fresh)
+    value = _mean(fresh) - _mean(public)
     if len(fresh) > 1:
         means, count = np.array([part.mean() for part in fresh]), len(fresh)
         return Difference(value, float(means.std(ddof=1) * np.sqrt(1 + 1 / count)), count - 1.0)

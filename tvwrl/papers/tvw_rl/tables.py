@@ -142,7 +142,8 @@ def _orders(experiment: Experiment, group: Group) -> list[str]:
             f"- {metric.title}: the paper's order {verdict}: "
             f"of {len(pairs)} pairs of columns, {len(right)} are ordered as in the paper "
             f"({sum(right)} significantly), {len(wrong)} the other way round ({sum(wrong)} significantly)"
-            + f", {unknown} cannot be compared, as workloads were left unplaced" * bool(unknown)
+            + f", {unknown} cannot be compared, as workloads were left unplaced"
+            * bool(unknown)
         )
     return lines
 
