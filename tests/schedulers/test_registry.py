@@ -29,8 +29,7 @@ def test_names_are_those_of_rules_and_rollouts() -> None:
 
 
 def test_an_unknown_name_is_refused_with_names_that_are_near() -> None:
-    with pytest.raises(InputError, match="scheduler is 'x': must be one of best-fit, ") as caught:
+    with pytest.raises(InputError, match="scheduler is 'x': tvwrl evaluate --list-schedulers lists all"):
         make_scheduler("x")
-    assert all(name in str(caught.value) for name in SCHEDULERS)
     with pytest.raises(InputError, match=r"scheduler is 'bset-fit': did you mean best-fit or best-fit-peak or "):
         make_scheduler("bset-fit")

@@ -8,8 +8,10 @@ import tvwrl
 
 @pytest.fixture(scope="module")
 def submission(tmp_path_factory):
-    """All sequences of a task of everybody's."""
-    found = tvwrl.compare({"mine": "spread"}, "google-0.3-v1", against=(), bounds=False)
+    """All sequences of a task of everybody's, played by the first machine with room."""
+    file = tmp_path_factory.mktemp("entry") / "mine.py"
+    file.write_text("def entry(observation, mask):\n    return int(mask.argmax())\n")
+    found = tvwrl.compare({"mine": file}, "google-0.3-v1", against=(), bounds=False)
     return tvwrl.submit(found, tmp_path_factory.mktemp("benchmark") / "submission", "somebody")
 
 
@@ -26,7 +28,8 @@ def test_a_submission_is_checked(call, submission):
     done = call("benchmark.py", "--check", submission)
     assert done.returncode == 0, done.stderr
     assert "all 100 episodes replay" in done.stdout
-    assert "-- current load and history" in done.stdout
+    assert "-- declared requests" in done.stdout
+    assert "dearer on fresh [95 %]" in done.stdout
     path = submission / "episodes.parquet"
     changed = pl.read_parquet(path).with_columns(machine=(pl.col("machine") + 1) % 10)
     changed.head(1).vstack(pl.read_parquet(path)[1:]).write_parquet(path)

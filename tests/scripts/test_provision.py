@@ -134,7 +134,7 @@ def test_bad_options(refused, write, tmp_path):
     check("--machine", 4, -8, "--planners", "FF", message=["capacity is"])
     check(*MACHINE, "--fixed", message=["--counts"])
     check(*MACHINE, "--slack", 1, message=["slack is 1.0"])
-    check(*MACHINE, "--planners", "FF,FG", message=["no planner 'FG'", "SpreadWFD-Avg-BinSearch"])
+    check(*MACHINE, "--planners", "FF,FG", message=["no planner 'FG'", "did you mean", "--list-planners"])
     check(*MACHINE, "--planners", "FF,FF", message=["planners is FF, FF: must be different values"])
     check(*MACHINE, "--best", "--seconds", -1, message=["seconds is -1.0"])
     check(*MACHINE, "--planners", "FF", "--hand-over", message=["--hand-over needs a canonical trace"])

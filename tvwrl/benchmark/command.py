@@ -42,6 +42,7 @@ class BenchmarkSettings(BenchmarkStudy, RunOptions):
 
 def run_benchmark(settings: BenchmarkSettings) -> None:
     """Do what the options ask for. Raises InputError as `reproduce`, `trace_of` and `check` do."""
+    at_least(0, fresh_seed=settings.fresh_seed)
     if settings.list_tasks:
         print(_listing())
     elif settings.check is not None:
