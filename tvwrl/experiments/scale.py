@@ -30,7 +30,7 @@ class Scale:
     scales: ClassVar[Scales] = SCALES
     preset: Literal["smoke", "medium", "paper"] = "medium"
     """smoke: a trial, seconds per training; medium: PPO, minutes per training, 3 seeds; paper: the paper's
-    hyper-parameters, 5 seeds, days."""
+    hyper-parameters, 5 seeds, half an hour and more per training."""
     seeds: Numbers | None = None
     """Training seeds; default: the preset's."""
     iterations: int | None = None

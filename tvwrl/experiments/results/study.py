@@ -56,7 +56,7 @@ class ResultsStudy(Scale):
     scales: ClassVar[Scales] = {**SCALES, "medium": (LEARNING, FIVE)}
     preset: Literal["smoke", "medium", "paper"] = "medium"
     """smoke: a trial, seconds per training; medium: counterfactual learning, minutes per training, 5 seeds, 60 test
-    sequences; paper: the paper's hyper-parameters, 5 seeds, days."""
+    sequences; paper: the paper's hyper-parameters, 5 seeds, half an hour and more per training."""
     traces: Names = ("google2011", "google2019", "tianchi", "bitbrains")
     """Names or folders of traces."""
     loads: Shares = LOADS
