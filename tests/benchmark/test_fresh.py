@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from tvwrl.benchmark.fresh import Difference, difference, fresh_draws, paired, r
 from tvwrl.benchmark.study import BenchmarkStudy
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import problem_of
+from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.types import InputError
 
 EMPTIEST = """
@@ -154,8 +156,7 @@ def test_what_idles_on_fresh_sequences_is_refused_with_the_count(good, copy, sma
         checked(copy)
 
 
-def test_an_entry_sees_neither_traces_nor_a_home(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(fresh, "HIDDEN", ("HOME", "TVWRL_DATA"))
+def test_an_entry_sees_neither_traces_nor_a_home(small, tmp_path):
     folder = submitted(small, tmp_path, EMPTIEST)
     (folder / "entries" / "mine.py").write_text(READS)
     assert checked(folder).name == "mine"
@@ -197,6 +198,18 @@ def test_two_files_of_one_name_are_refused(small, tmp_path):
         submitted(small, tmp_path, EMPTIEST, files=[tmp_path / "weights.pt"])
 
 
+def test_what_an_entry_reads_has_to_be_submitted_too(small, tmp_path, monkeypatch):
+    (tmp_path / "known.json").write_text("{}")
+    with pytest.raises(InputError, match=r"known\.json.*name what it reads or imports in files="):
+        submitted(small, tmp_path, MEMORISING)
+    monkeypatch.chdir(tmp_path)
+    relative = "from pathlib import Path\nPath('known.json').read_text()\n" + EMPTIEST
+    with pytest.raises(InputError, match=r"find its files by Path\(__file__\)\.parent"):
+        submitted(small, tmp_path, relative, files=["known.json"])
+    with pytest.raises(InputError, match="files is 'known.json': must be a list"):
+        submitted(small, tmp_path, EMPTIEST, files="known.json")
+
+
 def test_fresh_sequences_are_others_in_the_same_units(small):
     problem = problem_of(small)
     public = problem.sequences("test", small.sequences, small.seed)
@@ -229,3 +242,14 @@ def test_without_two_draws_nothing_is_refused():
     assert not paired(np.array([5.0])).beyond_chance
     assert Difference(1.0, 0.0, 5.0).beyond_chance
     assert not Difference(0.0, 0.0, 5.0).beyond_chance
+
+
+def test_what_is_gained_on_public_sequences_alone_does_not_count():
+    rows = [{"reward": -100.0, "sequence": 0}, {"reward": -300.0, "sequence": 1}]
+    found = fresh.Checked(
+        "mine", CURRENT_LOAD, -200.0, rows, -250.0, (0.8, 1.0), Difference(0.0, 1.0, 9.0), Difference(0.0, 0.0, 1.0)
+    )
+    dearer = replace(found, dearer=Difference(np.log(1.25), 1.0, 9.0))
+    assert [row["reward"] for row in dearer.counted] == pytest.approx([-125.0, -375.0])
+    cheaper = replace(found, dearer=Difference(np.log(0.8), 1.0, 9.0))
+    assert cheaper.counted == rows

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
 NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
 ONNX, PYTHON = ".onnx", ".py"  # files that are entries
+HIDDEN = ("HOME", "TVWRL_DATA", "XDG_CACHE_HOME", "XDG_DATA_HOME")  # where it could look for traces and results
 OTHER_TRACE = "trained on another trace"  # in the origin of a training run
 KINDS = (
     "a function from (observation, mask) to an action, a Scheduler, the name of a scheduler, a training run (what "
@@ -66,6 +67,11 @@ class Setting:
         """A task, whose trace is opened only if an entry needs it."""
         observed = partial(problem_of, task)
         return cls(task.scenario, task.milliseconds, lambda: trace_of(task), observed, apart=True)
+
+    @classmethod
+    def of_submission(cls, task: Task) -> Setting:
+        """A task, where entries are shown neither folders with traces nor the current one."""
+        return replace(cls.of_task(task), hidden=HIDDEN)
 
     @classmethod
     def of_problem(cls, problem: Problem) -> Setting:

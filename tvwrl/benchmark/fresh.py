@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 REFERENCE = "best-fit-peak"
-POPULATIONS = 10  # fresh ones, of as many workloads as the task's; each gives at least one sequence
+POPULATIONS = 20  # fresh ones, of as many workloads as the task's; each gives at least one sequence
 WORKLOADS = 400
-HIDDEN = ("HOME", "TVWRL_DATA", "XDG_CACHE_HOME", "XDG_DATA_HOME")  # where an entry could look for traces and results
 LEVEL, REFUSED_AT = 0.95, 0.999  # of the interval that is shown, and of the one that a submission may be refused by
 
 
@@ -94,6 +93,15 @@ class Checked:
         return float(np.mean([row["reward"] for row in self.rows]))
 
     @property
+    def counted(self) -> Rows:
+        """The rows with which an entry is ranked: where it is dearer on fresh sequences, its rewards are as much lower.
+
+        So what an entry gains by knowing public sequences is taken away, even where chance could explain it.
+        """
+        factor = max(1.0, float(np.exp(self.dearer.value)))
+        return [row | {"reward": factor * row["reward"]} for row in self.rows]
+
+    @property
     def refusal(self) -> str | None:
         """Why the submission is refused, or None."""
         if self.lost.beyond_chance:
@@ -140,7 +148,7 @@ def run_entries(
                 "that defines 'entry', or as an ONNX file (docs/how-to/enter-the-benchmark.md)"
             )
         say(f"running entry '{name}' on the {task.sequences} sequences of {task.name}, and on as many fresh ones")
-        setting = replace(Setting.of_task(task), hidden=HIDDEN)
+        setting = Setting.of_submission(task)
         entry = entry_of(name, about.files[name], setting, about.observe.get(name))
         try:
             own = replayed.filter(pl.col("scheduler") == name).sort("sequence")["reward"].to_numpy()

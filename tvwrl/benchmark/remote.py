@@ -43,7 +43,7 @@ class EntryProcess:
 
     `kind`, `content`: see `packed`
     `hidden`: environment variables that the process does not get: they name os.devnull there, so that HOME and
-        TVWRL_DATA lead nowhere
+        TVWRL_DATA lead nowhere; with any, the process does not begin in the current folder either
 
     Raises InputError if the entry cannot be loaded there.
 
@@ -57,7 +57,12 @@ class EntryProcess:
         command = [sys.executable, "-u", "-P", "-m", "tvwrl.benchmark.entry_process", str(theirs.fileno())]
         # A session of its own, so that whatever the entry starts can be ended with it
         process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+            command,
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            cwd="/" if hidden else None,  # what it reads is to be found from its own file
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
         theirs.close()
         self._connection, self._process, self._heard = ours, process, b""
@@ -204,7 +209,7 @@ def packed(given: Any) -> tuple[str, Any]:
     class and what its `save` writes, as the model itself would take its environment along.
     """
     if isinstance(given, Path):
-        return "onnx" if given.suffix == ".onnx" else "file", str(given)
+        return "onnx" if given.suffix == ".onnx" else "file", str(given.absolute())
     import io
 
     import cloudpickle

@@ -15,7 +15,7 @@ import numpy as np
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
 from tvwrl.benchmark.entries import OTHER_TRACE, Entry, Setting, entry_of
-from tvwrl.benchmark.fresh import run_entries
+from tvwrl.benchmark.fresh import LEVEL, run_entries
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import TASKS, Task, find_task, forecaster_of, is_here, problem_of
 from tvwrl.checks import at_least, different
@@ -128,7 +128,7 @@ class Submitted(RowsCell):
         return asdict(self) | {"submission": Path(self.submission)}
 
     def measure(self) -> Rows:
-        """A row per sequence, as in `Played`: what was measured here, not what was submitted.
+        """A row per sequence, as in `Played`: what was measured here, not what was submitted, and `Checked.counted`.
 
         Raises InputError if the replay of an episode differs from its row, if the entry cannot be run, and if it does
         worse here, or on fresh sequences, than chance explains.
@@ -139,7 +139,8 @@ class Submitted(RowsCell):
             raise InputError(f"{self.submission}: {found.refusal}")
         facts = {"tuned": False, "scheduler": self.scheduler, "played": self.scheduler}
         facts["knowledge"] = found.knowledge.group
-        return [row | facts for row in found.rows[: self.sequences]]
+        facts["note"] = f"{found.dearer.percent(LEVEL)} dearer on fresh sequences"
+        return [row | facts for row in found.counted[: self.sequences]]
 
 
 def margins(rule: str) -> list[str]:

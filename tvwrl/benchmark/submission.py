@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvwrl import SUPERSEDED_TASKS
 from tvwrl.benchmark.comparison import Comparison
-from tvwrl.benchmark.entries import NAME, NAME_RULE, ONNX, PYTHON
+from tvwrl.benchmark.entries import NAME, NAME_RULE, ONNX, PYTHON, Setting, entry_of
 from tvwrl.benchmark.replay import ROWS_FILE, replay
 from tvwrl.benchmark.tasks import Task, check_observed, find_task
 from tvwrl.experiments.episode_rows import incomplete_by
 from tvwrl.experiments.evaluation import EPISODES
+from tvwrl.progress import say
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.schedulers import GROUPS, SCHEDULERS, Knowledge
 from tvwrl.types import InputError
@@ -57,12 +59,17 @@ def submit(
 
     The schedulers that the entries were compared with are left out. An entry that was no file is submitted too, but
     nobody can run it, so the benchmark's page does not take it. Raises InputError for a comparison that does not play
-    all sequences of its task, an empty name, an entry that left workloads unplaced (the check refuses it), an entry
-    with the name of one of our schedulers, files of the same name, and a folder that is not empty.
+    all sequences of its task, a superseded task, an empty name, an entry that left workloads unplaced (the check
+    refuses it), an entry with the name of one of our schedulers, files of the same name, an entry that cannot be loaded
+    from the folder, and a folder that is not empty.
     """
     import polars as pl
 
     task = comparison.task
+    if task.name in SUPERSEDED_TASKS:
+        raise InputError(f"task {task.name} is superseded, and not ranked any more: compare on the newer version")
+    if isinstance(files, str | Path):
+        raise InputError(f"files is {files!r}: must be a list of files, as in files=['weights.pt']")
     if not name.strip():
         raise InputError("name is empty: say whose submission it is")
     if comparison.sequences < task.sequences:
@@ -95,7 +102,24 @@ def submit(
             (partial / ENTRIES).mkdir(exist_ok=True)
             shutil.copyfile(file, partial / ENTRIES / file.name)
         write_json(partial / ABOUT, about | {"provenance": provenance()})
+        for entry, file in comparison.files.items():
+            _try(entry, partial / ENTRIES / file.name, comparison)
+    for entry in comparison.knowledge:
+        if entry not in comparison.files:
+            say(f"entry '{entry}' is no file: it can be replayed but not run, so the benchmark's page does not take it")
+    say(f"check it as we do: tvwrl benchmark --check {folder}")
     return Path(folder)
+
+
+def _try(entry: str, file: Path, comparison: Comparison) -> None:
+    """Load an entry from the folder that is submitted. Raises InputError if that fails."""
+    try:
+        entry_of(entry, file, Setting.of_submission(comparison.task), comparison.observe).close()
+    except InputError as error:
+        raise InputError(
+            f"{error}; it is loaded from a copy of its file, in an empty folder: name what it reads or imports in "
+            "files=[...], and let it find its files by Path(__file__).parent"
+        ) from error
 
 
 def check_submission(folder: str | Path) -> pl.DataFrame:

@@ -69,6 +69,7 @@ class Door:
     def __init__(self, group: str) -> None:
         self._group = group
         self._open, self._open_of_workloads = seen_by(group, SEES), seen_by(group, OF_WORKLOADS)
+        self._seen = [name for name in self._open if name != "observation"]  # which groups see it depends on the task
         self._shown: dict[int, Workload] = {}  # every workload that the entry was shown so far
 
     def begin(self, cluster: Cluster) -> dict[str, Any]:
@@ -130,7 +131,7 @@ class Door:
 
     def _refuse(self, name: Any, may: bool) -> None:
         if not may:
-            raise NotSeen(f"{_not_seen('cluster', name)} the group '{self._group}', which sees {', '.join(self._open)}")
+            raise NotSeen(f"{_not_seen('cluster', name)} the group '{self._group}', which sees {', '.join(self._seen)}")
 
 
 def _not_seen(of: str, name: Any) -> str:

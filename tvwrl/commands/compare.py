@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -29,10 +30,24 @@ class TaskComparison:
     """Number of test sequences to play, starting with the first; default: all of the task's."""
     against: Names | None = None
     """Schedulers to compare with; default: six rules, from spread to clairvoyant."""
+    observe: Names = ()
+    """What functions and models observe differently, as FIELD=VALUE,...: history=5,hold_action=true,mask=any."""
     bounds: bool = True
     """Compute lower bounds on the number of machines needed, and the gaps to them."""
     out: Path | None = None
     """Output folder; default: runs/compare-<task>-<timestamp>."""
+
+    def observed(self) -> dict[str, Any]:
+        """Field -> value. Raises InputError for what is not FIELD=VALUE, and for a value of the wrong kind."""
+        from tvwrl.simulation.scenario import Scenario
+
+        plain, found = Scenario(), dict[str, Any]()
+        for text in self.observe:
+            name, _, value = text.partition("=")
+            if not name or not value:
+                raise InputError(f"--observe {text}: must be FIELD=VALUE, as in history=5")
+            found[name] = _value(text, value, getattr(plain, name, None))
+        return found
 
     def named(self) -> dict[str, str]:
         """Name -> entry. Raises InputError for a name given twice, and if there are no entries."""
@@ -51,6 +66,20 @@ class TaskComparison:
         return found
 
 
+def _value(text: str, value: str, usual: Any) -> Any:
+    """The value of a field, of the kind that it usually has; text for unknown fields, which are refused by name."""
+    if isinstance(usual, bool):
+        if value.lower() not in ("true", "false"):
+            raise InputError(f"--observe {text}: must be true or false")
+        return value.lower() == "true"
+    if isinstance(usual, int):
+        try:
+            return int(value)
+        except ValueError:
+            raise InputError(f"--observe {text}: must be a whole number") from None
+    return value
+
+
 def compare_on_task(settings: TaskComparison) -> None:
     """Play the entries, print the table and write the folder. Raises InputError as `tvwrl.compare` does."""
     named = settings.named()
@@ -60,6 +89,6 @@ def compare_on_task(settings: TaskComparison) -> None:
     from tvwrl.benchmark.comparison import AGAINST, compare
 
     against = [name for name in AGAINST if name not in named] if settings.against is None else settings.against
-    found = compare(named, settings.task, settings.sequences, against, bounds=settings.bounds)
+    found = compare(named, settings.task, settings.sequences, against, settings.observed(), settings.bounds)
     print(found)
     print(f"written to {found.write(out)}")

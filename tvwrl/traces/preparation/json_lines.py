@@ -10,6 +10,7 @@ from tvwrl.traces.preparation.layout import Table, dtype_of, faults, note, witho
 from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.traces.preparation.reading import Fields, read_by_blocks
 
+
 def read_json_lines(part: Part, table: Table) -> Rows:
     """The columns of a part of a file of JSON lines; a bad line is counted, named and left out.
 
