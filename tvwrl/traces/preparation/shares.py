@@ -23,6 +23,7 @@ from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.grouping_kernels import number_distinct
 from tvwrl.traces.preparation.loader import CONTRADICTS, Loader, Part, Rows
+from tvwrl.traces.preparation.names import names_file
 from tvwrl.traces.preparation.series import (
     MICRO,
     TOO_SHORT,
@@ -45,6 +46,9 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
     rows = loader.read(part)
     found = counts_of(part.table, rows) | {"stamp": part.stamp}
     with full_disk_explained(folder):
+        if rows.names.columns:
+            with whole_file(names_file(folder, part)) as partial:
+                rows.names.write_parquet(partial)
         if part.usage:
             found |= _write_usage(loader, rows.frame, folder / part.name, shares)
         else:
@@ -55,7 +59,8 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
 
 def counts_of(table: str, rows: Rows) -> dict[str, Any]:
     """What was found in rows of a table, to be kept as JSON."""
-    return {"table": table, "rows": {name: value for name, value in vars(rows).items() if name != "frame"}, "span": []}
+    counts = {name: value for name, value in vars(rows).items() if name not in ("frame", "names")}
+    return {"table": table, "rows": counts, "span": []}
 
 
 def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> dict[str, Any]:
