@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tvwrl.input_tables import spelt_twice
+from tvwrl.input_tables import refuse_spelt_twice
 from tvwrl.runs import whole_folder
 from tvwrl.types import Float, InputError, Int, Trace
 
@@ -86,7 +86,10 @@ def write_trace(trace: Trace, folder: str | os.PathLike[str]) -> None:
         pl.DataFrame(workloads, schema_overrides=text).fill_nan(None).write_parquet(partial / WORKLOADS)
         (partial / HEADER).write_text(header, encoding="utf-8")
         try:
-            read_trace(partial)
+            again = read_trace(partial)
+            for field in ("workload_id", "application"):
+                if (lost := (names := getattr(trace, field)) != getattr(again, field)).any():
+                    raise InputError(f"{target}: {field} {names[lost][0]!r}: blanks around a name are no part of it")
         except InputError as error:
             raise InputError(f"nothing was written: {str(error).replace(str(partial), str(target))}") from None
 
@@ -322,11 +325,7 @@ def _texts(table: _Table, column: str, *, optional: bool = False) -> pl.Series:
     if len(given) and not (given.dtype.is_integer() or given.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
         table.refuse(0, column, f" is of type {given.dtype}; needed: text or whole numbers")
     raw = given.cast(pl.String).fill_null("")
-    if found := spelt_twice(raw.alias(column).to_frame()):
-        _, above, row = found
-        table.refuse(
-            row, column, f" is {raw[above]!r} in {table.place(above)}; needed: a name written alike in all rows"
-        )
+    refuse_spelt_twice(str(table.file), raw.alias(column).to_frame(), table.place)
     texts = raw.str.strip_chars()
     if not optional and len(blank := (texts == "").arg_true()):
         table.refuse(blank[0], column, " is empty; needed: the name of a workload")

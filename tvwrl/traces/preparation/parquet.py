@@ -66,11 +66,11 @@ def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = Non
         frame = scan.select(given).collect()
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise _damaged(part.source, error) from None
-    typed = frame.select(_as_kind(column, frame.schema[column.name]) for column in table.columns)
-    names = typed.select(table.names)
-    refuse_spelt_twice(part.source, names, lambda row: f"row {first + row + 1}")
-    typed = typed.with_columns(without_blanks([column.name for column in table.columns if column.kind is str]))
-    rows = Rows(typed, len(frame), names.unique(), empty=[] if len(frame) else [part.source])
+    kinds = frame.select(_as_kind(column, frame.schema[column.name]) for column in table.columns)
+    written = kinds.select(table.names)
+    refuse_spelt_twice(part.source, written, lambda row: f"row {first + row + 1}")
+    typed = kinds.with_columns(without_blanks([column.name for column in table.columns if column.kind is str]))
+    rows = Rows(typed, len(frame), written.unique(), empty=[] if len(frame) else [part.source])
     return drop_bad(rows, part.source, table, first, frame)
 
 
