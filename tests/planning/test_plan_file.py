@@ -160,12 +160,14 @@ def test_one_name_written_in_two_ways_is_refused(tmp_path: Path, problem: Planni
         read_running(tmp_path / "running.csv", problem)
 
 
-def test_names_that_a_csv_loses_are_refused(tmp_path: Path, problem: PlanningProblem) -> None:
-    """A trace may have an application ' a': a CSV file cannot tell it from 'a'."""
+def test_names_that_a_table_loses_are_refused(tmp_path: Path, problem: PlanningProblem) -> None:
+    """A problem made in Python may have an application ' a': a table cannot tell it from 'a'."""
     blank = replace(problem, instance=replace(problem.instance, application=np.array(["a", " a"], dtype=object)))
     (tmp_path / "plan.csv").write_text("planner,application,machine,replicas\nFF, a,1,1\n")
-    with pytest.raises(InputError, match="application ' a' has blanks at its ends"):
-        read_plans(tmp_path / "plan.csv", blank)
+    pl.read_csv(tmp_path / "plan.csv", schema_overrides={"machine": pl.String}).write_parquet(tmp_path / "plan.parquet")
+    for name in ("plan.csv", "plan.parquet"):
+        with pytest.raises(InputError, match="application ' a' has blanks at its ends"):
+            read_plans(tmp_path / name, blank)
 
 
 @pytest.mark.parametrize(
