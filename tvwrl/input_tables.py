@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +17,8 @@ from tvwrl.types import Float, InputError, Int, Strings
 
 if TYPE_CHECKING:
     import polars as pl
+
+ADVICE = "blanks around a name are no part of it; write it alike in all rows, or two names that differ in more"
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> pl.DataFrame:
@@ -37,6 +39,7 @@ class InputTable:
 
     source: str  # named in errors
     frame: pl.DataFrame
+    written: pl.DataFrame | None = None  # the frame with the blanks around its values, if there were any
 
     @classmethod
     def read(cls, path: Path) -> InputTable:
@@ -54,10 +57,10 @@ class InputTable:
             with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
                 text = file.read().decode("utf-8-sig")
             quotes_closed = csv.reader(io.StringIO(text, newline=""), strict=True)
-            lines = [[value.strip() for value in line] for line in quotes_closed]
+            written = [line for line in quotes_closed if any(value.strip() for value in line)]
         except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"{path}: cannot be read: {error}") from None
-        names, *rows = [line for line in lines if any(line)] or [[]]
+        names, *rows = [[value.strip() for value in line] for line in written] or [[]]
         if not names:
             raise InputError(f"{path}: the file is empty")
         if len(names) == 1 and (other := next((mark for mark in ";\t|" if mark in names[0]), None)):
@@ -72,8 +75,12 @@ class InputTable:
                 raise InputError(
                     f"{path}: row {number} has {len(row)} values: must be at most {len(names)}: {', '.join(names)}"
                 )
-        filled = [[value or None for value in row] + [None] * (len(names) - len(row)) for row in rows]
-        return cls(str(path), pl.DataFrame(filled, schema=dict.fromkeys(names, pl.String), orient="row"))
+
+        def frame_of(lines: list[list[str]]) -> pl.DataFrame:
+            filled = [[value or None for value in line] + [None] * (len(names) - len(line)) for line in lines]
+            return pl.DataFrame(filled, schema=dict.fromkeys(names, pl.String), orient="row")
+
+        return cls(str(path), frame_of(rows), None if written[1:] == rows else frame_of(written[1:]))
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -111,11 +118,21 @@ class InputTable:
         """Raise InputError with the source, the number of the row (`row` + 1: `row` counts from 0) and its `fault`."""
         raise InputError(f"{self.source}: row {row + 1}: {fault}")
 
-    def names(self, column: str) -> Strings:
-        """(rows,) text of a column, none of it empty."""
+    def text(self, column: str) -> pl.Series:
+        """(rows,) names in a column, without the blanks around them; null where there is none.
+
+        Refuses two that differ in nothing but such blanks: one name would stand for two things.
+        """
         import polars as pl
 
-        names = self.frame[column].cast(pl.String).fill_null("").to_numpy().astype(object)
+        given = (self.frame if self.written is None else self.written)[column].cast(pl.String)
+        refuse_spelt_twice(self.source, given.to_frame(), lambda row: f"row {row + 1}")
+        text = given.str.strip_chars()
+        return text.set(text == "", None)
+
+    def names(self, column: str) -> Strings:
+        """(rows,) those of `text`, all there."""
+        names = self.text(column).fill_null("").to_numpy().astype(object)
         if (empty := names == "").any():
             self.refuse(int(np.argmax(empty)), f"{column} is empty")
         return names
@@ -174,3 +191,40 @@ def quoted(value: object) -> str:
         return str(value) if np.isfinite(float(str(value))) else f"'{value}'"
     except ValueError:
         return f"'{value}'"
+
+
+def spelt_twice(given: pl.DataFrame) -> tuple[str, int, int] | None:
+    """The first column, and two of its rows, whose names differ in nothing but the blanks around them."""
+    import polars as pl
+
+    for name in given.columns:
+        once = given[name].unique()
+        if not (once != once.str.strip_chars()).any():  # as nearly always
+            continue
+        rows = given.lazy().select(pl.col(name).alias("raw"), pl.int_range(pl.len()).alias("row"))
+        rows = rows.with_columns(name=pl.col("raw").str.strip_chars()).filter(pl.col("name") != "")
+        rows = rows.with_columns(first=pl.col("raw").first().over("name"), above=pl.col("row").first().over("name"))
+        found = rows.filter(pl.col("raw") != pl.col("first")).select("above", "row").head(1).collect()
+        if len(found):
+            above, row = found.row(0)
+            return name, int(above), int(row)
+    return None
+
+
+def refuse_spelt_twice(source: str, given: pl.DataFrame, place: Callable[[int], str]) -> None:
+    """Raise InputError for names that `spelt_twice` finds: whether they are one workload, only their author knows."""
+    if found := spelt_twice(given):
+        name, above, row = found
+        raise InputError(
+            f"{source}: {place(row)}: {name} is {given[name][row]!r}, but {given[name][above]!r} in {place(above)}: "
+            f"{ADVICE}"
+        )
+
+
+def refuse_spelt_between(sources: list[str], given: pl.DataFrame) -> None:
+    """Raise InputError as `refuse_spelt_twice` does, for rows that come from these `sources`."""
+    if found := spelt_twice(given):
+        name, above, row = found
+        raise InputError(
+            f"{sources[row]}: {name} is {given[name][row]!r}, but {given[name][above]!r} in {sources[above]}: {ADVICE}"
+        )

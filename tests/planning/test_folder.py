@@ -88,7 +88,11 @@ NAMED = {"machines": "machine,cpu,mem,count\nbig,8,16,2\n007,4,4,1\n7,4,4,1\n"}
     ("machines", "rows", "barred"),
     [
         (NAMED["machines"], "a,big\n", [[0, 0], [0, 1]]),  # a row of machines
-        (NAMED["machines"], "a,big-2\nc,7\n c , 7 \n", [[0, 1], [2, 3]]),  # one of them; a name like a number; twice
+        (
+            NAMED["machines"],
+            "a,big-2\n c , 7 \n c , 7 \n",
+            [[0, 1], [2, 3]],
+        ),  # one of them; a name like a number; twice
         (NAMED["machines"], "a,007\n", [[0, 2]]),
         ("cpu,mem\n8,16\n4,4\n", "a,2\n", [[0, 1]]),  # numbers from 1
         ("cpu,mem,count\n8,16,1\n4,4,1\n", "a,1\n", [[0, 0]]),

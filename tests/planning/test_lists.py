@@ -186,3 +186,9 @@ def test_full_machines_are_refused(tmp_path: Path) -> None:
         read_machines(written(path, "cpu,mem\n4,0\n"), ("cpu", "mem"), some_lack=True)
     with pytest.raises(InputError, match="row 2: cpu is 0: leave out machines"):
         read_machines(written(path, "cpu,mem\n4,1\n0,0\n"), ("cpu", "mem"), some_lack=True)
+
+
+def test_applications_that_differ_only_in_blanks_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "application,replicas,cpu\nweb,6,2\n web,1,1\n")
+    with pytest.raises(InputError, match=r"a\.csv: row 2: application is ' web', but 'web' in row 1: blanks around"):
+        open_instance(path)

@@ -149,17 +149,25 @@ def test_bad_tables_of_what_runs_are_refused(tmp_path: Path, problem: PlanningPr
 
 def test_a_row_per_replica_adds_up(tmp_path: Path, problem: PlanningProblem) -> None:
     """As a list of pods has it; byte order mark, blanks and the line ends of Windows do not matter."""
-    (tmp_path / "running.csv").write_bytes("\ufeffapplication,machine\r\na,1\r\n a , 1.0\r\nb,2\r\n".encode())
+    (tmp_path / "running.csv").write_bytes("\ufeffapplication,machine\r\n a ,1\r\n a , 1.0\r\nb,2\r\n".encode())
     plan, pinned = read_running(tmp_path / "running.csv", problem)
     assert (plan.machine.tolist(), plan.replicas.tolist(), pinned) == ([0, 1], [2, 1], None)
 
 
-def test_names_that_a_csv_loses_are_refused(tmp_path: Path, problem: PlanningProblem) -> None:
-    """A trace may have an application ' a': a CSV file cannot tell it from 'a'."""
+def test_one_name_written_in_two_ways_is_refused(tmp_path: Path, problem: PlanningProblem) -> None:
+    (tmp_path / "running.csv").write_text("application,machine\na,1\nb,2\n a,1\n")
+    with pytest.raises(InputError, match=r"running\.csv: row 3: application is ' a', but 'a' in row 1: blanks around"):
+        read_running(tmp_path / "running.csv", problem)
+
+
+def test_names_that_a_table_loses_are_refused(tmp_path: Path, problem: PlanningProblem) -> None:
+    """A problem made in Python may have an application ' a': a table cannot tell it from 'a'."""
     blank = replace(problem, instance=replace(problem.instance, application=np.array(["a", " a"], dtype=object)))
     (tmp_path / "plan.csv").write_text("planner,application,machine,replicas\nFF, a,1,1\n")
-    with pytest.raises(InputError, match="application ' a' has blanks at its ends"):
-        read_plans(tmp_path / "plan.csv", blank)
+    pl.read_csv(tmp_path / "plan.csv", schema_overrides={"machine": pl.String}).write_parquet(tmp_path / "plan.parquet")
+    for name in ("plan.csv", "plan.parquet"):
+        with pytest.raises(InputError, match="application ' a' has blanks at its ends"):
+            read_plans(tmp_path / name, blank)
 
 
 @pytest.mark.parametrize(

@@ -272,8 +272,8 @@ def test_slot_seconds_wrong_missing_or_contradicted(tmp_path):
 
 @st.composite
 def traces(draw):
-    text = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-    ids = draw(st.lists(text.filter(lambda t: t.strip() and not t.isspace()), min_size=1, max_size=4, unique=True))
+    text = st.text(st.characters(exclude_categories=["Cs"]), max_size=5).map(str.strip)
+    ids = draw(st.lists(text.filter(bool), min_size=1, max_size=4, unique=True))
     slots = [sorted(draw(st.sets(st.integers(0, 2**53), min_size=1, max_size=4))) for _ in ids]
     n, r, d = len(ids), sum(map(len, slots)), draw(st.integers(1, 3))
     number = st.floats(0, 1e6)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
-from tvwrl.traces import read_trace
+from tvwrl.traces import read_trace, write_trace
 from tvwrl.types import InputError
 
 
@@ -17,7 +20,7 @@ def csv_of(folder: Path, text: str) -> Path:
 
 
 def test_a_csv_says_which_workloads_are_replicas(tmp_path: Path) -> None:
-    text = "application,workload_id,slot,cpu\nweb,b,3,0.5\n,a,0,0.1\n web ,c,0,0.1\n,b,4,0\n7,d,0,1\n"
+    text = "application,workload_id,slot,cpu\nweb,b,3,0.5\n,a,0,0.1\nweb,c,0,0.1\n,b,4,0\n7,d,0,1\n"
     trace = read_trace(csv_of(tmp_path, text), 300)
     assert trace.resources == ("cpu",)
     assert dict(zip(trace.workload_id, trace.application, strict=True)) == {"b": "web", "a": "", "c": "web", "d": "7"}
@@ -54,8 +57,25 @@ def test_names_that_differ_only_in_blanks_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "usage.csv"
     path.write_text("workload_id,slot,cpu,mem\na,0,1,1\n a,1,1,1\n")
     with pytest.raises(
-        InputError, match="line 3, column workload_id: ' a' is 'a' in line 2; needed: a name written alike"
+        InputError, match="line 3: workload_id is ' a', but 'a' in line 2: blanks around a name are no part of it"
     ):
         read_trace(path, 300)
     path.write_text("slot,workload_id,cpu,mem\n0, a,1,1\n1, a,1,1\n")
     assert read_trace(path, 300).workload_id.tolist() == ["a"]
+    path.write_text("slot,workload_id,application,cpu\n0,a,web,1\n0,b, web,1\n")
+    with pytest.raises(InputError, match="line 3: application is ' web', but 'web' in line 2"):
+        read_trace(path, 300)
+
+
+def test_a_folder_has_names_without_blanks_too(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    write_trace(read_trace(csv_of(tmp_path, "workload_id,slot,cpu\na,0,1\nb,0,1\n"), 300), folder)
+    usage = pl.read_parquet(folder / "usage.parquet")
+    usage.with_columns(workload_id=pl.Series(["a", " b"])).write_parquet(folder / "usage.parquet")
+    trace = read_trace(folder)
+    assert trace.workload_id.tolist() == ["a", "b"]
+    with pytest.raises(InputError, match=r"nothing was written: .*workload_id ' b': blanks around a name"):
+        write_trace(replace(trace, workload_id=np.array(["a", " b"], dtype=object)), tmp_path / "u")
+    usage.with_columns(workload_id=pl.Series(["a", " a"])).write_parquet(folder / "usage.parquet")
+    with pytest.raises(InputError, match=r"usage\.parquet: row 2: workload_id is ' a', but 'a' in row 1"):
+        read_trace(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tvwrl.types import InputError
@@ -89,3 +90,27 @@ def test_another_unit_is_noticed(tables):
         InputError, match=r"usage\.csv: column cpu: the pods use 18750% of what .* have; it must be in cores"
     ):
         read_csv_record(*tables("pod,time,cpu,memory,node\nx,0,1500,1,a\n"), 300)
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        (["x,0,1,1,a,,,", " x,300,1,1,a,,,"], "row 2: pod is ' x', but 'x' in row 1: blanks around a name"),
+        (["x,0,1,1,a,,,", "y,0,1,1,a ,,,"], "row 2: node is 'a ', but 'a' in row 1: blanks around a name"),
+        (["x,0,1,1,a,,,o", "y,0,1,1,a,,,\to"], "row 2: owner is '.to', but 'o' in row 1: blanks around a name"),
+        ([" x, 0, 1, 1, a,,, o", " y, 0, 1, 1, a,,, o"], ""),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_names_that_differ_only_in_blanks_are_refused(tables, kind, rows, fault):
+    usage, nodes = tables(HEAD + "\n".join(rows) + "\n")
+    if kind == "parquet":
+        frame = pl.read_csv(usage, infer_schema=False)
+        numbers = pl.col("time", "cpu", "memory").str.strip_chars().cast(pl.Float64)
+        frame.with_columns(numbers).write_parquet(usage := usage.with_suffix(".parquet"))
+    if fault:
+        with pytest.raises(InputError, match=fault):
+            read_csv_record(usage, nodes, 300)
+    else:
+        found = read_csv_record(usage, nodes, 300)
+        assert (found.pod.tolist(), found.owner.tolist()) == (["x", "y"], ["o", "o"])

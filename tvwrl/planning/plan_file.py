@@ -223,10 +223,9 @@ def _applications(table: InputTable, instance: Instance) -> Int:
 
 
 def _check_blanks(table: InputTable, instance: Instance) -> None:
-    """A CSV file cannot name an application with blanks at its ends."""
-    names = instance.application.tolist()
-    if table.source.endswith((".csv", ".csv.gz")) and (lost := [name for name in names if name != str(name).strip()]):
-        raise InputError(f"{table.source}: application '{lost[0]}' has blanks at its ends, which a CSV file loses")
+    """A table cannot name an application with blanks at its ends."""
+    if lost := [name for name in instance.application.tolist() if name != str(name).strip()]:
+        raise InputError(f"{table.source}: application '{lost[0]}' has blanks at its ends, which a table loses")
 
 
 def _check_repeats(table: InputTable, planner: Strings, machine: Int) -> None:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from tvwrl.input_tables import refuse_spelt_twice
 from tvwrl.runs import whole_folder
-from tvwrl.traces.spelling import spelt_twice
 from tvwrl.types import Float, InputError, Int, Trace
 
 if TYPE_CHECKING:
@@ -86,7 +86,10 @@ def write_trace(trace: Trace, folder: str | os.PathLike[str]) -> None:
         pl.DataFrame(workloads, schema_overrides=text).fill_nan(None).write_parquet(partial / WORKLOADS)
         (partial / HEADER).write_text(header, encoding="utf-8")
         try:
-            read_trace(partial)
+            again = read_trace(partial)
+            for field in ("workload_id", "application"):
+                if (lost := (names := getattr(trace, field)) != getattr(again, field)).any():
+                    raise InputError(f"{target}: {field} {names[lost][0]!r}: blanks around a name are no part of it")
         except InputError as error:
             raise InputError(f"nothing was written: {str(error).replace(str(partial), str(target))}") from None
 
@@ -300,8 +303,9 @@ def _applications(usage: _Table) -> _Table | None:
 
     if not {"application", "workload_id"} <= set(usage.frame.columns):
         return None
-    named = usage.frame.select("workload_id", pl.col("application").str.strip_chars()).with_row_index("row")
-    named = named.filter(pl.col("workload_id").is_not_null() & (pl.col("application").fill_null("") != ""))
+    application = _texts(usage, "application", optional=True)
+    named = usage.frame.select("workload_id", application.alias("application")).with_row_index("row")
+    named = named.filter(pl.col("workload_id").is_not_null() & (pl.col("application") != ""))
     first = named.unique("workload_id", keep="first", maintain_order=True)
     other = named.join(first, on="workload_id", suffix="_first").filter(
         pl.col("application_first") != pl.col("application")
@@ -314,20 +318,16 @@ def _applications(usage: _Table) -> _Table | None:
 
 
 def _texts(table: _Table, column: str, *, optional: bool = False) -> pl.Series:
-    """(rows,) names of a column, of a CSV without blanks around them; `optional`: null is unknown and becomes ""."""
+    """(rows,) names of a column without blanks around them; `optional`: null is unknown and becomes ""."""
     import polars as pl
 
     given = table.frame[column]
     if len(given) and not (given.dtype.is_integer() or given.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
         table.refuse(0, column, f" is of type {given.dtype}; needed: text or whole numbers")
     raw = given.cast(pl.String).fill_null("")
-    if table.is_csv and (found := spelt_twice(raw.alias(column).to_frame())):
-        _, above, row = found
-        table.refuse(
-            row, column, f" is {raw[above]!r} in {table.place(above)}; needed: a name written alike in all rows"
-        )
-    texts = raw.str.strip_chars() if table.is_csv else raw
-    if not optional and len(blank := (texts.str.strip_chars() == "").arg_true()):
+    refuse_spelt_twice(str(table.file), raw.alias(column).to_frame(), table.place)
+    texts = raw.str.strip_chars()
+    if not optional and len(blank := (texts == "").arg_true()):
         table.refuse(blank[0], column, " is empty; needed: the name of a workload")
     return texts
 

@@ -115,7 +115,7 @@ def _text(table: InputTable, column: str) -> pl.Series:
 
     if column not in table.columns:
         return pl.Series(column, [None] * len(table), dtype=pl.String)
-    return table.frame[column].cast(pl.String)
+    return table.text(column)
 
 
 def _optional(table: InputTable, column: str, most: float = MOST) -> Float:

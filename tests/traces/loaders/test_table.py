@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from tvwrl.traces.loaders.table import Csv, Parquet
+from tvwrl.traces.preparation import files
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError
@@ -218,3 +219,40 @@ def test_percents_without_a_scale_are_warned_of(tmp_path: Path) -> None:
             warnings.simplefilter("always")
             prepare(loader, str(source), tmp_path / f"out{number}", rules, plots=False)
         assert ["is --scale cpu 0.5 right?" in str(w.message) for w in found] == ([True] if scale == 0.5 else [])
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("pieces", [False, True])  # two files, or one in pieces
+def test_names_that_differ_only_in_blanks_are_refused_across_parts(
+    kind: str, pieces: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else rows of the second workload would be dropped as repeated ones of the first."""
+
+    def table(workloads: str, applications: str) -> pl.DataFrame:
+        columns = {
+            "workload_id": [w.replace("_", " ") for w in workloads.split(",")],
+            "time": 0,
+            "cpu": 0.1,
+            "mem": 0.1,
+        }
+        return pl.DataFrame(columns | {"app": pl.Series([a.replace("_", " ") for a in applications.split(",")])})
+
+    def written(*tables: pl.DataFrame) -> Path:
+        folder = tmp_path / "in"
+        folder.mkdir(exist_ok=True)
+        for i, one in enumerate([pl.concat(tables)] if pieces else tables):
+            (one.write_csv if kind == "csv" else one.write_parquet)(folder / f"{i}.{kind}")
+        return folder
+
+    monkeypatch.setattr(files, "PIECE", 30)
+    monkeypatch.setattr(files, "PIECE_ROWS", 2)
+    loader = (Csv if kind == "csv" else Parquet)(application_column="app")
+    second = 0 if pieces else 1
+    for other, fault in (
+        (table("b,a", "x,y"), f"{second}.{kind}: workload_id is 'a', but ' a' in .*0.{kind}: blanks around a name"),
+        (table("b,d", "x_,y"), f"{second}.{kind}: app is 'x ', but 'x' in .*0.{kind}: blanks around a name"),
+    ):
+        with pytest.raises(InputError, match=fault):
+            run(written(table("_a,c", "x,y"), other), loader)
+    run(written(table("_a,c", "x,y"), table("_b,_d", "_z,x")), loader)
+    assert sorted(row[0] for row in usage(tmp_path / "in")) == ["a", "b", "c", "d"]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tvwrl.traces.preparation import files
 from tvwrl.traces.preparation.json_lines import read_json_lines
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import Part
@@ -108,10 +109,15 @@ def test_a_bad_row_is_counted_and_named(row: str, rule: str, example: str, tmp_p
 
 
 @pytest.mark.parametrize("more", [[], ["a b,noon,2,"]])  # read at once, and line by line as one is bad
-def test_names_that_differ_only_in_blanks_are_refused(more: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [1 << 20, 30])  # in one block, and in many
+def test_names_that_differ_only_in_blanks_are_refused(
+    more: list[str], block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "BLOCK", block)
     path, table = tmp_path / "x", replace(QUOTED, names=("id",))
     for lines, fault in (
         (["a,1,2,", " a,3,2,"], "line 3: id is ' a', but 'a' in line 2: blanks around a name are no part of it"),
+        ([" a,1,2,", *["b,1,2,"] * 50, "a,3,2,"], "line 53: id is 'a', but ' a' in line 2"),
         ([" a,1,2,", '"a b",3,2,', " a,3,2,"], ""),
     ):
         path.write_text("\n".join(["id,time,cpu,note", *lines, *lines[1:] * 3, *more, ""]))

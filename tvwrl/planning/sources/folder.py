@@ -165,8 +165,8 @@ def _read_groups(path: Path, instance: Instance) -> Bundles:
     counts = table.whole_numbers(COUNT, 1, MOST_REPLICAS).tolist() if COUNT in table.columns else [1] * len(table)
     groups: dict[str, dict[int, int]] = {}
     places: dict[int, str] = {}  # application -> its row and group
-    for row, (given, count) in enumerate(zip(table.frame.iter_rows(named=True), counts, strict=True), 1):
-        group, name = given[GROUP], given[NAME]
+    named = zip(table.text(GROUP), table.text(NAME), counts, strict=True)
+    for row, (group, name, count) in enumerate(named, 1):
         if group is None:
             raise InputError(f"{path}: row {row}: group is empty: must be the name of the group")
         place = f"row {row}, group '{group}'"

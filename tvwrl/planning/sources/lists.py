@@ -48,7 +48,7 @@ def read_applications(path: Path) -> Instance:
             raise InputError(f"{path}: column '{name}': a resource cannot be called so, as tables of machines can")
     _need_columns(table, (NAME, REPLICAS), resources)
     names = table.names(NAME)
-    if (twice := table.frame[NAME].is_first_distinct().not_()).any():
+    if (twice := table.text(NAME).is_first_distinct().not_()).any():
         row = int(twice.arg_max() or 0)
         table.refuse(row, f"application '{names[row]}' is given a second time")
     demand = np.stack([_amounts(table, name) for name in resources], axis=1)

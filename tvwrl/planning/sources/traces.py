@@ -71,7 +71,8 @@ def with_replicas(instance: Instance, folder: Path) -> Instance:
     if not {"application", "replicas"} <= set(table.columns):
         return instance
     given: dict[str, int] = {}
-    for row, (name, count) in enumerate(table.select("application", "replicas").iter_rows(), 1):
+    names = InputTable(str(path), table).text("application")
+    for row, (name, count) in enumerate(zip(names, table["replicas"], strict=True), 1):
         if name in given:
             raise InputError(f"{path}: row {row}: application '{name}' is given a second time")
         if count is not None:

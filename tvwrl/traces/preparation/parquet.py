@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvwrl.input_tables import refuse_spelt_twice
 from tvwrl.traces.preparation.layout import Column, Table, drop_bad, dtype_of, no_column, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
-from tvwrl.traces.spelling import refuse_spelt_twice
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = Non
     there, given = parquet_columns(part.source), []
     if not there:
         nothing = pl.DataFrame(schema={column.name: dtype_of(column) for column in table.columns})
-        return Rows(nothing, 0, empty=[part.source])
+        return Rows(nothing, 0, nothing.select(table.names), empty=[part.source])
     for column in table.columns:
         name = (names or {}).get(column.name, column.name)
         if name not in there:
@@ -66,11 +66,11 @@ def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = Non
         frame = scan.select(given).collect()
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise _damaged(part.source, error) from None
-    typed = frame.select(_as_kind(column, frame.schema[column.name]) for column in table.columns)
-    names = typed.select(table.names)
-    refuse_spelt_twice(part.source, names, lambda row: f"row {first + row + 1}")
-    typed = typed.with_columns(without_blanks([column.name for column in table.columns if column.kind is str]))
-    rows = Rows(typed, len(frame), names.unique(), empty=[] if len(frame) else [part.source])
+    kinds = frame.select(_as_kind(column, frame.schema[column.name]) for column in table.columns)
+    written = kinds.select(table.names)
+    refuse_spelt_twice(part.source, written, lambda row: f"row {first + row + 1}")
+    typed = kinds.with_columns(without_blanks([column.name for column in table.columns if column.kind is str]))
+    rows = Rows(typed, len(frame), written.unique(), empty=[] if len(frame) else [part.source])
     return drop_bad(rows, part.source, table, first, frame)
 
 

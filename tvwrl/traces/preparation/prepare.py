@@ -21,12 +21,12 @@ from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
 from tvwrl.traces.overfull_nodes import fullest, said
 from tvwrl.traces.preparation.extras import copy_extras, read_extras
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part, Rows
+from tvwrl.traces.preparation.names import names_file, refuse_spelt_apart
 from tvwrl.traces.preparation.report import LEVELS, describe, report_text
 from tvwrl.traces.preparation.series import MICRO, SeriesRules
-from tvwrl.traces.preparation.shares import full_disk_explained, make_share, names_file, read_part
+from tvwrl.traces.preparation.shares import full_disk_explained, make_share, read_part
 from tvwrl.traces.preparation.unpacking import unpack
 from tvwrl.traces.preparation.working import working_folder
-from tvwrl.traces.spelling import refuse_spelt_apart
 from tvwrl.types import InputError
 
 SHARE_BYTES = 48 << 20  # bytes of input per share: about a million rows of a compressed trace

@@ -8,10 +8,10 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from tvwrl.input_tables import refuse_spelt_between, refuse_spelt_twice, spelt_twice
 from tvwrl.traces.preparation.files import blocks_of, decoded, text_of
 from tvwrl.traces.preparation.layout import Table, check_file, dtype_of, faults, good_rows, note, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
-from tvwrl.traces.spelling import refuse_spelt_twice, spelt_twice
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def read_table(part: Part, table: Table) -> Rows:
     rows = _clean(part, table) or read_by_blocks(part, table, clean, _split_rows, table.quoted)
     if spelt_twice(rows.names):
         _refuse_names(part, table)
+        refuse_spelt_between([part.source] * len(rows.names), rows.names)
     return rows
 
 

@@ -23,6 +23,7 @@ from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.grouping_kernels import number_distinct
 from tvwrl.traces.preparation.loader import CONTRADICTS, Loader, Part, Rows
+from tvwrl.traces.preparation.names import names_file
 from tvwrl.traces.preparation.series import (
     MICRO,
     TOO_SHORT,
@@ -45,7 +46,7 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
     rows = loader.read(part)
     found = counts_of(part.table, rows) | {"stamp": part.stamp}
     with full_disk_explained(folder):
-        if len(rows.names):
+        if rows.names.columns:
             with whole_file(names_file(folder, part)) as partial:
                 rows.names.write_parquet(partial)
         if part.usage:
@@ -54,11 +55,6 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
             _write_facts(loader, rows.frame, folder / part.name, shares)
         write_json(done, found)
     return found
-
-
-def names_file(folder: Path, part: Part) -> Path:
-    """Where the names of a part are, as they were written."""
-    return folder / f"{part.name}.names.parquet"
 
 
 def counts_of(table: str, rows: Rows) -> dict[str, Any]:
