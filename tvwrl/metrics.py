@@ -59,7 +59,7 @@ def score_episode(
     overshoots nothing and stops waiting when the record ends, so it would be cheaper than any placement. The reward is
     NaN then, and so is every other measure of the schedule (`is_measure`), each of which is of placed workloads alone:
     no machine in use, no overshoot and no wait would be the best of all values. `unplaced` says how many are missing.
-    (A charge for them instead would have to be above what any placement can cost, which no constant is.)
+    (A charge for them instead would have to be above what placing them can cost, which depends on what else runs.)
 
     - `scheduler`, `load`, `sequence`, `decision_ms`: copied from the episode (`decision_ms` in milliseconds)
     - `utilisation_<r>`, `fragmentation_<r>`, 0..1, `overshoot_pct`, >= 0, `machines_used`: see `_paper_metrics`

@@ -96,7 +96,14 @@ def test_a_scheduler_that_its_name_makes_plays_in_this_process(small):
     changed = make_scheduler("spread")
     changed.schedule = lambda cluster, pending: []
     entry = entry_of("mine", changed, Setting.of_task(small))
-    assert entry.process is None or list(entry.scheduler._inner.__dict__) != list(changed.__dict__)
+    assert entry.process is not None
+    entry.close()
+
+
+def test_a_class_that_claims_to_be_ours_plays_in_a_process_of_its_own(small):
+    claims = type("Claims", (Shuffles,), {"__module__": "tvwrl.agents.policy_scheduler", "facts": {"scenario": None}})
+    entry = entry_of("mine", claims(), Setting.of_task(small))
+    assert entry.process is not None
     entry.close()
 
 

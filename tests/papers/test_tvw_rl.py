@@ -53,8 +53,11 @@ def test_orders() -> None:
     ("mine", "verdict"),
     [
         ({"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.3, 0.3]}, "holds"),
-        ({"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.19, 0.3]}, "not decided by these runs"),  # as published, on average
-        ({"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.3, 0.05]}, "not decided by these runs"),
+        (
+            {"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.19, 0.3]},
+            "is not decided by these runs",
+        ),  # as published, on average
+        ({"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.3, 0.05]}, "is not decided by these runs"),
         ({"a": [0.1, 0.1], "b": [0.3, 0.3], "c": [0.2, 0.2]}, "does not hold"),
         ({"a": [0.1, 0.1], "b": [0.3, 0.3], "c": [0.3, 0.3]}, "does not hold"),  # equal everywhere
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -186,7 +187,9 @@ def _here(name: str, given: Any, scenario: Scenario) -> tuple[Scheduler, str]:
 
 def _saved(given: Scheduler) -> Any:
     """What a policy of this project was saved in; None for other schedulers."""
-    ours = type(given).__module__.startswith("tvwrl.agents.")
+    kind = type(given)
+    module = sys.modules.get(kind.__module__)  # the class itself, not one that says that it is from there
+    ours = kind.__module__.startswith("tvwrl.agents.") and getattr(module, kind.__qualname__, None) is kind
     changed = any(callable(getattr(type(given), name, None)) for name in vars(given))  # a method replaced by another
     return (getattr(given, "checkpoint", None) or getattr(given, "facts", None)) if ours and not changed else None
 
@@ -204,7 +207,8 @@ def _same(given: Any, usual: Any) -> bool:
     if type(given) is not type(usual):
         return False
     if isinstance(usual, Scheduler):
-        return all(_same(vars(given).get(name), value) for name, value in vars(usual).items())
+        own = vars(given)  # with the same attributes: what was added could change what it does
+        return own.keys() == vars(usual).keys() and all(_same(own[name], value) for name, value in vars(usual).items())
     try:
         return bool(given == usual)
     except ValueError:  # arrays

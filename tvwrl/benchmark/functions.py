@@ -19,7 +19,7 @@ from tvwrl.types import Placement, Workload
 class FunctionScheduler(Scheduler):
     """Takes the actions of a function of observation and mask, as `tvwrl/Placement-v0` would.
 
-    As in that environment, an action that the mask forbids places nothing.
+    As in that environment, an action that names an empty place of the queue, or holds, places nothing.
     """
 
     looks_at_grid = True

@@ -84,7 +84,8 @@ class EntryProcess:
             while "see" in (answer := self._answer(token, deadline)):
                 token = self._send(_told(tell, answer), deadline)
         except TimeoutError:
-            raise self._ended(f"a decision lasted longer than {limit:g} s: its process was stopped") from None
+            lasted = "loading it" if what == "load" else "a decision"
+            raise self._ended(f"{lasted} lasted longer than {limit:g} s: its process was stopped") from None
         except (ConnectionError, EOFError):
             raise self._ended(f"its process ended{self._how()} before it answered") from None
         except BaseException:  # Ctrl-C: what comes next would be the answer to this question

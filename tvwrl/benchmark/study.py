@@ -186,7 +186,8 @@ class BenchmarkStudy:
     """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run skips tasks for
     which its folder does not exist."""
     submissions: Names = ()
-    """Folders written by tvwrl.submit; every episode is replayed before the entries enter the tables."""
+    """Folders written by tvwrl.submit. Every episode is replayed, and the entries are run again, also on fresh
+    sequences; the tables have what was measured here."""
     sequences: int | None = None
     """Largest number of test sequences to play per task; default: all."""
 

@@ -34,9 +34,8 @@ SEES: Mapping[str, Knowledge] = {  # attribute of `Cluster` -> who may know it, 
     **dict.fromkeys((*ALWAYS, "capacity", "divisor", "measured", "room_now"), CURRENT_LOAD),
     **dict.fromkeys(("request_of", "reserved_requests"), REQUESTS),
     **dict.fromkeys(("reserved_peaks", "reserved_ahead", "room_for_peaks"), PEAKS),
-    **dict.fromkeys(
-        ("forecast", "forecast_of"), FORECASTS
-    ),  # without the columns of peaks, for those who do not know them
+    # Without the columns of peaks, for those who do not know them
+    **dict.fromkeys(("forecast", "forecast_of"), FORECASTS),
     **dict.fromkeys(("room_ahead", "residual_ahead"), FUTURE),
     "observation": CURRENT_LOAD,  # and whoever knows what the scenario's observation shows
 }
@@ -101,6 +100,8 @@ class Door:
             self._refuse(name, knowledge_of(cluster.scenario).group in knowing_no_more(self._group))
             return flat(cluster.observation())
         self._refuse(name, name in self._open)
+        if name in ALWAYS:
+            raise InputError(f"{name} is sent with every question")
         if name == "reserved_ahead":
             if type(about) is not int or not 0 <= about <= MOST_SLOTS:
                 raise InputError(f"reserved_ahead of {about!r} slots: must be 0 to {MOST_SLOTS}")

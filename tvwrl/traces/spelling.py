@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     import polars as pl
+
+ADVICE = "blanks around a name are no part of it; write it alike in all rows, or two names that differ in more"
 
 
 def spelt_twice(given: pl.DataFrame) -> tuple[str, int, int] | None:
@@ -35,5 +38,37 @@ def refuse_spelt_twice(source: str, given: pl.DataFrame, place: Callable[[int], 
         name, above, row = found
         raise InputError(
             f"{source}: {place(row)}: {name} is {given[name][row]!r}, but {given[name][above]!r} in {place(above)}: "
-            "blanks around a name are no part of it; write it alike in all rows, or two names that differ in more"
+            f"{ADVICE}"
+        )
+
+
+def refuse_spelt_apart(files: Mapping[Path, str]) -> None:
+    """Raise InputError for names that are spelt alike in each of several inputs, but not in all of them.
+
+    `files`: Parquet files of distinct names as they were written, a column each, and the source that each was read from
+    """
+    import polars as pl
+
+    columns = pl.scan_parquet(list(files)[:1], glob=False).collect_schema().names() if files else []
+    for column in columns:
+        raw, name = pl.col(column), pl.col(column).str.strip_chars()
+        blank = pl.scan_parquet(list(files), glob=False).filter((raw != name) & (name != ""))
+        among = blank.select(name).unique().collect()[column]
+        if among.is_empty():  # as nearly always
+            continue
+        pieces = [
+            pl.scan_parquet(file, glob=False).select(column).filter(name.is_in(among.implode())).unique().sort(column)
+            for file in files
+        ]
+        found = pl.collect_all(pieces)
+        sources = [source for source, piece in zip(files.values(), found, strict=True) for _ in range(len(piece))]
+        refuse_spelt_between(sources, pl.concat(found))
+
+
+def refuse_spelt_between(sources: list[str], given: pl.DataFrame) -> None:
+    """Raise InputError as `refuse_spelt_twice` does, for rows that come from these `sources`."""
+    if found := spelt_twice(given):
+        name, above, row = found
+        raise InputError(
+            f"{sources[row]}: {name} is {given[name][row]!r}, but {given[name][above]!r} in {sources[above]}: {ADVICE}"
         )

@@ -138,6 +138,7 @@ def _orders(experiment: Experiment, group: Group) -> list[str]:
         unknown = sum(bool(np.isnan(ours.mean)) for ours in found)
         verdict = _verdict_on_order(len(pairs) - unknown, len(right), sum(right), len(wrong), sum(wrong))
         verdict = UNDECIDED if unknown and verdict == "holds" else verdict
+        verdict = f"is {verdict}" if verdict == UNDECIDED else verdict
         lines.append(
             f"- {metric.title}: the paper's order {verdict}: "
             f"of {len(pairs)} pairs of columns, {len(right)} are ordered as in the paper "

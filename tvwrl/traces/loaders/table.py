@@ -50,6 +50,7 @@ class _OwnTable(Loader):
     """Interval of the records, seconds; also the default slot. With shorter slots, a record applies to its whole
     interval."""
 
+    version: ClassVar[int] = 2
     keys: ClassVar[tuple[str, ...]] = ("workload",)
     patterns: ClassVar[tuple[str, ...]]  # of the names of files in a folder
 
@@ -144,7 +145,7 @@ class _OwnTable(Loader):
         if not part.usage:  # these rows were counted with the usage
             facts = [pl.col(c).alias("application") for c in [self.application_column] if c]
             requests = [scaled(n, c).alias(f"request_{n}") for n, c in self.request_columns.items()]
-            return Rows(rows.frame.select(workload, *facts, *requests), 0)
+            return Rows(rows.frame.select(workload, *facts, *requests))
         moment = self._moment(pl.col(self.time_column))
         usage = [scaled(name, column) for name, column in self.columns.items()]
         rows.frame = rows.frame.select(workload, moment.alias("begin"), moment.alias("end"), *usage)

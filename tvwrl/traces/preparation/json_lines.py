@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvwrl.traces.preparation.files import text_of
 from tvwrl.traces.preparation.layout import Table, dtype_of, faults, note, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.traces.preparation.reading import Fields, read_by_blocks
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 def read_json_lines(part: Part, table: Table) -> Rows:
     """The columns of a part of a file of JSON lines; a bad line is counted, named and left out.
@@ -20,13 +16,13 @@ def read_json_lines(part: Part, table: Table) -> Rows:
     Read all at once, or where that shows a fault by blocks, and the faulty ones of these line by line. Raises
     InputError if the file is truncated, empty, or more than half of it is bad.
     """
-    frame = _clean(text_of(part), table)
-    if frame is not None and len(frame):
-        return Rows(frame, len(frame))
+    rows = _clean(text_of(part), table)
+    if rows is not None and rows.read:
+        return rows
     return read_by_blocks(part, table, lambda block, _: _clean(block, table), _split_lines)
 
 
-def _clean(source: str | bytes, table: Table) -> pl.DataFrame | None:
+def _clean(source: str | bytes, table: Table) -> Rows | None:
     """The columns of JSON lines, or None if a row breaks a rule; integers are text there, other fields are not read."""
     import polars as pl
 
@@ -44,7 +40,7 @@ def _clean(source: str | bytes, table: Table) -> pl.DataFrame | None:
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
     bad = frame.select(pl.any_horizontal(where.any() for _, where in faults(table))).item()
-    return None if bad else frame
+    return None if bad else Rows(frame, len(frame))
 
 
 def _split_lines(rows: Rows, source: str, table: Table, before: int, block: bytes) -> Fields:

@@ -54,6 +54,7 @@ class Rows:
 
     frame: pl.DataFrame = field(default_factory=_no_rows)
     read: int = 0  # rows in the part, good, bad and dropped
+    names: pl.DataFrame = field(default_factory=_no_rows)  # distinct ones as they were written, with their blanks
     bad: Counter[str] = field(default_factory=Counter)  # rows that break a rule of the format, by rule
     dropped: Counter[str] = field(default_factory=Counter)  # good rows that are left out, by rule
     examples: list[str] = field(default_factory=list)  # "file: line 7: ...", a few of the bad rows

@@ -67,9 +67,10 @@ def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = Non
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise _damaged(part.source, error) from None
     typed = frame.select(_as_kind(column, frame.schema[column.name]) for column in table.columns)
-    refuse_spelt_twice(part.source, typed.select(table.names), lambda row: f"row {first + row + 1}")
+    names = typed.select(table.names)
+    refuse_spelt_twice(part.source, names, lambda row: f"row {first + row + 1}")
     typed = typed.with_columns(without_blanks([column.name for column in table.columns if column.kind is str]))
-    rows = Rows(typed, len(frame), empty=[] if len(frame) else [part.source])
+    rows = Rows(typed, len(frame), names.unique(), empty=[] if len(frame) else [part.source])
     return drop_bad(rows, part.source, table, first, frame)
 
 

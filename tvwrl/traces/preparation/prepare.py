@@ -23,9 +23,10 @@ from tvwrl.traces.preparation.extras import copy_extras, read_extras
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part, Rows
 from tvwrl.traces.preparation.report import LEVELS, describe, report_text
 from tvwrl.traces.preparation.series import MICRO, SeriesRules
-from tvwrl.traces.preparation.shares import full_disk_explained, make_share, read_part
+from tvwrl.traces.preparation.shares import full_disk_explained, make_share, names_file, read_part
 from tvwrl.traces.preparation.unpacking import unpack
 from tvwrl.traces.preparation.working import working_folder
+from tvwrl.traces.spelling import refuse_spelt_apart
 from tvwrl.types import InputError
 
 SHARE_BYTES = 48 << 20  # bytes of input per share: about a million rows of a compressed trace
@@ -73,6 +74,8 @@ def prepare(
         _sum_up(beside, max_bad_fraction)
         read = run("reading", [p.size for p in parts], [(read_part, (loader, p, pieces, shares)) for p in parts])
         found = _sum_up([*beside, *read], max_bad_fraction)
+        named = {names_file(pieces, part): part.source for part in parts}
+        refuse_spelt_apart({file: source for file, source in named.items() if file.exists()})
         for file in found["empty"]:
             warnings.warn(f"{file}: empty: it holds no rows; the other files are used", stacklevel=2)
         for what, taken in found["overfull"]:

@@ -26,22 +26,35 @@ def read_table(part: Part, table: Table) -> Rows:
     """The columns of a part of a delimited file; a bad row is counted, named and left out.
 
     Read all at once, or where that shows a fault by blocks, and the faulty ones of these row by row. Raises
-    InputError if the file is truncated, empty, or more than half of it is bad.
+    InputError if the file is truncated, empty, more than half of it is bad, or two names differ only in blanks.
     """
-    frame = _clean(part, table)
-    if frame is not None:
-        return Rows(frame, len(frame))
 
-    def clean(block: bytes, header: bool) -> pl.DataFrame | None:
+    def clean(block: bytes, header: bool) -> Rows | None:
         return _clean_text(block, table, header)
 
-    return read_by_blocks(part, table, clean, _split_rows, table.quoted)
+    rows = _clean(part, table) or read_by_blocks(part, table, clean, _split_rows, table.quoted)
+    if spelt_twice(rows.names):
+        _refuse_names(part, table)
+    return rows
+
+
+def _refuse_names(part: Part, table: Table) -> None:
+    """Raise InputError for the first two names that differ only in blanks, with their lines."""
+    import polars as pl
+
+    found = []
+    for before, block in blocks_of(part, table.quoted):
+        lines, fields = _split_rows(Rows(), part.source, table, before, block)
+        names = _as_text(table, fields).select(table.names).with_columns(line=pl.Series(lines, dtype=pl.Int64))
+        found.append(names.unique(table.names, keep="first", maintain_order=True))
+    names = pl.concat(found)
+    refuse_spelt_twice(part.source, names.select(table.names), lambda row: f"line {names['line'][row]}")
 
 
 def read_by_blocks(
     part: Part,
     table: Table,
-    clean: Callable[[bytes, bool], pl.DataFrame | None],
+    clean: Callable[[bytes, bool], Rows | None],
     split: Callable[[Rows, str, Table, int, bytes], Fields],
     quoted: bool = False,
 ) -> Rows:
@@ -53,21 +66,21 @@ def read_by_blocks(
     import polars as pl
 
     rows, good = Rows(), [pl.DataFrame(schema={column.name: dtype_of(column) for column in table.columns})]
+    names = [pl.DataFrame(schema=dict.fromkeys(table.names, pl.String))]
     for before, block in blocks_of(part, quoted):
-        frame = clean(block, table.header and not before)
-        if frame is None:
+        found = clean(block, table.header and not before)
+        if found is None:
             lines, fields = split(rows, part.source, table, before, block)
-            rows.read += len(lines)
-            frame = check_batch(rows, part.source, table, lines, fields)
-        else:
-            rows.read += len(frame)
-        good.append(frame)
+            found = check_batch(rows, part.source, table, lines, fields)
+        rows.read += found.read
+        good.append(found.frame)
+        names.append(found.names)
     check_file(part, rows)
-    rows.frame = pl.concat(good)
+    rows.frame, rows.names = pl.concat(good), pl.concat(names).unique(maintain_order=True)
     return rows
 
 
-def _clean(part: Part, table: Table) -> pl.DataFrame | None:
+def _clean(part: Part, table: Table) -> Rows | None:
     try:
         text = text_of(part)
     except Exception:  # the slow path reports the cause
@@ -75,7 +88,7 @@ def _clean(part: Part, table: Table) -> pl.DataFrame | None:
     return _clean_text(text, table, table.header and (part.span is None or not part.span[0]))
 
 
-def _clean_text(text: str | bytes, table: Table, header: bool) -> pl.DataFrame | None:
+def _clean_text(text: str | bytes, table: Table, header: bool) -> Rows | None:
     """The columns of a file or of some text, or None if a row may break a rule; `header`: it begins with the names."""
     import polars as pl
 
@@ -89,17 +102,16 @@ def _clean_text(text: str | bytes, table: Table, header: bool) -> pl.DataFrame |
     try:
         lazy = pl.scan_csv(text, **options).select(*wanted, *{*last, BEYOND} - set(wanted)).with_columns(texts)
         frame = lazy.collect(engine="streaming")
-        if table.names and spelt_twice(pl.scan_csv(text, **options).select(table.names).unique().collect()):
-            return None
         checks = [~bad.any() for _, bad in faults(table)]
         checks.append(pl.col(BEYOND).is_null().all())
         if not len(frame) or not frame.select(pl.all_horizontal(checks)).item():
             return None
         if not table.loose and frame[table.fields[-1]].has_nulls() and not _is_whole(text, table, header):
             return None
+        names = pl.scan_csv(text, **options).select(table.names).unique().collect() if table.names else pl.DataFrame()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         return None
-    return frame.select(*wanted)
+    return Rows(frame.select(*wanted), len(frame), names)
 
 
 def _is_whole(text: str | bytes, table: Table, header: bool) -> bool:
@@ -154,13 +166,21 @@ def _split(source: str, table: Table, before: int, block: bytes) -> Iterator[tup
         raise InputError(f"{source}: cannot be read past line {line}, truncated or damaged: {error}") from None
 
 
-def check_batch(rows: Rows, source: str, table: Table, lines: list[int], batch: list[list[str]]) -> pl.DataFrame:
+def check_batch(rows: Rows, source: str, table: Table, lines: list[int], batch: list[list[str]]) -> Rows:
     """The good rows of a batch of rows of the right length; the others are noted in `rows`."""
     import polars as pl
 
-    place = {name: i for i, name in enumerate(table.fields)}
-    text = pl.DataFrame({c.name: [row[place[c.name]] for row in batch] for c in table.columns})
-    refuse_spelt_twice(source, text.select(table.names).cast(pl.String), lambda row: f"line {lines[row]}")
-    text = text.cast(pl.String).with_columns(without_blanks(text.columns))
+    given = _as_text(table, batch)
+    text = given.with_columns(without_blanks(given.columns))
     frame = text.select(pl.col(c.name).cast(dtype_of(c), strict=False) for c in table.columns)
-    return good_rows(rows, source, table, frame, text, lambda i: f"line {lines[i]}")
+    good = good_rows(rows, source, table, frame, text, lambda i: f"line {lines[i]}")
+    return Rows(good, len(lines), given.select(table.names).unique())
+
+
+def _as_text(table: Table, batch: list[list[str]]) -> pl.DataFrame:
+    """The columns of a batch of rows as they were written."""
+    import polars as pl
+
+    place = {name: i for i, name in enumerate(table.fields)}
+    columns = {c.name: [row[place[c.name]] for row in batch] for c in table.columns}
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))

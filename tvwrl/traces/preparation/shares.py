@@ -45,6 +45,9 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
     rows = loader.read(part)
     found = counts_of(part.table, rows) | {"stamp": part.stamp}
     with full_disk_explained(folder):
+        if len(rows.names):
+            with whole_file(names_file(folder, part)) as partial:
+                rows.names.write_parquet(partial)
         if part.usage:
             found |= _write_usage(loader, rows.frame, folder / part.name, shares)
         else:
@@ -53,9 +56,15 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
     return found
 
 
+def names_file(folder: Path, part: Part) -> Path:
+    """Where the names of a part are, as they were written."""
+    return folder / f"{part.name}.names.parquet"
+
+
 def counts_of(table: str, rows: Rows) -> dict[str, Any]:
     """What was found in rows of a table, to be kept as JSON."""
-    return {"table": table, "rows": {name: value for name, value in vars(rows).items() if name != "frame"}, "span": []}
+    counts = {name: value for name, value in vars(rows).items() if name not in ("frame", "names")}
+    return {"table": table, "rows": counts, "span": []}
 
 
 def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> dict[str, Any]:
