@@ -1,7 +1,7 @@
 """Kubernetes' own placement by declared requests: what a cluster does unless its scheduler is configured otherwise.
 
-Source: kubernetes/kubernetes, `pkg/scheduler/framework/plugins/noderesources` (Apache-2.0), with pull request 135573 of
-2025, which changed BalancedAllocation. Nothing is copied; the formulas are reimplemented.
+Source: kubernetes/kubernetes, `pkg/scheduler/framework/plugins/noderesources` (Apache-2.0), as in release 1.36:
+pull request 135573 changed BalancedAllocation there. Nothing is copied; the formulas are reimplemented.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def balanced_allocation(wanted: Int, before: Int, size: Int) -> Int:
     shares of CPU and memory, down to 50 the less.
 
     floor(50 + (50 + b - a) / 2), where b is floor(100 (1 - |cpu - memory| / 2)) of the shares with the newcomer, each
-    at most 1, and a that of the shares without it. Up to release 1.35 the score was b.
+    at most 1, and a that of the shares without it. Up to release 1.35 the score was b (pull request 135573).
 
     >>> after, size = np.array([[4, 2], [3, 3], [9, 0]]), np.full((3, 2), 8)
     >>> balanced_allocation(after, np.array([[3, 1], [3, 0], [8, 0]]), size)
@@ -134,7 +134,7 @@ class BalancedAllocation(_Kubernetes):
 
 
 class KubeDefault(_Kubernetes):
-    """Kubernetes' default profile: LeastAllocated and BalancedAllocation, with weight 1 each.
+    """Kubernetes' default profile, as in release 1.36: LeastAllocated and BalancedAllocation, with weight 1 each.
 
     Its other scorers are equal on all machines here, except the one that spreads replicas of a service over machines,
     which is left out because the simulation does not say which workloads are replicas.

@@ -107,7 +107,8 @@ class LowRiskOverCommitment(FilterAndScore):
     The source distinguishes requests from limits, but traces declare one number. If both were that number, every risk
     would be 0 or 1 and could not rank machines. So here the declared number is the limit, and `request` times it is the
     request; that share is ours. Mean and deviation are of the newest 15 reports, one per slot (in the source: of 15
-    minutes); the source's default metrics have only the latest value.
+    minutes); the source's default metrics have only the latest value. The source gives 0 everywhere to a newcomer that
+    declares nothing.
 
     `request`: share of the limit that counts as requested, above 0; at most 1
     """
