@@ -206,7 +206,7 @@ def test_what_an_entry_reads_has_to_be_submitted_too(small, tmp_path, monkeypatc
     relative = "from pathlib import Path\nPath('known.json').read_text()\n" + EMPTIEST
     with pytest.raises(InputError, match=r"find its files by Path\(__file__\)\.parent"):
         submitted(small, tmp_path, relative, files=["known.json"])
-    with pytest.raises(InputError, match="files is 'known.json': must be a list"):
+    with pytest.raises(InputError, match=r"files is 'known\.json': must be a list"):
         submitted(small, tmp_path, EMPTIEST, files="known.json")
 
 
@@ -224,12 +224,12 @@ def test_fresh_sequences_are_others_in_the_same_units(small):
 
 def test_intervals_by_hand():
     blocks = [np.array([0.5]), np.array([0.6]), np.array([0.4])]
-    found = difference([np.array([0.3, 0.5])], blocks)
+    found = difference([np.array([0.3, 0.5])], blocks, blocks)
     assert found.value == pytest.approx(0.1)
     assert found.half(0.95) == pytest.approx(stats.t.ppf(0.975, 2) * 0.1 * np.sqrt(4 / 3))
     a, b = np.array([0.3, 0.5, 0.9, 0.2]), np.array([0.1, 0.2, 0.15])
     welch = stats.ttest_ind(a, b, equal_var=False)
-    other = difference([b], [a])
+    other = difference([b], [a], [10 * a])
     low, high = welch.confidence_interval(0.95)
     assert (other.value - other.half(0.95), other.value + other.half(0.95)) == pytest.approx((low, high))
     pairs = paired(np.array([1.0, 2.0, 4.0]))
@@ -237,8 +237,16 @@ def test_intervals_by_hand():
     assert (pairs.value - pairs.half(0.95), pairs.value + pairs.half(0.95)) == pytest.approx((low, high))
 
 
+def test_playing_badly_at_times_widens_nothing():
+    """Public sequences known by heart, and three of ten fresh draws played as badly as can be."""
+    usual = [np.array([one]) for one in np.linspace(0.9, 1.1, 10)]
+    bad = [part + (2.0 if i < 3 else 0.0) for i, part in enumerate(usual)]
+    assert difference([np.array([-0.4, -0.5])], bad, usual).beyond_chance
+    assert not difference([np.array([0.9, 1.0])], usual, usual).beyond_chance
+
+
 def test_without_two_draws_nothing_is_refused():
-    assert not difference([np.array([0.1])], [np.array([0.9])]).beyond_chance
+    assert not difference([np.array([0.1])], [np.array([0.9])], [np.array([0.9])]).beyond_chance
     assert not paired(np.array([5.0])).beyond_chance
     assert Difference(1.0, 0.0, 5.0).beyond_chance
     assert not Difference(0.0, 0.0, 5.0).beyond_chance

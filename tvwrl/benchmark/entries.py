@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tvwrl.benchmark.functions import FunctionScheduler
 from tvwrl.benchmark.guard import Guarded
 from tvwrl.benchmark.models import DEFINED, function_of, load_file, of_onnx
@@ -270,7 +268,7 @@ def _shown_to(saved: Any, run: str, setting: Setting) -> tuple[Problem, str]:
     if list(trace.resources) != list(saved.resources):
         raise InputError(f"{run} was trained on the resources {', '.join(saved.resources)}, not {trace.resources}")
     shown = {field: getattr(saved.scenario, field) for field in OBSERVED}
-    unit = np.array(saved.unit) if saved.knows(trace) else None
+    unit = setting.observed({}).sampler.unit  # not that of the training, which draws other sequences
     problem = Problem.build(trace, replace(setting.scenario, **shown), saved.classes, unit, saved.forecaster)
     trained = "" if saved.knows(trace) else f", {OTHER_TRACE} ({saved.trace['name']})"
     return problem, f"training run {Path(run).name}{trained}"

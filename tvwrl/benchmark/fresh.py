@@ -20,7 +20,7 @@ import numpy as np
 
 from tvwrl.benchmark.entries import Entry, Setting, entry_of
 from tvwrl.benchmark.submission import Submission
-from tvwrl.benchmark.tasks import EMBEDDED, Task, forecaster_of, problem_of
+from tvwrl.benchmark.tasks import EMBEDDED, Task, check_drawn, forecaster_of, problem_of
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.episode_rows import incomplete_by
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 REFERENCE = "best-fit-peak"
+USUAL = "spread"  # how much its ratios differ between draws bounds how much an entry's may, in the interval
+MOST_VARIED = 2.0  # times as much: an entry could hide in an interval that it widens itself, by playing badly at times
 POPULATIONS = 20  # fresh ones, of as many workloads as the task's; each gives at least one sequence
 WORKLOADS = 400
 LEVEL, REFUSED_AT = 0.95, 0.999  # of the interval that is shown, and of the one that a submission may be refused by
@@ -73,6 +75,11 @@ class Difference(NamedTuple):
         """Whether it is above 0, at the level that a submission may be refused by."""
         return bool(self.value - self.half(REFUSED_AT) > 0)
 
+    @property
+    def differs(self) -> bool:
+        """Whether it is above or below 0, at that level."""
+        return bool(abs(self.value) - self.half(REFUSED_AT) > 0)
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -104,11 +111,11 @@ class Checked:
     @property
     def refusal(self) -> str | None:
         """Why the submission is refused, or None."""
-        if self.lost.beyond_chance:
+        if self.lost.differs:
             return (
                 f"entry '{self.name}' was submitted with a mean reward of {self.submitted:,.0f} and has "
-                f"{self.again:,.0f} when it is run: {self.lost.percent(REFUSED_AT)} dearer is more than chance "
-                f"explains, at {100 * REFUSED_AT:g} %"
+                f"{self.again:,.0f} when it is run: {self.lost.percent(REFUSED_AT)} cost is more than chance "
+                f"explains, at {100 * REFUSED_AT:g} %: it is not what was submitted"
             )
         if self.dearer.beyond_chance:
             public, fresh = self.ratio
@@ -164,9 +171,11 @@ def _checked(entry: Entry, task: Task, submitted: Float, seed: int) -> Checked:
     if entry.scheduler.needs_forecasts:
         problem = replace(problem, forecaster=problem.forecaster or forecaster_of(task))
     public = [Draw(problem, problem.sequences(task.split, task.sequences, task.seed))]
+    check_drawn(task, problem, public[0].sequences)
     fresh = fresh_draws(task, problem, seed)
-    rows, beside = _rewards(entry.scheduler, public, task, "the task's"), _rewards(None, public, task, "")
-    new, beside_new = _rewards(entry.scheduler, fresh, task, "the fresh"), _rewards(None, fresh, task, "")
+    rows, beside = _rewards(entry.scheduler, public, task, "the task's"), _rewards(REFERENCE, public, task, "")
+    new, beside_new = _rewards(entry.scheduler, fresh, task, "the fresh"), _rewards(REFERENCE, fresh, task, "")
+    usual = [np.array([row["reward"] for row in one]) for one in _rewards(USUAL, fresh, task, "")]
     rewards = [np.array([row["reward"] for row in one]) for one in rows]
     new_rewards = [np.array([row["reward"] for row in one]) for one in new]
     public_logs, fresh_logs = _log_ratios(rewards, beside), _log_ratios(new_rewards, beside_new)
@@ -177,7 +186,7 @@ def _checked(entry: Entry, task: Task, submitted: Float, seed: int) -> Checked:
         rows[0],
         float(np.concatenate(new_rewards).mean()),
         (float(np.exp(_mean(public_logs))), float(np.exp(_mean(fresh_logs)))),
-        difference(public_logs, fresh_logs),
+        difference(public_logs, fresh_logs, _log_ratios(usual, beside_new)),
         paired(np.log(rewards[0] / submitted)),
     )
 
@@ -201,14 +210,14 @@ def fresh_draws(task: Task, problem: Problem, seed: int) -> list[Draw]:
     return draws
 
 
-def _rewards(scheduler: Scheduler | None, draws: Sequence[Draw], task: Task, which: str) -> list[Rows]:
-    """The referee's scores of a scheduler, or of `REFERENCE`, by draw. Raises InputError for what it does not place."""
+def _rewards(scheduler: Scheduler | str, draws: Sequence[Draw], task: Task, which: str) -> list[Rows]:
+    """The referee's scores of a scheduler by draw. Raises InputError for what it does not place."""
     import polars as pl
 
     played: list[Rows] = []
     for problem, sequences in draws:
         runner = Runner(sequences, problem.machines, problem.scenario, task.seed)
-        player = make_scheduler(REFERENCE) if scheduler is None else scheduler
+        player = make_scheduler(scheduler) if isinstance(scheduler, str) else scheduler
         if not played:
             runner.play(player, 0)  # compiles and loads code, so that decision times do not include that
         played.append([problem.score(runner.play(player, i)) for i in range(len(sequences))])
@@ -228,23 +237,29 @@ def _mean(logs: Sequence[Float]) -> float:
     return float(np.mean([part.mean() for part in logs]))
 
 
-def difference(public: Sequence[Float], fresh: Sequence[Float]) -> Difference:
+def difference(public: Sequence[Float], fresh: Sequence[Float], usual: Sequence[Float]) -> Difference:
     """Logarithms of ratios on fresh sequences, less those on public ones, which are one draw.
 
     Of several fresh draws, public sequences are one more: the interval is Student's for a further value beside theirs,
-    so it holds how much populations differ. Of one, sequences are compared (Welch 1947).
+    so it holds how much populations differ. Their median is taken, and their deviation counts for at most `MOST_VARIED`
+    times that of `usual`, the same of `USUAL`: an entry that plays badly on a few fresh draws gains nothing by it. Of
+    one draw, sequences are compared (Welch 1947), with the same limit.
 
-    >>> difference([np.array([0.5, 0.75])], [np.array([1.0, 1.0]), np.array([1.25, 1.5])]).value
+    >>> two = [np.array([1.0, 1.0]), np.array([1.25, 1.5])]
+    >>> difference([np.array([0.5, 0.75])], two, two).value
     0.5625
     """
-    value = _mean(fresh) - _mean(public)
     if len(fresh) > 1:
-        means, count = np.array([part.mean() for part in fresh]), len(fresh)
-        return Difference(value, float(means.std(ddof=1) * np.sqrt(1 + 1 / count)), count - 1.0)
-    sizes = [len(public[0]), len(fresh[0])]
+        own, other = (np.array([part.mean() for part in one]) for one in (fresh, usual))
+        deviation = min(own.std(ddof=1), MOST_VARIED * other.std(ddof=1))
+        return Difference(
+            float(np.median(own)) - _mean(public), float(deviation * np.sqrt(1 + 1 / len(own))), len(own) - 1.0
+        )
+    value, sizes = _mean(fresh) - _mean(public), [len(public[0]), len(fresh[0])]
     if min(sizes) < 2:
         return Difference(value, float("nan"), 1.0)
-    parts = [part[0].var(ddof=1) / size for part, size in zip((public, fresh), sizes, strict=True)]
+    most = MOST_VARIED**2 * usual[0].var(ddof=1)
+    parts = [min(part[0].var(ddof=1), most) / size for part, size in zip((public, fresh), sizes, strict=True)]
     total = sum(parts)
     freedom = total**2 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True)) if total else 1.0
     return Difference(value, float(np.sqrt(total)), float(freedom))

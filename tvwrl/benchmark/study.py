@@ -17,7 +17,7 @@ from tvwrl.benchmark import page
 from tvwrl.benchmark.entries import OTHER_TRACE, Entry, Setting, entry_of
 from tvwrl.benchmark.fresh import LEVEL, run_entries
 from tvwrl.benchmark.submission import check_submission, read_submission
-from tvwrl.benchmark.tasks import TASKS, Task, find_task, forecaster_of, is_here, problem_of
+from tvwrl.benchmark.tasks import TASKS, Task, check_drawn, find_task, forecaster_of, is_here, problem_of
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names
 from tvwrl.envs.problem import Problem
@@ -159,6 +159,8 @@ def played(entry: Entry, task: Task, split: Split, count: int) -> Rows:
         problem, runner = _runner(task, split, drawn, scheduler.needs_forecasts)
     else:
         problem, runner = _runner_on(entry.problem, task, split, drawn)
+        if split == task.split:
+            check_drawn(task, problem, runner.sequences)
     runner.play(scheduler, 0)  # compiles and loads code, so that decision times do not include that
     return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
 

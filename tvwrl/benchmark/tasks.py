@@ -224,12 +224,21 @@ def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Pro
         problem = first if same else Problem.build(trace, scenario, first.classes, first.sampler.unit, forecaster)
         plain = OwnLabels(scenario.classes)  # neither labels nor forecasts, which take long, are part of the hash
         found = sequences_hash(problem.sampler.sequences(task.split, task.sequences, task.seed, plain), problem.sampler)
+    _check_hash(task, found)
+    return problem
+
+
+def check_drawn(task: Task, problem: Problem, drawn: SequenceSet) -> None:
+    """Raise InputError unless `drawn` are the task's test sequences. `problem`: on which they are played."""
+    _check_hash(task, sequences_hash(drawn, problem.sampler))
+
+
+def _check_hash(task: Task, found: str) -> None:
     if found != task.sequences_hash:
         raise InputError(
             f"task {task.name}: the test sequences drawn here have the hash {found}, the task's have "
             f"{task.sequences_hash}: this version of tvwrl or numpy draws other ones, so results cannot be compared"
         )
-    return problem
 
 
 @lru_cache(maxsize=4)

@@ -64,8 +64,8 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
 
     With `usage_delay` = d > 0, measured usage is late: in slot t the grid ends with slot t - d, as it was when that
     slot closed. Workloads placed since are missing from it; workloads that left since are still in it. Forecasts of
-    running workloads are those made d slots ago, or at their placement if that is later. Queue, mask and rewards are
-    not delayed.
+    running workloads are those made d slots ago, or at their placement if that is later. Queue and rewards are not
+    delayed, nor is the mask, unless it is `room`.
 
     ## Rewards
     Minus the sum of four penalties (each >= 0, in `info`), over the slots passed:
