@@ -44,7 +44,7 @@ OWN_WORDS = {
     "--preset", "--reference-memory", "--resume", "--schedulers", "--seed", "--seeds", "--sequences",
 }  # fmt: skip
 
-OTHERS = {"--also", "--against"}  # lists without a plural: what they name is said by --trace and ENTRY
+OTHERS = {"--observe", "--also", "--against"}  # lists without a plural: what they name is said by --trace and ENTRY
 PER_RESOURCE = {"--K-c", "--K-o", "--K-u", "--capacity", "--machine"}  # a number for each, together one value
 
 Uses = dict[str, dict[str, tuple[str, str]]]  # option -> command -> type, help

@@ -52,3 +52,15 @@ def test_the_table_is_printed_and_the_folder_written(tmp_path: Path, capsys: pyt
     assert (out / "rows.csv").exists()
     with pytest.raises(InputError, match="already exists and is not empty"):
         compare_on_task(settings)
+
+
+def test_what_is_observed_is_given_by_field() -> None:
+    settings = TaskComparison(("spread",), observe=("history=5", "hold_action=true", "mask=any"))
+    assert settings.observed() == {"history": 5, "hold_action": True, "mask": "any"}
+    for text, message in {
+        "history": "must be FIELD=VALUE",
+        "history=five": "must be a whole number",
+        "hold_action=2": "must be true or false",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            TaskComparison(("spread",), observe=(text,)).observed()
