@@ -120,8 +120,8 @@ def any_env(request, arguments, problem, train):
 
 def test_what_is_no_option_or_action_is_refused(any_env):
     env, vector = any_env
-    with pytest.raises(InputError, match="options has no 'sequense': did you mean sequence"):
-        env.reset(options={"sequense": 3})
+    with pytest.raises(InputError, match="options has no 'sequences': did you mean sequence"):
+        env.reset(options={"sequences": 3})
     for wrong in (True, 1.0, [True, 0]):
         with pytest.raises(InputError, match=r"options\['sequence'\] is .*must be a whole number"):
             env.reset(options={"sequence": wrong})
