@@ -56,9 +56,10 @@ def run_benchmark(settings: BenchmarkSettings) -> None:
 
 
 def check(folder: Path, seed: int | None = None) -> None:
-    """Print what the check of a submission finds. Raises InputError for the first thing that is wrong, with the entries
-    that do worse when they are run here, or on fresh sequences, than what was submitted."""
+    """Print what the check of a submission finds. Raises InputError for the first thing that is wrong, and for entries
+    that do otherwise here than was submitted, or worse on fresh sequences, by more than chance explains."""
     rows, about = check_submission(folder), read_submission(folder)
+    print("As submitted; knowledge and times are the entrant's word:\n")
     print(terminal_table(rows, about.knowledge))
     print(f"{folder}: all {len(rows)} episodes replay to the submitted rows\n")
     seed = secrets.randbits(63) if seed is None else seed

@@ -114,8 +114,8 @@ class Checked:
         if self.lost.differs:
             return (
                 f"entry '{self.name}' was submitted with a mean reward of {self.submitted:,.0f} and has "
-                f"{self.again:,.0f} when it is run: {self.lost.percent(REFUSED_AT)} cost is more than chance "
-                f"explains, at {100 * REFUSED_AT:g} %: it is not what was submitted"
+                f"{self.again:,.0f} when it is run: its cost differs by {self.lost.percent(REFUSED_AT)}, more than "
+                f"chance explains at {100 * REFUSED_AT:g} %; it is not what was submitted"
             )
         if self.dearer.beyond_chance:
             public, fresh = self.ratio
@@ -154,7 +154,7 @@ def run_entries(
                 f"{folder}: entry '{name}' has no file that can be run: compare and submit it again as a Python file "
                 "that defines 'entry', or as an ONNX file (docs/how-to/enter-the-benchmark.md)"
             )
-        say(f"running entry '{name}' on the {task.sequences} sequences of {task.name}, and on as many fresh ones")
+        say(f"running entry '{name}' on the {task.sequences} sequences of {task.name}, then on fresh ones")
         setting = Setting.of_submission(task)
         entry = entry_of(name, about.files[name], setting, about.observe.get(name))
         try:
@@ -214,17 +214,24 @@ def _rewards(scheduler: Scheduler | str, draws: Sequence[Draw], task: Task, whic
     """The referee's scores of a scheduler by draw. Raises InputError for what it does not place."""
     import polars as pl
 
-    played: list[Rows] = []
+    player, played = make_scheduler(scheduler) if isinstance(scheduler, str) else scheduler, list[Rows]()
     for problem, sequences in draws:
         runner = Runner(sequences, problem.machines, problem.scenario, task.seed)
-        player = make_scheduler(scheduler) if isinstance(scheduler, str) else scheduler
-        if not played:
-            runner.play(player, 0)  # compiles and loads code, so that decision times do not include that
-        played.append([problem.score(runner.play(player, i)) for i in range(len(sequences))])
+        played.append(scores(player, problem, runner, len(sequences), warm=not played))
     every = pl.DataFrame([row for rows in played for row in rows]).with_columns(scheduler=pl.lit("it"))
     for what in incomplete_by(every, ["scheduler"]).values():
         raise InputError(f"'{player.name}', on {which} sequences: {what}: a reward needs a complete schedule")
     return played
+
+
+def scores(scheduler: Scheduler, problem: Problem, runner: Runner, count: int, warm: bool = True) -> Rows:
+    """The referee's scores (`tvwrl.metrics.score_episode`) on the first `count` sequences of a runner.
+
+    `warm`: play one before that does not count: it compiles and loads code, which is no part of decision times
+    """
+    if warm:
+        runner.play(scheduler, 0)
+    return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
 
 
 def _log_ratios(rewards: Sequence[Float], beside: Sequence[Rows]) -> list[Float]:

@@ -15,7 +15,7 @@ import numpy as np
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
 from tvwrl.benchmark.entries import OTHER_TRACE, Entry, Setting, entry_of
-from tvwrl.benchmark.fresh import LEVEL, run_entries
+from tvwrl.benchmark.fresh import LEVEL, run_entries, scores
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import TASKS, Task, check_drawn, find_task, forecaster_of, is_here, problem_of
 from tvwrl.checks import at_least, different
@@ -54,7 +54,7 @@ class Played(RowsCell):
     @property
     def group(self) -> str:
         """The trace and the slot: its cells share a process, in which a forecaster is fitted only once."""
-        return f"{self.task.trace}-{self.task.scenario.step_seconds}"
+        return _group(self.task)
 
     @property
     def ours(self) -> bool:
@@ -121,7 +121,7 @@ class Submitted(RowsCell):
     @property
     def group(self) -> str:
         """See `Played.group`."""
-        return f"{self.task.trace}-{self.task.scenario.step_seconds}"
+        return _group(self.task)
 
     def request(self) -> dict[str, Any]:
         """What the result depends on; the submission counts by the content of its files."""
@@ -130,8 +130,8 @@ class Submitted(RowsCell):
     def measure(self) -> Rows:
         """A row per sequence, as in `Played`: what was measured here, not what was submitted, and `Checked.counted`.
 
-        Raises InputError if the replay of an episode differs from its row, if the entry cannot be run, and if it does
-        worse here, or on fresh sequences, than chance explains.
+        Raises InputError if the replay of an episode differs from its row, if the entry cannot be run, and if its cost
+        here is not what was submitted, or is dearer on fresh sequences, by more than chance explains.
         """
         about, replayed = read_submission(self.submission), check_submission(self.submission)
         (found,) = run_entries(self.submission, about, replayed, secrets.randbits(63), only=self.scheduler)
@@ -141,6 +141,10 @@ class Submitted(RowsCell):
         facts["knowledge"] = found.knowledge.group
         facts["note"] = f"{found.dearer.percent(LEVEL)} dearer on fresh sequences"
         return [row | facts for row in found.counted[: self.sequences]]
+
+
+def _group(task: Task) -> str:
+    return f"{task.trace}-{task.scenario.step_seconds}"
 
 
 def margins(rule: str) -> list[str]:
@@ -161,8 +165,7 @@ def played(entry: Entry, task: Task, split: Split, count: int) -> Rows:
         problem, runner = _runner_on(entry.problem, task, split, drawn)
         if split == task.split:
             check_drawn(task, problem, runner.sequences)
-    runner.play(scheduler, 0)  # compiles and loads code, so that decision times do not include that
-    return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
+    return scores(scheduler, problem, runner, count)
 
 
 @lru_cache(maxsize=4)
@@ -211,9 +214,8 @@ class BenchmarkStudy:
         for name in self.schedulers:
             if Path(name).exists():
                 raise InputError(f"--schedulers {name} is a training run: write --runs NAME={name}")
-            entry_of(
-                name, name, Setting.of_task(TASKS[TASK_NAMES[0]])
-            )  # refuses a bad name before anything slow starts
+            # Refuses a bad name before anything slow starts
+            entry_of(name, name, Setting.of_task(TASKS[TASK_NAMES[0]]))
         return [*(cell for task in self.tasks() for cell in self._played_on(task)), *self._submitted()]
 
     def _submitted(self) -> list[Submitted]:
