@@ -45,7 +45,7 @@ def test_a_workload_that_was_never_placed_says_so(
     page = show(write([tree]), f"#sequence=0&a=spread&decision={k}")
     assert title(page) == f"Slot {episode['slot'][k]}: w7 was left waiting"
     assert "It was never placed." in page.inner_text("#workload p")
-    assert "1 workload was never placed." in page.inner_text("#verdict")
+    assert "1 workload was never placed" in page.inner_text("#verdict")
     press(page, "Escape", "/")
     page.keyboard.type("w12")
     press(page, "Enter", "ArrowLeft")
