@@ -14,6 +14,7 @@ from tvwrl.papers.tvw_rl.published import INFINITE, Claim, Numbers
 from tvwrl.papers.tvw_rl.titles import FIGURES
 
 LOADS = (0.3, 0.5, 0.8)
+LOADS_OF_WEIGHTS = (0.3, 0.5)  # at 0.5 nearly all machines are in use, so their number can differ at 0.3 only
 BURST = 8.0  # workloads that arrive together, on average
 WAITING_WEIGHTS = (50.0, 500.0, 5000.0)  # K_w: the paper's, 10 and 100 times it
 GAP_NOTE = (
@@ -72,7 +73,11 @@ def _figure(trace: str) -> tuple[Asked, ...]:
 
 def _weight(name: str, *values: float) -> tuple[Asked, ...]:
     """One penalty weight at each of the values, in training and in the reward of the evaluation."""
-    return tuple(Asked("load 0.5", f"{name} = {value:g}", "alibaba", scenario={name: value}) for value in values)
+    return tuple(
+        Asked(f"load {load:g}", f"{name} = {value:g}", "alibaba", scenario={"load": load, name: value})
+        for load in LOADS_OF_WEIGHTS
+        for value in values
+    )
 
 
 NOISES = tuple(  # Table 2, left: trained in the noise that it is evaluated in, and trained without any
