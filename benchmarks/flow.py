@@ -17,7 +17,7 @@ from tvwrl.planning.merged import Merged
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import make_plan
-from tvwrl.planning.sources.generated_cluster import generate
+from tvwrl.planning.sources.generated_cluster import generate_cluster
 from tvwrl.planning.suite import forget_peak, peak_mb
 
 SIZES = ((1_500, 12_500), (3_000, 25_000), (6_000, 50_000), (12_000, 100_000))
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _placed(machines: int, replicas: int, load: float) -> list[str]:
-    problem = generate(machines, replicas, seed=0, demand=load)
+    problem = generate_cluster(machines, replicas, seed=0, demand=load)
     warm_up(problem, FlowSettings())
     forget_peak()
     plan = place_by_flow(problem)
@@ -49,7 +49,7 @@ def _placed(machines: int, replicas: int, load: float) -> list[str]:
 
 def _one_by_one(load: float) -> None:
     """Replicas leave the loaded cluster and others that left before come back, ROUNDS times; then machines fail."""
-    problem, rng = generate(*SIZES[-1], seed=0, demand=load), np.random.default_rng(0)
+    problem, rng = generate_cluster(*SIZES[-1], seed=0, demand=load), np.random.default_rng(0)
     vertices = Merged.of(problem)
     network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)
     network.place(arrival_order(vertices, "LRF"))

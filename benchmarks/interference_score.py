@@ -21,7 +21,7 @@ from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.score_kernels import score_machines
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers.load_aware import no_history
+from tvwrl.schedulers.load_scores import no_history
 
 PER_MACHINE = 20
 KINDS = {

@@ -11,12 +11,12 @@ import tyro
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.best import search
 from tvwrl.planning.bounds.lower_bound import lower_bound
-from tvwrl.planning.pictures import title_of
+from tvwrl.planning.pictures import title_of_planner
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import make_plan
-from tvwrl.planning.sources.generated_cluster import generate
+from tvwrl.planning.sources.generated_cluster import generate_cluster
 from tvwrl.planning.sources.tianchi import read_tianchi
 from tvwrl.planning.suite import warm_up
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
@@ -36,7 +36,7 @@ def main(tianchi: Path, seconds: float = 60.0, figure: Path = Path("docs/results
         figure: where it is drawn.
     """
     problems = {
-        "generated, 100,000 replicas": generate(12_000, 100_000),
+        "generated, 100,000 replicas": generate_cluster(12_000, 100_000),
         "contest, 68,224 replicas": read_tianchi(str(tianchi)),
     }
     page = new_figure(WIDTH, 4.2)
@@ -48,7 +48,7 @@ def main(tianchi: Path, seconds: float = 60.0, figure: Path = Path("docs/results
         for start, (colour, line) in zip(STARTS, LINES, strict=True):
             found = improved(problem, start, bound, seconds)
             share = 100 * found[:, 1] / problem.instance.replicas.sum()
-            axis.plot(share, found[:, 0], line, color=colour, lw=1.8, label=f"from {title_of(start)}")
+            axis.plot(share, found[:, 0], line, color=colour, lw=1.8, label=f"from {title_of_planner(start)}")
             least = [found[share <= 100 * most, 0].min() for most in SHARES]
             rows.append([name, start, *(f"{count:,.0f}" for count in (found[0, 0], *least)), f"{bound:,}"])
         axis.set_title(name, fontsize=10)

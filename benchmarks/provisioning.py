@@ -19,7 +19,7 @@ from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import plan
-from tvwrl.planning.sources.generated import generate
+from tvwrl.planning.sources.generated import generate_instance
 from tvwrl.planning.sources.open_instance import open_instance
 from tvwrl.planning.sources.published_format import read_published
 
@@ -125,7 +125,7 @@ def large(
     published = read_published(base)
     for name in algorithms:
         plan(published, FLEET, name)  # compiles
-    instance, _, spent, most = measure(generate, published, graph, density, applications)
+    instance, _, spent, most = measure(generate_instance, published, graph, density, applications)
     rows = [["drawing it", "", f"{spent:.1f}", f"{most:.1f}"]]
     for name in algorithms:
         made = plan(instance, FLEET, name)

@@ -133,6 +133,33 @@ def test_imports_come_from_the_same_room_or_one_below(path):
     assert rooms_imported(path) <= set(allowed)
 
 
+FOLDERS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.pyi").exists()}  # rooms with a door
+
+
+def names_of_others(path: Path) -> Iterator[tuple[str, str]]:
+    """Module and name of what a module imports from other rooms that are folders, inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tvwrl."):
+            room = node.module.split(".")[1]
+            if room in FOLDERS and room != room_of(path):
+                yield from ((node.module, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_a_room_is_entered_by_its_door(path):
+    inside = {module for module, _ in names_of_others(path) if module.count(".") > 1}
+    assert inside == set(), "import the name from its room, and list it in the room's __init__.pyi"
+
+
+def test_a_door_has_nothing_that_no_other_room_asks_for():
+    asked = {pair for path in MODULES for pair in names_of_others(path)}
+    for room in sorted(FOLDERS):
+        tree = ast.parse((PACKAGE / room / "__init__.pyi").read_text())
+        offered = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        public = set(importlib.import_module(f"tvwrl.{room}").__all__)
+        assert offered - public - {name for module, name in asked if module == f"tvwrl.{room}"} == set(), room
+
+
 def test_referee_shares_no_code_with_the_simulation():
     assert rooms_imported(PACKAGE / "metrics.py") <= {"types", "penalties"}
     assert {name for name in imports(PACKAGE / "metrics.py") if "penalties" in name} <= {
@@ -235,13 +262,6 @@ def test_a_rule_of_ones_own_is_found(tmp_path):
         "need > free + SLACK",
         "free + SLACK",
     }
-
-
-@pytest.mark.parametrize("path", sorted((PACKAGE / "packing").glob("[!_]*.py")), ids=lambda path: path.stem)
-def test_every_module_of_packing_is_tested_in_tests_packing(path):
-    test = ROOT / "tests" / "packing" / f"test_{path.stem.removesuffix('_kernels')}.py"
-    tests = test if test.exists() else test.with_name(f"{test.stem}s.py")
-    assert f"tvwrl.packing.{path.stem}" in {name.rpartition(".")[0] for name in imports(tests)} | set(imports(tests))
 
 
 def test_no_file_is_longer_than_400_lines():

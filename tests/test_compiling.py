@@ -95,12 +95,12 @@ def test_a_kernel_is_kept_once_it_is_compiled(tmp_path: Path) -> None:
     code = """
 import numpy as np
 from tvwrl.machine_code import is_kept
-name = "tvwrl.packing.book.book"
+name = "tvwrl.packing.booking.book"
 print(is_kept(name))
-from tvwrl.packing.book import book
+from tvwrl.packing.booking import book
 load = np.zeros((4, 1))
 book(load, 1, np.ones((2, 1)), 2)
-print(is_kept(name), is_kept(name + "_from_python"), is_kept("tvwrl.packing.book.nothing"), load.sum())
+print(is_kept(name), is_kept(name + "_from_python"), is_kept("tvwrl.packing.booking.nothing"), load.sum())
 """
     assert compile_in(tmp_path, code).split() == ["False", "False", "True", "False", "2.0"]
 

@@ -20,15 +20,14 @@ from tvwrl.checks import one_of, within
 from tvwrl.compiling import SAID, seconds_of_kernels
 from tvwrl.parallel import run_calls
 from tvwrl.progress import say
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 
 APPLICATIONS = "application,replicas,cpu,mem\na,5,2,4\nb,3,1,8\nc,8,4,4\n"
 
 
 def _trace(folder: Path) -> str:
     """A small trace, which is prepared in a second."""
-    from tvwrl.traces.canonical import write_trace
-    from tvwrl.traces.synthetic import synthetic_trace
+    from tvwrl.traces import synthetic_trace, write_trace
 
     path = folder / "trace"
     if not path.exists():
@@ -38,10 +37,8 @@ def _trace(folder: Path) -> str:
 
 def _forecaster(folder: Path, scenario: Scenario) -> Path:
     """A forecaster that has hardly learnt, which takes seconds less."""
-    from tvwrl.forecasting import NetworkForecaster, training_windows
-    from tvwrl.forecasting.files import write_forecaster
-    from tvwrl.traces import open_trace
-    from tvwrl.traces.sequences import SequenceSampler
+    from tvwrl.forecasting import NetworkForecaster, training_windows, write_forecaster
+    from tvwrl.traces import SequenceSampler, open_trace
 
     path = folder / "forecaster.json"
     if not path.exists():
@@ -60,7 +57,7 @@ def _environment(folder: Path) -> None:
 
 
 def _evaluate(folder: Path) -> None:
-    from tvwrl.experiments.evaluate_command import ComparisonSettings, Environment, compare_schedulers
+    from tvwrl.experiments import ComparisonSettings, Environment, compare_schedulers
 
     few, out = Environment(workloads=20), folder / "evaluation"
     trace, forecaster = _trace(folder), _forecaster(folder, few)
@@ -68,9 +65,8 @@ def _evaluate(folder: Path) -> None:
 
 
 def _train(folder: Path) -> None:
-    from tvwrl.agents.config import PRESETS
-    from tvwrl.experiments.train_command import train
-    from tvwrl.experiments.train_options import TrainingSettings
+    from tvwrl.agents import PRESETS
+    from tvwrl.experiments import TrainingSettings, train
 
     for preset in ("counterfactual", "smoke"):
         config = PRESETS[preset]
@@ -87,7 +83,7 @@ def _train(folder: Path) -> None:
 
 
 def _provision(folder: Path) -> None:
-    from tvwrl.experiments.provision_command import PlanningSettings, plan_machines
+    from tvwrl.experiments import PlanningSettings, plan_machines
 
     instance = folder / "applications.csv"
     instance.write_text(APPLICATIONS)
@@ -96,7 +92,7 @@ def _provision(folder: Path) -> None:
 
 
 def _place(folder: Path) -> None:
-    from tvwrl.experiments.place_command import PlacementSettings, place
+    from tvwrl.experiments import PlacementSettings, place
 
     planners = ("Aladdin+H.4", "best")
     place(PlacementSettings(planners=planners, seconds=0.1, machines=30, out=folder / "placement"))

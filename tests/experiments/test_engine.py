@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tvwrl.experiments import engine
-from tvwrl.experiments.engine import Cell, RowsCell, complete, is_finished, overview, read_rows
+from tvwrl.experiments.engine import Cell, RowsCell, complete, is_finished, overview, read_cell_rows
 from tvwrl.runs import locked
 from tvwrl.types import InputError
 
@@ -64,7 +64,7 @@ def test_missing_cells_run_once_and_rows_keep_their_types(tmp_path, workers):
     assert complete(tmp_path / "out", asked, workers, report=print) == {}
     assert complete(tmp_path / "out", asked, workers, report=print) == {}
     assert measured(tmp_path) == [1, 2, 3]
-    row = read_rows(tmp_path / "out", asked[:1])[0]
+    row = read_cell_rows(tmp_path / "out", asked[:1])[0]
     assert (row["number"], row["square"], row["name"], row["even"]) == (3, 9, "x", None)
     assert math.isnan(row["root"])
 
@@ -82,7 +82,7 @@ def test_a_file_cut_off_anywhere_is_refused_by_name_and_the_others_go_on(tmp_pat
     assert "remove" in failed["square-1"]
     assert measured(tmp_path) == [1, 2, 3]
     with pytest.raises(InputError, match=file):
-        read_rows(out, asked)
+        read_cell_rows(out, asked)
 
 
 def test_leftovers_of_an_interrupted_attempt_are_made_anew(tmp_path):
@@ -92,7 +92,7 @@ def test_leftovers_of_an_interrupted_attempt_are_made_anew(tmp_path):
     (folder / "rows.json").write_text("[{")
     assert not is_finished(out, asked[0])
     assert complete(out, asked, report=print) == {}
-    assert read_rows(out, asked)[0]["square"] == 1
+    assert read_cell_rows(out, asked)[0]["square"] == 1
 
 
 @pytest.mark.parametrize("finished", [True, False])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvwrl.packing.book import room_ahead, room_now
+from tvwrl.packing.booking import room_ahead, room_now
 from tvwrl.packing.fit import (
     TOLERANCE,
     exceeds,

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tvwrl.experiments.engine import complete, read_rows
-from tvwrl.experiments.reproduce import RunOptions, reproduce
+from tvwrl.experiments.reproducing import RunOptions, reproduce
 from tvwrl.papers.aladdin import figures, plots
 from tvwrl.papers.aladdin.cells import PlacementCell
 from tvwrl.papers.aladdin.figures import OTHERS, REPACKED, Preset, RepackStudy, SizeStudy
 from tvwrl.papers.aladdin.plots import FAMILIES, family_of, plot_largest
 from tvwrl.planning.flow.registry import ALADDIN, BASELINES
-from tvwrl.planning.pictures import title_of
+from tvwrl.planning.pictures import title_of_planner
 from tvwrl.planning.sources.open_problem import GENERATED
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
@@ -81,7 +81,7 @@ def test_repacking_places_more_replicas(tmp_path: Path) -> None:
 
 def test_no_two_planners_have_one_title_and_all_have_a_family() -> None:
     names = (*ALADDIN, *BASELINES, *REPACKED, *OTHERS)
-    assert len({title_of(name) for name in names}) == len(names)
+    assert len({title_of_planner(name) for name in names}) == len(names)
     assert {family_of(name) for name in names} == set(FAMILIES.values())
 
 
@@ -104,14 +104,14 @@ def test_the_picture_is_of_the_largest_cluster_and_says_what_was_published_only_
     rows += [row("Graphene.1", 12_000, 1), row("Medea(1,1,1)", 1_000, 0)]
     plot_largest(tmp_path / "a.png", rows, ("violations", "machines_used"))
     assert [one.name for one in drawn["rows"]] == [
-        title_of(name) for name in ("Aladdin+H.4(LRF)", "Graphene.1", "Tetris.4", "Tetris.1")
+        title_of_planner(name) for name in ("Aladdin+H.4(LRF)", "Graphene.1", "Tetris.4", "Tetris.1")
     ]
     violations, machines = drawn["panels"]
     assert violations.published == {
-        title_of("Aladdin+H.4(LRF)"): [(0, 0)],
-        title_of("Tetris.1"): [(10_000, 10_000)],
-        title_of("Tetris.4"): [(331, 331)],
-        title_of("Graphene.1"): [(8_000, math.inf)],
+        title_of_planner("Aladdin+H.4(LRF)"): [(0, 0)],
+        title_of_planner("Tetris.1"): [(10_000, 10_000)],
+        title_of_planner("Tetris.4"): [(331, 331)],
+        title_of_planner("Graphene.1"): [(8_000, math.inf)],
     }
     assert not machines.published
     assert drawn["caption"] == "96,000 replicas, 12,000 machines (at least 6,000 needed)"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tvwrl.experiments.engine import complete, read_rows
-from tvwrl.experiments.reproduce import RunOptions, reproduce
+from tvwrl.experiments.reproducing import RunOptions, reproduce
 from tvwrl.papers.lrasched import figures, tables, testbed
 from tvwrl.papers.lrasched.figures import COMMANDS, FIGURES, GapStudy, LearningStudy, PlacementStudy, PlanningTimeStudy
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP

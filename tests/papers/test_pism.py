@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tvwrl.experiments.engine import complete, read_rows
-from tvwrl.experiments.reproduce import RunOptions, reproduce
+from tvwrl.experiments.reproducing import RunOptions, reproduce
 from tvwrl.interference.testbed.responses import ResponseModel
 from tvwrl.papers.pism.cells import CLASSES, AnchorCell
 from tvwrl.papers.pism.classifiers import CLASSIFIERS

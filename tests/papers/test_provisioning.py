@@ -16,7 +16,7 @@ from tvwrl.papers.provisioning.plots import plots_of
 from tvwrl.papers.provisioning.published import EVERY, FIGURES, SPREAD, STUDIES, Claim
 from tvwrl.papers.provisioning.reference import Measurement, Reference, paper_name, read_reference
 from tvwrl.papers.provisioning.tables import agreement, mean_over, means_of, tables_of
-from tvwrl.planning.pictures import title_of
+from tvwrl.planning.pictures import title_of_planner
 from tvwrl.planning.rules import rule
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
@@ -134,7 +134,7 @@ def test_pictures_have_a_point_for_each_value_or_graph_with_what_was_published(
     def draw(figure: str, rows: Any) -> None:
         plots_of(figure, rows, read_reference(folder))["plot"](tmp_path / "a.png")
 
-    first, spread = title_of("FF"), title_of(SPREAD)
+    first, spread = title_of_planner("FF"), title_of_planner(SPREAD)
     rows = [row("arbitrary", 1, "FF", 110, 0.5), row("arbitrary", 1, SPREAD, 101, 0.0)]
     draw("fig4", rows)
     above, seconds = drawn["panels"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tvwrl.planning.instance import Instance
-from tvwrl.planning.sources.generated import GRAPHS, generate
+from tvwrl.planning.sources.generated import GRAPHS, generate_instance
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
@@ -35,7 +35,7 @@ def rows(instance: Instance) -> list[set[int]]:
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("density", [0.0, 0.01, 0.1, 0.6, 1.0])
 def test_density_and_arcs(base: Instance, graph: str, density: float) -> None:
-    drawn = generate(base, graph, density, seed=3)
+    drawn = generate_instance(base, graph, density, seed=3)
     sets, count = rows(drawn), len(base)
     assert sum(map(len, sets)) == len(drawn.affinity)  # none twice
     assert not any(i in ends for i, ends in enumerate(sets))  # none to itself
@@ -47,31 +47,31 @@ def test_density_and_arcs(base: Instance, graph: str, density: float) -> None:
 
 
 def test_limits_are_drawn_from_the_original(base: Instance) -> None:
-    limits = generate(base, "normal", 0.2, seed=1).affinity.limit
+    limits = generate_instance(base, "normal", 0.2, seed=1).affinity.limit
     values, counts = np.unique(limits, return_counts=True)
     assert values.tolist() == [0, 1, 7]
     np.testing.assert_allclose(counts / len(limits), [0.5, 0.25, 0.25], atol=0.02)
 
 
 def test_shapes(base: Instance) -> None:
-    degrees = {graph: np.array([len(r) for r in rows(generate(base, graph, 0.1, seed=5))]) for graph in GRAPHS}
+    degrees = {graph: np.array([len(r) for r in rows(generate_instance(base, graph, 0.1, seed=5))]) for graph in GRAPHS}
     assert degrees["arbitrary"].std() == pytest.approx(np.sqrt(400 * 0.1 * 0.9), rel=0.15)
     assert degrees["normal"].std() == pytest.approx(20, rel=0.15)  # half of the mean degree
     assert (degrees["threshold"] == 0).mean() == pytest.approx(1 - np.sqrt(2 * 0.1), abs=0.08)
-    reach = sorted(rows(generate(base, "threshold", 0.1, seed=5)), key=len)
+    reach = sorted(rows(generate_instance(base, "threshold", 0.1, seed=5)), key=len)
     assert all(len(few - many) <= 1 for few, many in pairwise(reach))  # nested, but for itself
 
 
 def test_seeds(base: Instance) -> None:
     for graph in GRAPHS:
-        one, same, other = (generate(base, graph, 0.05, 50, seed) for seed in (1, 1, 2))
+        one, same, other = (generate_instance(base, graph, 0.05, 50, seed) for seed in (1, 1, 2))
         assert rows(one) == rows(same) != rows(other)
         np.testing.assert_array_equal(one.affinity.limit, same.affinity.limit)
         np.testing.assert_array_equal(one.demand, same.demand)
 
 
 def test_more_applications(base: Instance) -> None:
-    drawn = generate(base, "arbitrary", 0.005, 1000, seed=0)
+    drawn = generate_instance(base, "arbitrary", 0.005, 1000, seed=0)
     assert len(drawn) == 1000
     assert drawn.application[[0, 999]].tolist() == ["1", "1000"]
     assert {d.tobytes() for d in drawn.demand} <= {d.tobytes() for d in base.demand}
@@ -87,14 +87,14 @@ def test_what_cannot_be_drawn_is_refused(base: Instance, make: Make) -> None:
         ({"applications": 1}, "applications is 1: must be at least 2"),
     ):
         with pytest.raises(InputError, match=message):
-            generate(base, **arguments)  # type: ignore[arg-type]
+            generate_instance(base, **arguments)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no affinity limits to draw from"):
-        generate(make([1, 1], np.ones((2, 2)), [(0, 0, 2)]))
+        generate_instance(make([1, 1], np.ones((2, 2)), [(0, 0, 2)]))
 
 
 @pytest.mark.real_data
 def test_like_the_published(published: Callable[[str], Instance]) -> None:
-    theirs, drawn = published("arbitrary_d1_0"), generate(published("TClab_2D"), "arbitrary", 0.01)
+    theirs, drawn = published("arbitrary_d1_0"), generate_instance(published("TClab_2D"), "arbitrary", 0.01)
     assert len(drawn.affinity) == len(theirs.affinity) == 871_889
     shares = [np.bincount(one.affinity.limit, minlength=5) / len(one.affinity) for one in (drawn, theirs)]
     np.testing.assert_allclose(shares[0], shares[1], atol=0.002)

@@ -6,13 +6,13 @@ import pytest
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.sources import generated_cluster as production
-from tvwrl.planning.sources.generated_cluster import generate, largest_remainder, machines_of
+from tvwrl.planning.sources.generated_cluster import generate_cluster, largest_remainder, machines_of
 from tvwrl.types import InputError
 
 
 @pytest.fixture(scope="module")
 def problem() -> PlanningProblem:
-    return generate(600, 5_000, seed=1)
+    return generate_cluster(600, 5_000, seed=1)
 
 
 def test_types_are_those_of_the_paper() -> None:
@@ -36,7 +36,7 @@ def test_machines_keep_their_shares() -> None:
 
 
 def test_as_printed_the_tasks_do_not_fit_the_machines() -> None:
-    whole = generate(13_764, 116_414, demand=None)
+    whole = generate_cluster(13_764, 116_414, demand=None)
     share = whole.instance.total[0] / whole.fleet.capacity.sum(axis=0)
     assert share == pytest.approx([1.58, 1.34], abs=0.005)
 
@@ -59,7 +59,7 @@ def test_replicas_demand_and_constraints_add_up(problem: PlanningProblem) -> Non
 
 
 def test_the_same_seed_is_the_same_problem(problem: PlanningProblem) -> None:
-    again, other = generate(600, 5_000, seed=1), generate(600, 5_000, seed=2)
+    again, other = generate_cluster(600, 5_000, seed=1), generate_cluster(600, 5_000, seed=2)
     for one, same in ((problem.instance.demand, again.instance.demand), (problem.bundles.member, again.bundles.member)):
         assert np.array_equal(one, same)
     assert np.array_equal(problem.instance.affinity.to, again.instance.affinity.to)
@@ -68,7 +68,7 @@ def test_the_same_seed_is_the_same_problem(problem: PlanningProblem) -> None:
 
 @pytest.mark.slow
 def test_the_papers_size() -> None:
-    problem = generate()
+    problem = generate_cluster()
     i = np.repeat(np.arange(len(problem.instance)), np.diff(problem.instance.affinity.start))
     excluded = np.bincount(i, problem.instance.replicas[problem.instance.affinity.to])
     assert (excluded >= 2_000).sum() >= 8
@@ -85,4 +85,4 @@ def test_the_papers_size() -> None:
 )
 def test_bad_sizes_are_refused(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        generate(**wrong)  # type: ignore[arg-type]
+        generate_cluster(**wrong)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tvwrl import plotting
-from tvwrl.planning.pictures import family_of, plot_trade_off, rows_of, title_of
+from tvwrl.planning.pictures import family_of, plot_trade_off, rows_of, title_of_planner
 from tvwrl.planning.registry import PLANNERS
 
 
@@ -52,17 +52,17 @@ def test_every_planner_has_a_family() -> None:
     ],
 )
 def test_titles(name: str, title: str) -> None:
-    assert title_of(name) == title
+    assert title_of_planner(name) == title
 
 
 def test_no_two_planners_have_one_title() -> None:
     names = (*PLANNERS, "MILP")
-    assert len({title_of(name) for name in names}) == len(names)
+    assert len({title_of_planner(name) for name in names}) == len(names)
 
 
 def test_rows_are_ranked_within_families_and_the_family_of_the_best_comes_first() -> None:
     rows = rows_of({"FF": 3.0, "NCD-L2Norm": 2.0, "BFD-Avg": 1.0, "best": 0.0}, ["best"])
-    assert [row.name for row in rows] == [title_of(name) for name in ("best", "BFD-Avg", "FF", "NCD-L2Norm")]
+    assert [row.name for row in rows] == [title_of_planner(name) for name in ("best", "BFD-Avg", "FF", "NCD-L2Norm")]
     assert [row.ours for row in rows] == [True, False, False, False]
 
 
@@ -79,7 +79,9 @@ def test_what_left_replicas_over_is_not_drawn(tmp_path: Path, monkeypatch: pytes
     plot_trade_off([row("FF", 12.0, 0.0), row("best", 1.0, 30.0), row("BF", "", 1.0)], tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     names = [label.get_text() for label in drawn[0].axes[0].get_yticklabels()]
-    assert title_of("FF") in names  # though it took less time than the clock can tell, and the axis is logarithmic
-    assert title_of("BF") not in names
+    assert (
+        title_of_planner("FF") in names
+    )  # though it took less time than the clock can tell, and the axis is logarithmic
+    assert title_of_planner("BF") not in names
     plot_trade_off([row("BF", "", 1.0)], tmp_path / "b.png")
     assert not (tmp_path / "b.png").exists()

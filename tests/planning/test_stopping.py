@@ -12,7 +12,7 @@ import pytest
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan_file import read_running
 from tvwrl.planning.problem import Bundles, PlanningProblem
-from tvwrl.planning.suite import Budget, run_planners, title_of
+from tvwrl.planning.suite import Budget, run_planners, title_of_problem
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
@@ -59,7 +59,7 @@ def test_applications_that_are_gone_stop_and_are_counted(problem: PlanningProble
     assert kept(problem, tmp_path, rows, "application,machine,replicas,pinned") == ["a@1*3", "b@1*1"]
     running, pinned = read_running(tmp_path / "running.csv", problem)
     runs = replace(problem, running=running, pinned=pinned)
-    assert title_of(runs).endswith("9 replicas running, of which 5 stop")
+    assert title_of_problem(runs).endswith("9 replicas running, of which 5 stop")
     results = run_planners(runs, ["best"], tmp_path / "out", Budget(0.1, most_moves=0))
     assert results.rows()[0]["moved"] == 0
     gone = "3 of 'old', which is not among the applications; 1 of 'older', which is not among the applications"

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.schedulers.load_aware import risk_balancing
+from tvwrl.schedulers.load_scores import risk_balancing
 from tvwrl.schedulers.production.estimates import FLAT, estimated_load
 from tvwrl.schedulers.production.katalyst import target_score
 from tvwrl.schedulers.production.requests import points

@@ -16,10 +16,10 @@ from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.made_for import knows, problem_for
 from tvwrl.agents.networks import Policy, make_policy
 from tvwrl.ec import Classes, classes_from
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.forecasting import Forecaster, NetworkForecaster
 from tvwrl.runs import whole_file
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.types import InputError, Trace
 
 FORMAT = 7  # 7: a forecaster learnt once more without each fold

@@ -9,10 +9,17 @@ from typing import Any, Literal, get_args
 from tvwrl.agents.features import BUILT_IN
 from tvwrl.checks import at_least, different, one_of, positive, with_known_fields, within
 from tvwrl.command_line import Names, Shares
-from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS
-from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS, Knowledge
-from tvwrl.schedulers.planning.replay_rules import BASES
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.schedulers import (
+    BASES,
+    CURRENT_LOAD,
+    FORECASTS,
+    FORECASTS_AND_PEAKS,
+    KNOWLEDGE,
+    PEAKS,
+    SCHEDULERS,
+    Knowledge,
+)
+from tvwrl.simulation import Scenario
 from tvwrl.types import InputError
 
 ALGORITHMS = Literal["ppo", "reinforce", "counterfactual", "sb3-ppo", "sb3-a2c"]

@@ -18,7 +18,7 @@ from tvwrl.agents.episodes import Environments, Trajectories, numbers_of, play
 from tvwrl.agents.networks import FORBIDDEN, Policy
 from tvwrl.agents.policy_gradient import CHUNK, EpisodeLearner
 from tvwrl.agents.policy_replay import PolicyReplay
-from tvwrl.schedulers.planning.replay import Replay
+from tvwrl.schedulers import Replay
 
 POLICY_SHARE = 0.2  # of the decisions that a rule would roll out: a policy takes a hundred times as long
 

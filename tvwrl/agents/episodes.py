@@ -14,8 +14,7 @@ from torch import Tensor
 from tvwrl.agents.deterministic import DeterministicActions, LogitsOf
 from tvwrl.agents.divergence import Diverged
 from tvwrl.agents.networks import Encoded, Observation, Policy
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import SLOT
+from tvwrl.simulation import SLOT, Simulation
 from tvwrl.types import Float
 
 MAX_SLOTS_AFTER_ARRIVALS = 2000  # then an episode is cut: a policy that always holds would never end it

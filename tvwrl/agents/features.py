@@ -9,17 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.compiled import njit
-from tvwrl.forecasting.segments import ROUNDING, SEGMENTS
-from tvwrl.packing.fit import overbooked
-from tvwrl.schedulers.expected_cost import (
-    ACCEPTED_OVERSHOOT,
-    LEAST_SPREAD,
-    OVERSHOOT,
-    UNUSED,
-    border,
-    expected_costs,
-)
-from tvwrl.schedulers.planning.replay_rules import RESERVING
+from tvwrl.forecasting import ROUNDING, SEGMENTS
+from tvwrl.packing import overbooked
+from tvwrl.schedulers import ACCEPTED_OVERSHOOT, LEAST_SPREAD, OVERSHOOT, RESERVING, UNUSED, border, expected_costs
 from tvwrl.types import Float
 
 Single = npt.NDArray[np.float32]

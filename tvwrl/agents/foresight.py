@@ -11,10 +11,9 @@ import torch
 
 from tvwrl.agents.networks import Encoded
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.fit import exceeds
+from tvwrl.packing import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import (
+from tvwrl.simulation import (
     ARRIVAL,
     ARRIVED,
     LENGTH,
@@ -29,6 +28,7 @@ from tvwrl.simulation.state import (
     START,
     WAITING,
     WAITS,
+    Simulation,
 )
 from tvwrl.types import Float, Int
 

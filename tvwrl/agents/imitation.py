@@ -9,12 +9,9 @@ import torch
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import Encoded, Observation, Policy
-from tvwrl.envs.base import action_masks
-from tvwrl.envs.problem import Problem
-from tvwrl.schedulers import Scheduler, make_scheduler
-from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
-from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.envs import Problem, action_masks
+from tvwrl.schedulers import Backfill, HeadOfQueue, Runner, Scheduler, make_scheduler
+from tvwrl.simulation import Cluster
 from tvwrl.types import Placement, Workload
 
 STEPS, MINIBATCH = 200, 256

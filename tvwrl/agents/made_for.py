@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from tvwrl.ec import Classes
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.forecasting import Forecaster
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 

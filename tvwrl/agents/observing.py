@@ -12,13 +12,9 @@ import numpy as np
 from tvwrl.agents.deterministic import DeterministicActions, Logits, LogitsOf, Mask, Seen, probabilities
 from tvwrl.agents.policy_continuation import ByPolicy
 from tvwrl.agents.shapes import environment_signature, shapes_of
-from tvwrl.envs.base import action_masks
-from tvwrl.schedulers.base import Opinion, Scheduler
-from tvwrl.schedulers.knowledge import knowledge_of
-from tvwrl.schedulers.planning.continuation import Continuation
-from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.envs import action_masks
+from tvwrl.schedulers import Continuation, Opinion, Runner, Scheduler, knowledge_of
+from tvwrl.simulation import Cluster, Scenario
 from tvwrl.types import InputError, Int, Placement, Workload
 
 

@@ -27,8 +27,7 @@ from tvwrl.agents.learners import LEARNERS
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.online_config import OnlineConfig
 from tvwrl.agents.training import collect_signals
-from tvwrl.envs import PlacementVectorEnv
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import PlacementVectorEnv, Problem
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.types import InputError, SequenceSet
 

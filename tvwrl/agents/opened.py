@@ -8,7 +8,7 @@ from typing import Any
 
 from tvwrl.agents.exporting.exported_facts import Facts
 from tvwrl.agents.observing import ObservingScheduler
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.types import Float, InputError
 
 

@@ -9,10 +9,8 @@ import numpy as np
 from tvwrl.agents.deterministic import LogitsOf
 from tvwrl.agents.policy_replay import BRANCHES, PolicyReplay
 from tvwrl.penalties import TERMS
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.planning.continuation import NONE, WAIT, Continuation
-from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.simulation import Simulation
+from tvwrl.schedulers import NONE, WAIT, Continuation, Runner, Scheduler
+from tvwrl.simulation import Simulation
 from tvwrl.types import Float, Int, Workload
 
 MOST_MEMORY = 2**30  # bytes, of the branches that are played side by side

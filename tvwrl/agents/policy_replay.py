@@ -8,12 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.agents.deterministic import DeterministicActions, Logits, LogitsOf
-from tvwrl.envs import base
+from tvwrl.envs import action_masks
 from tvwrl.penalties import TERMS
-from tvwrl.schedulers.planning.replay import check_costs
-from tvwrl.schedulers.runner import MAX_IDLE_SLOTS
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import ARRIVAL, ARRIVED, GOING, IDLE, OVER, SEQUENCE, SLOT, SLOTS, TRUNCATED, WAITING
+from tvwrl.schedulers import MAX_IDLE_SLOTS, check_costs
+from tvwrl.simulation import ARRIVAL, ARRIVED, GOING, IDLE, OVER, SEQUENCE, SLOT, SLOTS, TRUNCATED, WAITING, Simulation
 from tvwrl.types import Float, Int
 
 BRANCHES = 2048  # played side by side
@@ -87,7 +85,7 @@ class PolicyReplay:
     def _logits(self, simulation: Simulation, rows: npt.NDArray[Any]) -> Logits:
         """(n, actions) of the policy in environments `rows`, (n,) or a mask."""
         seen = {name: part[rows] for name, part in simulation.observation().items()}
-        return self._logits_of(seen, base.action_masks(simulation)[rows])
+        return self._logits_of(seen, action_masks(simulation)[rows])
 
     def _play(self, rows: Int, actions: Int, held: Float) -> Float:
         """See `play_on`, of at most as many as are played side by side."""

@@ -13,7 +13,7 @@ from torch import nn
 
 from tvwrl.agents.episodes import Environments
 from tvwrl.agents.networks import Encoded, Observation, Policy
-from tvwrl.simulation.state import CHANGING
+from tvwrl.simulation import CHANGING
 from tvwrl.types import Float
 
 Arrays = dict[str, npt.NDArray[Any]]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation import Scenario, Simulation
 
 # Scenario fields that change observations or actions; forecasts and peaks have the same width but differ in meaning
 # fmt: off

@@ -12,11 +12,10 @@ import numpy as np
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.shapes import environment_signature
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.progress import Report
-from tvwrl.schedulers.planning.replay import CompiledRule
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import GOING, OVER, SLOT, SLOTS
+from tvwrl.schedulers import CompiledRule
+from tvwrl.simulation import GOING, OVER, SLOT, SLOTS, Simulation
 from tvwrl.types import InputError, SequenceSet
 
 SEQUENCES = 100  # training sequences that the rules play, and as many validation sequences

@@ -18,13 +18,10 @@ from tvwrl.agents.episodes import Environments, logits_of, play
 from tvwrl.agents.networks import Policy
 from tvwrl.agents.shapes import shapes_of
 from tvwrl.ec import EquivalenceClasses
-from tvwrl.envs import PlacementVectorEnv
-from tvwrl.envs.base import picture
-from tvwrl.envs.problem import Problem
-from tvwrl.explorer.recorder import record
+from tvwrl.envs import PlacementVectorEnv, Problem, picture
+from tvwrl.explorer import record
 from tvwrl.progress import Report, nothing, phase
-from tvwrl.schedulers import Scheduler
-from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers import Runner, Scheduler
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
@@ -144,7 +141,7 @@ class PlacementTask(Task):
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8]:
         """See `Task`."""
-        from tvwrl.envs.rendering import draw_cluster
+        from tvwrl.envs import draw_cluster
 
         envs = self._validation
         seen, _ = envs.reset(options={"sequence": np.arange(envs.num_envs)})
@@ -156,9 +153,7 @@ class PlacementTask(Task):
 
     def costliest_decision(self, policy: Scheduler) -> tuple[npt.NDArray[np.uint8], str] | None:
         """See `Task`."""
-        from tvwrl.explorer.decision import draw_decision, figure_pixels
-        from tvwrl.explorer.derived import costliest_decisions
-        from tvwrl.explorer.words import decision_in_words
+        from tvwrl.explorer import costliest_decisions, decision_in_words, draw_decision, figure_pixels
 
         runner = Runner(self._validation_set, self.problem.machines, self._config.scenario)
         recording = record(runner, policy, 0, seconds=SECONDS)

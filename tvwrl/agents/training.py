@@ -29,11 +29,10 @@ from tvwrl.agents.networks import check_device, make_policy
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.starting_policy import check_start, with_starting_rule
 from tvwrl.agents.tasks import make_tasks, open_others
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.progress import Report, hidden
 from tvwrl.runs import read_csv, write_csv
-from tvwrl.schedulers.knowledge import knowledge_of
-from tvwrl.schedulers.planning.replay import check_memory
+from tvwrl.schedulers import check_memory, knowledge_of
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 

@@ -2,4 +2,19 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "AGAINST",
+    "OBSERVED",
+    "TASKS",
+    "Comparison",
+    "Submission",
+    "Task",
+    "TaskEnv",
+    "TaskVectorEnv",
+    "check_submission",
+    "compare",
+    "find_task",
+    "read_submission",
+    "submit",
+]

@@ -1,4 +1,5 @@
 from .comparison import AGAINST as AGAINST, Comparison as Comparison, compare as compare
+from .entries import KINDS as KINDS, Setting as Setting, complete_own_first as complete_own_first, entry_of as entry_of
 from .environment import TaskEnv as TaskEnv, TaskVectorEnv as TaskVectorEnv
 from .submission import (
     Submission as Submission,

@@ -15,8 +15,7 @@ from tvwrl.benchmark.study import BenchmarkStudy
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import EMBEDDED, TASKS, is_here, trace_of
 from tvwrl.checks import at_least
-from tvwrl.experiments.reproduce import RunOptions, reproduce
-from tvwrl.experiments.tables import terminal_table
+from tvwrl.experiments import RunOptions, reproduce, terminal_table
 from tvwrl.markdown import markdown_table
 from tvwrl.types import InputError
 

@@ -14,8 +14,7 @@ from typing import Any
 from tvwrl.benchmark.entries import ONNX, PYTHON, Entry, Setting, complete_own_first, entry_of
 from tvwrl.benchmark.tasks import Task, find_task, problem_of
 from tvwrl.checks import within
-from tvwrl.experiments.evaluated import Evaluation
-from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments import Evaluation, evaluate
 from tvwrl.progress import say
 from tvwrl.runs import folder_for
 from tvwrl.types import InputError

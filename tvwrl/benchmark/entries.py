@@ -22,20 +22,16 @@ from tvwrl.benchmark.models import DEFINED, function_of, load_file, of_onnx
 from tvwrl.benchmark.remote import EntryProcess, RemoteScheduler, packed, remote_function, remote_knowledge, what_of
 from tvwrl.benchmark.tasks import OBSERVED, TASKS, Task, problem_of, trace_of
 from tvwrl.checks import hint
-from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import Cell, complete
-from tvwrl.experiments.evaluation import EpisodesCell
-from tvwrl.experiments.scheduler_names import scheduler_of
+from tvwrl.envs import Problem
+from tvwrl.experiments import Cell, EpisodesCell, complete, scheduler_of
 from tvwrl.progress import Report
 from tvwrl.runs import InFolder
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import stated_knowledge
-from tvwrl.schedulers.registry import UnknownScheduler, make_scheduler
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.schedulers import Scheduler, UnknownScheduler, make_scheduler, stated_knowledge
+from tvwrl.simulation import Scenario
 from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:
-    from tvwrl.agents.exporting.exported import ExportedPolicy
+    from tvwrl.agents import ExportedPolicy
 
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
 NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
@@ -221,8 +217,7 @@ def _same(given: Any, usual: Any) -> bool:
 
 def _exported(file: Path) -> ExportedPolicy | None:
     """The policy in a file of tvwrl export, or None if somebody else made the file."""
-    from tvwrl.agents.exporting.exported import load_exported
-    from tvwrl.agents.exporting.onnx_file import is_of_export
+    from tvwrl.agents import is_of_export, load_exported
 
     return load_exported(file) if is_of_export(file) else None
 
@@ -247,8 +242,7 @@ def _of_text(text: str, setting: Setting) -> tuple[Scheduler, Problem | None, st
 
 def _of_run(run: Path, setting: Setting) -> tuple[Scheduler, Problem, str]:
     """The policy of a training run, with the observations that it was trained on."""
-    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-    from tvwrl.agents.policy_scheduler import load_policy
+    from tvwrl.agents import Checkpoint, find_checkpoint, load_policy
 
     try:
         saved = Checkpoint.load(find_checkpoint(run))

@@ -99,8 +99,7 @@ class Scheduling:
 
     def __init__(self, given: Any, line: Line) -> None:
         from tvwrl.benchmark.view import FrozenCluster
-        from tvwrl.schedulers.base import Scheduler
-        from tvwrl.schedulers.knowledge import stated_knowledge
+        from tvwrl.schedulers import Scheduler, stated_knowledge
 
         if not isinstance(given, Scheduler):
             raise InputError(f"it is {given!r}: must be a function, a model or a Scheduler")

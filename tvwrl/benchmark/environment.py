@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from tvwrl.benchmark.tasks import Task, check_observed, find_task, problem_of
 from tvwrl.checks import one_of
-from tvwrl.envs import PlacementEnv, PlacementVectorEnv
-from tvwrl.envs.placement import Observation
+from tvwrl.envs import Observation, PlacementEnv, PlacementVectorEnv
 from tvwrl.progress import say
-from tvwrl.traces.splits import Split
+from tvwrl.traces import Split
 from tvwrl.types import InputError, SequenceSet
 
 VECTOR = ("autoreset_mode", "copy", "render_mode")  # options of `PlacementVectorEnv`

@@ -21,13 +21,11 @@ import numpy as np
 from tvwrl.benchmark.entries import Entry, Setting, entry_of
 from tvwrl.benchmark.submission import Submission
 from tvwrl.benchmark.tasks import EMBEDDED, Task, check_drawn, forecaster_of, problem_of
-from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.episode_rows import incomplete_by
+from tvwrl.envs import Problem
+from tvwrl.experiments import Rows, incomplete_by
 from tvwrl.progress import say
-from tvwrl.schedulers import Knowledge, Scheduler, make_scheduler
-from tvwrl.schedulers.runner import Runner
-from tvwrl.traces.synthetic import synthetic_trace
+from tvwrl.schedulers import Knowledge, Runner, Scheduler, make_scheduler
+from tvwrl.traces import synthetic_trace
 from tvwrl.types import Float, InputError, SequenceSet
 
 if TYPE_CHECKING:

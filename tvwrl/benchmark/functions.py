@@ -7,12 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.benchmark.models import Function, Shown, checked_action
-from tvwrl.envs.base import action_masks, observation_space
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import knowledge_of
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.simulation import Simulation
+from tvwrl.envs import action_masks, observation_space
+from tvwrl.schedulers import Scheduler, knowledge_of
+from tvwrl.simulation import Cluster, Scenario, Simulation
 from tvwrl.types import Placement, Workload
 
 

@@ -10,11 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from tvwrl.benchmark.models import checked_machine
-from tvwrl.schedulers.base import Opinion, Scheduler
-from tvwrl.schedulers.planning.continuation import Continuation
-from tvwrl.schedulers.runner import Runner, position_in_queue
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.state import SEQUENCE
+from tvwrl.schedulers import Continuation, Opinion, Runner, Scheduler, position_in_queue
+from tvwrl.simulation import SEQUENCE, Cluster
 from tvwrl.types import InputError, Int, Placement, Workload
 
 FIRST = 10  # decisions that do not count, since they compile and load code

@@ -11,15 +11,23 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.episode_rows import UNPLACED, complete_only, incomplete, no_value, table_of
-from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, share_closed, with_interval
-from tvwrl.experiments.tables import CEILING, FLOOR
+from tvwrl.experiments import (
+    CEILING,
+    FLOOR,
+    UNPLACED,
+    Rows,
+    bootstrap_interval,
+    complete_only,
+    incomplete,
+    no_value,
+    paired_bootstrap,
+    share_closed,
+    table_of,
+    with_interval,
+)
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates
-from tvwrl.schedulers import GROUPS, PRODUCTION, RECONSTRUCTED
-from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, REQUESTS
-from tvwrl.schedulers.titles import title_of
+from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, GROUPS, PRODUCTION, RECONSTRUCTED, REQUESTS, title_of
 from tvwrl.types import Float
 
 ATTAINABLE = (CURRENT_LOAD.group, REQUESTS.group, FORECASTS.group)  # what a cluster can know

@@ -26,9 +26,8 @@ import numpy as np
 from tvwrl.benchmark.entry_process import LENGTH
 from tvwrl.benchmark.models import Function, Mask, Observation, Shown, flat
 from tvwrl.benchmark.view import Door
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import GROUPS, Knowledge
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.schedulers import GROUPS, Knowledge, Scheduler
+from tvwrl.simulation import Cluster
 from tvwrl.types import InputError, Placement, Workload
 
 HANGING_SECONDS = 60.0  # after which a process that does not answer is killed

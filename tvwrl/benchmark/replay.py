@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.benchmark.tasks import Task, problem_of
-from tvwrl.envs.problem import Problem
-from tvwrl.experiments.episode_rows import incomplete
-from tvwrl.experiments.evaluation import EPISODES
-from tvwrl.schedulers.runner import MAX_IDLE_SLOTS
+from tvwrl.envs import Problem
+from tvwrl.experiments import EPISODES, incomplete
+from tvwrl.schedulers import MAX_IDLE_SLOTS
 from tvwrl.types import Episode, InputError, SequenceSet
 
 if TYPE_CHECKING:

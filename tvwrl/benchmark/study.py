@@ -20,15 +20,10 @@ from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import TASKS, Task, check_drawn, find_task, forecaster_of, is_here, problem_of
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names
-from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
-from tvwrl.experiments.reproduce import Report
-from tvwrl.schedulers import PRODUCTION, SCHEDULERS
-from tvwrl.schedulers.head_of_queue import BACKFILL
-from tvwrl.schedulers.registry import SEARCHING, tunable
-from tvwrl.schedulers.runner import Runner
-from tvwrl.schedulers.titles import is_ours
-from tvwrl.traces.splits import Split
+from tvwrl.envs import Problem
+from tvwrl.experiments import Cell, Report, Rows, RowsCell, read_cell_rows
+from tvwrl.schedulers import BACKFILL, PRODUCTION, SCHEDULERS, SEARCHING, Runner, is_ours, tunable
+from tvwrl.traces import Split
 from tvwrl.types import InputError
 
 FEW = 10  # machines of the tasks on which a rule is tuned
@@ -267,7 +262,7 @@ class BenchmarkStudy:
         for cell in cells:
             assert isinstance(cell, Played | Submitted)
             facts = {"task": cell.task.name, "ours": cell.ours, "note": ""}
-            rows += [facts | row for row in read_rows(out, [cell])]
+            rows += [facts | row for row in read_cell_rows(out, [cell])]
         found = page.summaries(rows, [task.name for task in self.tasks()])
         plots = {task: page.picture(task, own) for task, own in found.items()}
         files = {"benchmark.html": page.browser_table(found)}

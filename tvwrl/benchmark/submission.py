@@ -19,8 +19,7 @@ from tvwrl.benchmark.comparison import Comparison
 from tvwrl.benchmark.entries import NAME, NAME_RULE, ONNX, PYTHON, Setting, entry_of
 from tvwrl.benchmark.replay import ROWS_FILE, replay
 from tvwrl.benchmark.tasks import Task, check_observed, find_task
-from tvwrl.experiments.episode_rows import incomplete_by
-from tvwrl.experiments.evaluation import EPISODES
+from tvwrl.experiments import EPISODES, incomplete_by
 from tvwrl.progress import say
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.schedulers import GROUPS, SCHEDULERS, Knowledge

@@ -20,15 +20,11 @@ from tvwrl import SUPERSEDED_TASKS, TASK_NAMES
 from tvwrl.benchmark.frozen import FROZEN, TRACES
 from tvwrl.checks import hint
 from tvwrl.ec import OwnLabels
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.forecasting import Forecaster
 from tvwrl.progress import say
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces.canonical import trace_hash
-from tvwrl.traces.catalogue import data_folder, find_trace, open_trace
-from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import Split
-from tvwrl.traces.synthetic import synthetic_trace
+from tvwrl.simulation import Scenario
+from tvwrl.traces import SequenceSampler, Split, data_folder, find_trace, open_trace, synthetic_trace, trace_hash
 from tvwrl.types import Float, InputError, SequenceSet, Trace
 
 DIGITS = 9  # decimals of what is hashed

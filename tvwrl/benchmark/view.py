@@ -14,19 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.benchmark.models import flat, unflat
-from tvwrl.forecasting.segments import columns
-from tvwrl.schedulers.knowledge import (
-    CURRENT_LOAD,
-    FORECASTS,
-    FUTURE,
-    PEAKS,
-    REQUESTS,
-    Knowledge,
-    knowing_no_more,
-    knowledge_of,
-)
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.forecasting import columns
+from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS, REQUESTS, Knowledge, knowing_no_more, knowledge_of
+from tvwrl.simulation import Cluster, Scenario
 from tvwrl.types import Float, InputError, Machines, Workload
 
 ALWAYS = ("machines", "scenario", "slot", "load", "active", "waiting")  # sent unasked, since most entries read them

@@ -39,7 +39,7 @@ class TaskComparison:
 
     def observed(self) -> dict[str, Any]:
         """Field -> value. Raises InputError for what is not FIELD=VALUE, and for a value of the wrong kind."""
-        from tvwrl.simulation.scenario import Scenario
+        from tvwrl.simulation import Scenario
 
         plain, found = Scenario(), dict[str, Any]()
         for text in self.observe:
@@ -86,7 +86,7 @@ def compare_on_task(settings: TaskComparison) -> None:
     at_least(1, sequences=settings.sequences)
     out = settings.out or default_folder(f"compare-{settings.task}")
     check_new_folder(out)
-    from tvwrl.benchmark.comparison import AGAINST, compare
+    from tvwrl.benchmark import AGAINST, compare
 
     against = [name for name in AGAINST if name not in named] if settings.against is None else settings.against
     found = compare(named, settings.task, settings.sequences, against, settings.observed(), settings.bounds)

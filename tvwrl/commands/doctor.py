@@ -122,8 +122,7 @@ def _kernels() -> Iterator[Finding]:
 
 def _traces() -> Iterator[Finding]:
     """Prepared traces, each read."""
-    from tvwrl.traces.canonical import HEADER
-    from tvwrl.traces.catalogue import data_folder
+    from tvwrl.traces import HEADER, data_folder
 
     data = data_folder()
     told = "TVWRL_DATA" if os.environ.get("TVWRL_DATA") else "TVWRL_DATA is not set"

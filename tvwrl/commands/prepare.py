@@ -8,9 +8,7 @@ from typing import Any
 
 import tyro
 
-from tvwrl.traces.catalogue import data_folder
-from tvwrl.traces.loaders import LOADERS
-from tvwrl.traces.preparation.options import PrepareOptions, prepare_and_report
+from tvwrl.traces import LOADERS, PrepareOptions, data_folder, prepare_and_report
 
 FIRST = re.compile(r"\.\s+(?=[A-Z-])|\n\n")  # ends a first sentence
 

@@ -19,7 +19,7 @@ def figures() -> dict[str, dict[str, str]]:
 def options_of(name: str) -> type:
     """The options of a figure."""
     if name == RESULTS:
-        from tvwrl.experiments.results.study import COMMANDS
+        from tvwrl.experiments import COMMANDS
 
         return COMMANDS[name]
     return papers.command(name)

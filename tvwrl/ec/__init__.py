@@ -2,4 +2,15 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "CLASSES_FILE",
+    "REPRESENTATIONS",
+    "Classes",
+    "EquivalenceClasses",
+    "OwnLabels",
+    "Population",
+    "classes_from",
+    "find_classes",
+    "population_of",
+]

@@ -6,5 +6,6 @@ from .classes import (
     classes_from as classes_from,
     find_classes as find_classes,
 )
+from .comparison import compare as compare
 from .population import Population as Population, population_of as population_of
-from .representations import REPRESENTATIONS as REPRESENTATIONS
+from .representations import REPRESENTATIONS as REPRESENTATIONS, TITLES as TITLES

@@ -16,13 +16,10 @@ from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K, KSearch, search_k
 from tvwrl.ec.population import Population
 from tvwrl.ec.representations import REPRESENTATIONS, Backends, make_representation, representation_from
-from tvwrl.forecasting.features import prefix_features
-from tvwrl.forecasting.parameters import Parameters
+from tvwrl.forecasting import Parameters, prefix_features
 from tvwrl.runs import write_json
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import trace_hash
-from tvwrl.traces.splits import FOLDS, UNSEEN
-from tvwrl.traces.windows import Windows
+from tvwrl.simulation import Scenario
+from tvwrl.traces import FOLDS, UNSEEN, Windows, trace_hash
 from tvwrl.types import Float, InputError, Int, Trace
 
 FORMAT = 2  # 2: one more classifier per fold

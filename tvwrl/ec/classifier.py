@@ -8,9 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.forecasting.features import LONGEST, masked, prefix_features
-from tvwrl.forecasting.parameters import Parameters
-from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists, train_layers
+from tvwrl.forecasting import (
+    LONGEST,
+    Layers,
+    Parameters,
+    forward,
+    layers_from_lists,
+    layers_to_lists,
+    masked,
+    prefix_features,
+    train_layers,
+)
 from tvwrl.types import Float, Int
 
 SHARE_UNSEEN = 0.15  # share of the training examples in which the workload has not run yet
@@ -111,6 +119,6 @@ class RuntimeClassifier(Parameters):
 
     def shown(self, units: Float) -> Float:
         """Demand (..., D) as the environment shows it."""
-        from tvwrl.traces.sequences import quantise
+        from tvwrl.traces import quantise
 
         return quantise(units, self.peak_units) if self.quantised else np.minimum(units, self.peak_units)

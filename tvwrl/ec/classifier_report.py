@@ -9,7 +9,7 @@ import numpy as np
 
 from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.ec.population import Population
-from tvwrl.forecasting.features import LONGEST, prefix_features
+from tvwrl.forecasting import LONGEST, prefix_features
 from tvwrl.types import Float, Int
 
 SEEN = (0, 1, 2, 4, 8, 16, 32, 64, LONGEST)  # numbers of slots seen

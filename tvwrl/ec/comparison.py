@@ -17,7 +17,7 @@ from tvwrl.types import InputError, Int
 
 if TYPE_CHECKING:
     from tvwrl.ec.prediction_gain import GainReport
-    from tvwrl.forecasting.lstnet_settings import ForecastSettings
+    from tvwrl.forecasting import ForecastSettings
 
 PREFERRED = ("temporal", "dtw", "aggregate")  # order in which equal gains are resolved; the first is the paper's choice
 

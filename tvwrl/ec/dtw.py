@@ -13,7 +13,7 @@ import numpy as np
 from tvwrl.checks import one_of
 from tvwrl.ec.backends import load_backend
 from tvwrl.ec.distance_kernels import BLOCK, nearest_rows, warp_rows
-from tvwrl.traces.series import checked_series
+from tvwrl.traces import checked_series
 from tvwrl.types import Float, InputError, Int
 
 

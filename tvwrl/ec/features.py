@@ -10,7 +10,7 @@ import numpy as np
 from tvwrl.checks import different, one_of
 from tvwrl.ec.backends import load_backend
 from tvwrl.ec.temporal_statistics import Settings, column_names, temporal_settings, temporal_statistics
-from tvwrl.traces.series import checked_series
+from tvwrl.traces import checked_series
 from tvwrl.types import Float, InputError, Int
 
 BLOCK_VALUES = 2**17  # values worked on at a time: 1 MiB stays in the cache

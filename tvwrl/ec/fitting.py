@@ -19,12 +19,10 @@ from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K
 from tvwrl.ec.population import Population, population_of
 from tvwrl.ec.report import ClassesReport
 from tvwrl.ec.representations import REPRESENTATIONS, Backends
-from tvwrl.forecasting.lstnet_settings import ForecastSettings
+from tvwrl.forecasting import ForecastSettings
 from tvwrl.runs import check_new_folder, default_folder, whole_folder
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import describe_source, open_trace, trace_hash
-from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import gapless_runs
+from tvwrl.simulation import Scenario
+from tvwrl.traces import SequenceSampler, describe_source, gapless_runs, open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
 SMALLEST_DIVISION = 2  # one class would say of all workloads that they are alike

@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tvwrl.traces.sequences import SequenceSampler, average_slots
-from tvwrl.traces.splits import Run
-from tvwrl.traces.statistics import DAY_SECONDS
-from tvwrl.traces.windows import metadata_of
+from tvwrl.traces import DAY_SECONDS, Run, SequenceSampler, average_slots, metadata_of
 from tvwrl.types import Float, InputError, Int, Strings, summary
 
 

@@ -14,9 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.forecasting.lstnet import evaluate_forecaster, train_forecaster
-from tvwrl.forecasting.lstnet_settings import MIN_FORECASTS, ForecastSettings
-from tvwrl.forecasting.lstnet_windows import StandardisedSeries, correlations
+from tvwrl.forecasting import (
+    MIN_FORECASTS,
+    ForecastSettings,
+    StandardisedSeries,
+    correlations,
+    evaluate_forecaster,
+    train_forecaster,
+)
 from tvwrl.types import Float, Int
 
 Progress = Callable[[int, int], object]  # models trained so far, models in all

@@ -1,3 +1,12 @@
-from .placement import PlacementEnv as PlacementEnv
+from .base import (
+    action_masks as action_masks,
+    check_actions as check_actions,
+    check_options as check_options,
+    check_sequence as check_sequence,
+    observation_space as observation_space,
+    picture as picture,
+)
+from .placement import Observation as Observation, PlacementEnv as PlacementEnv
 from .placement_vector import PlacementVectorEnv as PlacementVectorEnv
 from .problem import Problem as Problem
+from .rendering import draw_cluster as draw_cluster, label_colours as label_colours

@@ -14,9 +14,7 @@ from tvwrl.checks import hint
 from tvwrl.compiling import announce
 from tvwrl.envs.problem import default_problem, default_sequences
 from tvwrl.envs.rendering import LARGEST_PIXEL, ClusterPicture
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import RUNNING, SLOT, WAITING
+from tvwrl.simulation import RUNNING, SLOT, WAITING, Scenario, Simulation
 from tvwrl.types import InputError, Machines, SequenceSet
 
 SEQUENCES = 100  # number of training sequences, as in the paper

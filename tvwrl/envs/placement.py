@@ -11,8 +11,7 @@ import numpy.typing as npt
 from tvwrl.envs import base
 from tvwrl.envs.rendering import Viewer, draw_cluster
 from tvwrl.penalties import TERMS
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.state import GOING, OVER, SEQUENCE, STREAM, TERMINATED, TRUNCATED
+from tvwrl.simulation import GOING, OVER, SEQUENCE, STREAM, TERMINATED, TRUNCATED, Scenario
 from tvwrl.types import InputError, Machines, SequenceSet
 
 Observation = dict[str, npt.NDArray[Any]]

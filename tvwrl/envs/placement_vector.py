@@ -13,8 +13,7 @@ from gymnasium.vector.utils import batch_space
 from tvwrl.envs import base
 from tvwrl.envs.rendering import draw_cluster
 from tvwrl.penalties import TERMS
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.state import OVER, SEQUENCE, SLOTS, STREAM, TERMINATED, TRUNCATED, WAIT
+from tvwrl.simulation import OVER, SEQUENCE, SLOTS, STREAM, TERMINATED, TRUNCATED, WAIT, Scenario
 from tvwrl.types import InputError, Machines, SequenceSet
 
 Array = npt.NDArray[Any]

@@ -8,13 +8,11 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
-from tvwrl.forecasting import Forecaster, NetworkForecaster, training_windows
-from tvwrl.forecasting.pretrained import fit_or_adapt
+from tvwrl.forecasting import Forecaster, NetworkForecaster, fit_or_adapt, training_windows
 from tvwrl.metrics import score_episode
 from tvwrl.progress import Report, nothing, phase
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import Split
+from tvwrl.simulation import Scenario
+from tvwrl.traces import SequenceSampler, Split
 from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace, summary
 
 FUTURE_WINDOWS, FUTURE_SEED = 2000, 1_000_003  # training windows that futures are sampled from; seed of their sequences
@@ -131,7 +129,7 @@ class Problem:
 @lru_cache(maxsize=4)
 def default_problem(scenario: Scenario) -> Problem:
     """The embedded synthetic `google` population, seeded, under a scenario; the same on every machine."""
-    from tvwrl.traces.synthetic import synthetic_trace
+    from tvwrl.traces import synthetic_trace
 
     return Problem.build(synthetic_trace("google", workloads=200, seed=0), scenario)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.packing.fit import exceeds, fits
+from tvwrl.packing import exceeds, fits
 from tvwrl.types import Float, Int
 
 Bytes = npt.NDArray[np.uint8]

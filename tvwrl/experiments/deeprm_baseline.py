@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.envs.problem import Problem
+from tvwrl.agents import PRESETS, TrainConfig
+from tvwrl.envs import Problem
 from tvwrl.progress import Report, nothing
 from tvwrl.runs import LAST
 from tvwrl.schedulers import Scheduler
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 
 if TYPE_CHECKING:
-    from tvwrl.agents.training import Trainer
+    from tvwrl.agents import Trainer
 
 DEEPRM = "deeprm"  # the scheduler's name, and that of the folder in the agent's run
 # fmt: off
@@ -68,8 +68,7 @@ def deeprm_beside(trainer: Trainer, report: Report) -> list[Scheduler]:
 
     Raises KeyboardInterrupt or SystemExit where a signal stopped the training, which continues exactly.
     """
-    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-    from tvwrl.agents.deeprm.scheduler import DeepRM
+    from tvwrl.agents import Checkpoint, DeepRM, find_checkpoint
     from tvwrl.experiments.training_runs import pass_on_signal, restored_trainer
 
     folder = trainer.folder / DEEPRM

@@ -128,7 +128,7 @@ def check_request(folder: Path, made: Mapping[str, Any], asked: Mapping[str, Any
         )
 
 
-def read_rows(out: Path, cells: Sequence[Cell]) -> Rows:
+def read_cell_rows(out: Path, cells: Sequence[Cell]) -> Rows:
     """The rows that finished cells left, in order. Raises InputError for a cell that is missing or damaged."""
     found: Rows = []
     for cell in cells:

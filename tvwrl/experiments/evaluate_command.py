@@ -11,32 +11,38 @@ import tyro
 
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import TRACE, ForecasterFile, Names, Shares, SlotSeconds, described
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.experiments.exploring.explorer_file import first_look
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
-from tvwrl.forecasting.files import forecaster_file, read_forecaster
+from tvwrl.forecasting import forecaster_file, read_forecaster
 from tvwrl.progress import say
 from tvwrl.runs import default_folder
-from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS, Scheduler
-from tvwrl.schedulers.planning.rollout import CERTAINTY, CERTAINTY_OF_RISKS, HORIZON, ROLLOUTS
-from tvwrl.schedulers.registry import ROLLOUT_NAMES
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_and_describe
-from tvwrl.traces.catalogue import how_to_open
-from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.schedulers import (
+    CERTAINTY,
+    CERTAINTY_OF_RISKS,
+    GROUPS,
+    HORIZON,
+    KNOWLEDGE,
+    ROLLOUT_NAMES,
+    SCHEDULERS,
+    USUAL_ROLLOUTS,
+    Scheduler,
+)
+from tvwrl.simulation import Scenario
+from tvwrl.traces import SequenceSampler, how_to_open, open_and_describe
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
-    from tvwrl.agents.checkpoint import Checkpoint
-    from tvwrl.agents.exporting.exported_facts import Facts
+    from tvwrl.agents import Checkpoint, Facts
 
 ROLLOUTS_HELP = (
     f"milliseconds (time limit of a decision; default: none), rollouts (budget of a decision, choices times futures; "
-    f"default: {ROLLOUTS}), horizon (length of a rollout, slots; default: {HORIZON}) and certainty (standard errors by "
-    f"which a choice has to be better; default: {CERTAINTY:g}, or {CERTAINTY_OF_RISKS:g} if BASE may overshoot)"
+    f"default: {USUAL_ROLLOUTS}), horizon (length of a rollout, slots; default: {HORIZON}) and certainty (standard "
+    f"errors by which a choice has to be better; default: {CERTAINTY:g}, or {CERTAINTY_OF_RISKS:g} if BASE may "
+    "overshoot)"
 )
 FORMS = {
     "rollout(BASE)": "BASE, improved by simulating choices in sampled futures, which takes tenths of a second per "
@@ -181,7 +187,7 @@ def _file_of(run: Path) -> Path:
     """The file that holds the policy of a run, or the path itself if it is a file."""
     if run.is_file():
         return run
-    from tvwrl.agents.checkpoint import find_checkpoint
+    from tvwrl.agents import find_checkpoint
 
     return find_checkpoint(run)
 
@@ -235,15 +241,14 @@ def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Proble
 def _saved(settings: ComparisonSettings, run: Path) -> tuple[Checkpoint | Facts, Scheduler, str, dict[str, Any]]:
     """What the policy was made for, the policy, its kind, and what run.json says of it."""
     if run.suffix == ".onnx":
-        from tvwrl.agents.exporting.exported import load_exported
+        from tvwrl.agents import load_exported
 
         exported = load_exported(run)
         if settings.trace is None:
             name = exported.facts.trace["name"]
             raise InputError(f"{run} does not say where its trace, '{name}', is: give it as --trace")
         return exported.facts, exported, exported.facts.policy, {"run": exported.name, "trace": exported.facts.trace}
-    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-    from tvwrl.agents.policy_scheduler import load_policy
+    from tvwrl.agents import Checkpoint, find_checkpoint, load_policy
 
     path = find_checkpoint(run)
     saved = Checkpoint.load(path)

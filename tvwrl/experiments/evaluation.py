@@ -12,19 +12,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.checks import different
-from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import CELLS, ROWS, Cell, Rows, RowsCell, complete, folder_of, read_rows, refuse_failed
+from tvwrl.envs import Problem
+from tvwrl.experiments.engine import (
+    CELLS,
+    ROWS,
+    Cell,
+    Rows,
+    RowsCell,
+    complete,
+    folder_of,
+    read_cell_rows,
+    refuse_failed,
+)
 from tvwrl.experiments.episode_rows import complete_only, table_of, with_gaps, write_rows
 from tvwrl.experiments.episode_tables import background_table, demand_table, episode_table
 from tvwrl.experiments.exploring.observed import OBSERVED, Observed, write_observed
 from tvwrl.experiments.plots import plot_comparison
 from tvwrl.experiments.tables import comparison_table
-from tvwrl.packing.bounds import lower_bounds
+from tvwrl.packing import lower_bounds
 from tvwrl.progress import Report, nothing
 from tvwrl.runs import check_new_folder, provenance, write_json
-from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
-from tvwrl.schedulers.planning.cost_bound import cost_bound
-from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers import KNOWLEDGE, Knowledge, Runner, Scheduler, cost_bound
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, SequenceSet
 
@@ -96,7 +104,7 @@ def evaluate(
     if failed is None:
         return None
     if played := [cell for cell in cells if cell.name not in failed]:
-        table = _write(out, stages, played, read_rows(out, [cell for cell in limits if cell.name not in failed]))
+        table = _write(out, stages, played, read_cell_rows(out, [cell for cell in limits if cell.name not in failed]))
         if replayable:
             write_observed(out / OBSERVED, list(_observed(played)))
         about = _run_facts(problem, stages, sequences, seed, bound_seconds)
@@ -235,7 +243,7 @@ def _write(folder: Path, stages: Sequence[_Stage], played: Sequence[EpisodesCell
     """Write the tables of finished cells; returns the rows, with their gaps to the bounds."""
     import polars as pl
 
-    table = complete_only(table_of(read_rows(folder, played)))
+    table = complete_only(table_of(read_cell_rows(folder, played)))
     write_rows(table, folder / "rows.csv")
     if bounds:
         limits = pl.DataFrame(bounds)

@@ -41,8 +41,7 @@ def export(settings: ExportSettings) -> None:
     are missing.
     """
     format = _format_of(settings)
-    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-    from tvwrl.agents.exporting.export import export_policy, write_export
+    from tvwrl.agents import Checkpoint, export_policy, find_checkpoint, write_export
 
     source = find_checkpoint(settings.run.expanduser()).resolve()
     saved = Checkpoint.load(source)

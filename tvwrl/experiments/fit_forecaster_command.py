@@ -18,9 +18,7 @@ from tvwrl.experiments.engine import folder_of, refuse_failed
 from tvwrl.experiments.evaluate_command import Environment
 from tvwrl.experiments.forecaster_cells import OWN, POOLED, SAVED, Comparison, ForecasterCell, cells_of, judged_on_test
 from tvwrl.experiments.forecaster_report import Finished, plot_examples
-from tvwrl.forecasting.base import WINDOWS
-from tvwrl.forecasting.files import FILE, read_forecaster
-from tvwrl.forecasting.registry import FORECASTERS, REFERENCE
+from tvwrl.forecasting import FILE, FORECASTERS, REFERENCE, WINDOWS, read_forecaster
 from tvwrl.progress import say
 from tvwrl.runs import default_folder, provenance, whole_file, write_csv, write_json
 from tvwrl.traces import open_and_describe, trace_hash

@@ -11,22 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.experiments.engine import ROWS, Cell, Rows, folder_of
-from tvwrl.forecasting import Forecaster, NetworkForecaster, training_windows
-from tvwrl.forecasting.files import FILE, read_forecaster, write_forecaster
-from tvwrl.forecasting.pretrained import fit_or_adapt
-from tvwrl.forecasting.registry import make_forecaster
-from tvwrl.forecasting.scores import SHARES, Scores, judged_beginnings, score
-from tvwrl.forecasting.segments import SEGMENTS
+from tvwrl.forecasting import (
+    FILE,
+    SEGMENTS,
+    SHARES,
+    Forecaster,
+    NetworkForecaster,
+    Scores,
+    fit_or_adapt,
+    judged_beginnings,
+    make_forecaster,
+    read_forecaster,
+    score,
+    training_windows,
+    write_forecaster,
+)
 from tvwrl.runs import write_json
-from tvwrl.schedulers import make_scheduler
-from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_trace, trace_hash
-from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import Split, share_workloads
-from tvwrl.traces.windows import Windows
+from tvwrl.schedulers import Runner, make_scheduler
+from tvwrl.simulation import Scenario
+from tvwrl.traces import SequenceSampler, Split, Windows, open_trace, share_workloads, trace_hash
 from tvwrl.types import InputError, Trace
 
 JUDGE = "expected-cost"  # the scheduler that believes a forecaster

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.experiments.engine import folder_of, read_rows
+from tvwrl.experiments.engine import folder_of, read_cell_rows
 from tvwrl.experiments.forecaster_cells import (
     OTHERS,
     OWN,
@@ -22,13 +22,10 @@ from tvwrl.experiments.forecaster_cells import (
     ForecasterCell,
 )
 from tvwrl.experiments.statistics import mean_with_interval, paired_difference
-from tvwrl.forecasting import Beginnings, Forecaster
-from tvwrl.forecasting.registry import REFERENCE
-from tvwrl.forecasting.scores import SHARES, skill
-from tvwrl.forecasting.segments import SEGMENTS
+from tvwrl.forecasting import REFERENCE, SEGMENTS, SHARES, Beginnings, Forecaster, skill
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
-from tvwrl.traces.windows import stack_windows
+from tvwrl.traces import stack_windows
 from tvwrl.types import Float
 
 EXAMPLES, SEEN_HOURS = 6, 8.0  # workloads shown, and what has been seen of them
@@ -40,7 +37,7 @@ class Finished:
 
     def __init__(self, out: Path, cells: Sequence[ForecasterCell]) -> None:
         self.cells = list(cells)
-        self.rows = read_rows(out, cells)
+        self.rows = read_cell_rows(out, cells)
         folders = {cell.title: folder_of(out, cell) for cell in cells}
         self.scores = {name: _arrays(folder / SCORES) for name, folder in folders.items()}
         self.rewards = {name: _complete(_arrays(folder / REWARDS)) for name, folder in folders.items()}

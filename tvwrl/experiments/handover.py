@@ -9,9 +9,7 @@ from tvwrl.experiments.episode_rows import table_of, write_rows
 from tvwrl.experiments.episode_tables import demand_table, episode_table
 from tvwrl.metrics import score_episode
 from tvwrl.penalties import PenaltyWeights
-from tvwrl.planning.handover import play
-from tvwrl.planning.instance import Fleet, Instance
-from tvwrl.planning.plan import Plan
+from tvwrl.planning import Fleet, Instance, Plan, play
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.types import Trace
 

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.agents.online import OnlineLearner, Phase
-from tvwrl.agents.online_config import OnlineConfig
+from tvwrl.agents import Checkpoint, OnlineConfig, OnlineLearner, Phase, find_checkpoint
 from tvwrl.checks import positive
 from tvwrl.experiments.learn_online_options import OnlineSettings
 from tvwrl.experiments.online_report import compare_on_stream
@@ -16,8 +14,7 @@ from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
 from tvwrl.progress import phase, say
 from tvwrl.runs import LAST, START, check_new_folder, default_folder, how_to_continue, provenance, write_json
 from tvwrl.schedulers import make_scheduler
-from tvwrl.traces import open_and_describe
-from tvwrl.traces.catalogue import how_to_open, trace_identity
+from tvwrl.traces import how_to_open, open_and_describe, trace_identity
 from tvwrl.types import InputError, Trace
 
 PREPARING = "preparing sequences, classes and forecasts"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from tvwrl.agents.online_config import OnlineConfig
+from tvwrl.agents import OnlineConfig
 from tvwrl.command_line import TRACE, Names, SlotSeconds, described
 
 

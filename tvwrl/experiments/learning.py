@@ -12,9 +12,7 @@ import polars as pl
 from tvwrl.experiments.episode_rows import incomplete_by
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
-from tvwrl.schedulers import KNOWLEDGE
-from tvwrl.schedulers.knowledge import CURRENT_LOAD
-from tvwrl.schedulers.titles import INITIAL
+from tvwrl.schedulers import CURRENT_LOAD, INITIAL, KNOWLEDGE
 
 
 def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:

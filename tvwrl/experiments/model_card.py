@@ -16,13 +16,10 @@ from tvwrl.experiments.episode_rows import UNPLACED, incomplete, no_value, read_
 from tvwrl.experiments.statistics import mean_with_interval, point_estimate
 from tvwrl.experiments.tables import best_first, by_load
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers import KNOWLEDGE
-from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS, knowing_no_more, knowledge_of
+from tvwrl.schedulers import KNOWLEDGE, LEARNT_PEAKS_AND_LENGTHS, knowing_no_more, knowledge_of
 
 if TYPE_CHECKING:
-    from tvwrl.agents.checkpoint import Checkpoint
-    from tvwrl.agents.exporting.export import Export
-    from tvwrl.agents.exporting.exported_facts import Facts
+    from tvwrl.agents import Checkpoint, Export, Facts
 
 COLUMNS = {  # column of rows.csv -> heading, what it is divided by, decimals
     "reward": ("reward (thousands)", 1000.0, 2),

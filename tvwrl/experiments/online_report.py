@@ -9,16 +9,12 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.online import ONLINE, Phase, play_frozen
-from tvwrl.agents.online_config import OnlineConfig
+from tvwrl.agents import ONLINE, Checkpoint, OnlineConfig, Phase, play_frozen
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import whole_file, write_csv
-from tvwrl.schedulers import Scheduler
-from tvwrl.schedulers.runner import Runner
-from tvwrl.schedulers.titles import title_of
+from tvwrl.schedulers import Runner, Scheduler, title_of
 from tvwrl.types import Float
 
 FROZEN = "frozen"  # the policy as it was pretrained, played as evaluation does

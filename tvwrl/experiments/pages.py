@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tvwrl.runs import whole_file
 
 if TYPE_CHECKING:
-    from tvwrl.experiments.reproduce import Report
+    from tvwrl.experiments.reproducing import Report
 
 MARK = "<!-- What follows is generated; what stands above this line is kept. -->"
 PLOT = "plot"  # the name of a figure's only picture

@@ -9,11 +9,20 @@ from textwrap import fill
 from tvwrl.command_line import Names
 from tvwrl.experiments.exploring.plan_explorer import write_explorer_of
 from tvwrl.experiments.search_options import SearchOptions
-from tvwrl.planning.pictures import family_of
-from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.registry import IMPROVED, PLANNERS, abilities, check_planner
-from tvwrl.planning.sources.open_problem import GENERATED, Reading, open_problem
-from tvwrl.planning.suite import Budget, run_planners, title_of
+from tvwrl.planning import (
+    GENERATED,
+    IMPROVED,
+    PLANNERS,
+    Budget,
+    PlanningProblem,
+    Reading,
+    abilities,
+    check_planner,
+    family_of,
+    open_problem,
+    run_planners,
+    title_of_problem,
+)
 from tvwrl.runs import default_folder
 
 
@@ -77,7 +86,7 @@ def place(settings: PlacementSettings) -> None:
         check_planner(name, problem)
     out = settings.out or default_folder(f"place-{problem.instance.name}")
     start = settings.plan_to_improve(problem)
-    print(title_of(problem))
+    print(title_of_problem(problem))
     facts = {"source": settings.instance, "demand": settings.demand, "times": settings.times}
     results = run_planners(problem, settings.planners, out, budget, settings.seed, start, facts)
     print(results.summary())

@@ -27,8 +27,7 @@ from tvwrl.plotting import (
     ranked,
     tidy,
 )
-from tvwrl.schedulers import GROUPS, Knowledge
-from tvwrl.schedulers.titles import is_ours, titles_of
+from tvwrl.schedulers import GROUPS, Knowledge, is_ours, titles_of
 from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:

@@ -13,17 +13,29 @@ from tvwrl.experiments.exploring.plan_explorer import write_explorer_of
 from tvwrl.experiments.handover import write_hand_over
 from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.markdown import markdown_table
-from tvwrl.planning.advice import advise
-from tvwrl.planning.best import SEARCH
-from tvwrl.planning.instance import Fleet, Instance, check_fits
-from tvwrl.planning.plan_file import read_plans, read_running
-from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.referee import validate
-from tvwrl.planning.sources.folder import APPLICATIONS, MACHINES, is_folder
-from tvwrl.planning.sources.lists import read_applications, read_machines
-from tvwrl.planning.sources.open_instance import is_trace, open_instance
-from tvwrl.planning.sources.open_problem import Reading, open_problem
-from tvwrl.planning.suite import Budget, run_planners, title_of
+from tvwrl.planning import (
+    APPLICATIONS,
+    MACHINES,
+    SEARCH,
+    Budget,
+    Fleet,
+    Instance,
+    PlanningProblem,
+    Reading,
+    advise,
+    check_fits,
+    is_folder,
+    is_trace,
+    open_instance,
+    open_problem,
+    read_applications,
+    read_machines,
+    read_plans,
+    read_running,
+    run_planners,
+    title_of_problem,
+    validate,
+)
 from tvwrl.progress import say
 from tvwrl.runs import default_folder
 from tvwrl.traces import open_trace
@@ -151,7 +163,7 @@ def plan_machines(settings: PlanningSettings) -> int:
     problem = settings.problem()
     if not problem.fleet.fixed:
         check_fits(problem.instance, problem.fleet, settings.instance)
-    print(title_of(problem))
+    print(title_of_problem(problem))
     if is_trace(settings.instance) and (problem.instance.replicas > 1).any():
         print("each replica counts with the largest demand that any workload of its application has at the time")
     if settings.verify is not None:

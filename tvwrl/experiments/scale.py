@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents import PRESETS, TrainConfig
 from tvwrl.command_line import Numbers
 from tvwrl.experiments.deeprm_baseline import DEEPRM
-from tvwrl.experiments.reproduce import check_seeds
+from tvwrl.experiments.reproducing import check_seeds
 from tvwrl.experiments.training_cells import Setup
-from tvwrl.schedulers import Knowledge
-from tvwrl.schedulers.knowledge import knowledge_of
+from tvwrl.schedulers import Knowledge, knowledge_of
 
 Scales = Mapping[str, tuple[TrainConfig, tuple[int, ...]]]  # --preset: hyper-parameters, training seeds
 

@@ -10,8 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tvwrl.schedulers import Scheduler, make_scheduler
-from tvwrl.schedulers.registry import rollout_of
+from tvwrl.schedulers import Scheduler, make_scheduler, rollout_of
 from tvwrl.types import InputError
 
 NAME = re.compile(r"([^(=]*(?:\([^)]*\)[^=]*)?)=?(.*)")  # an equals sign in brackets is part of the name
@@ -25,7 +24,7 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
     if name.endswith("+pism") and not file:
         raise InputError(f"{name}=FILE: the file of tvwrl interference is missing")
     if name.removesuffix("+pism") == "deeprm":
-        from tvwrl.agents.deeprm.scheduler import load_deeprm
+        from tvwrl.agents import load_deeprm
 
         plain: Scheduler = load_deeprm(run, device)
     elif found := POLICY_ROLLOUT.fullmatch(name.removesuffix("+pism")):
@@ -57,10 +56,10 @@ def is_of_checkpoint(entry: str) -> bool:
 def _policy_of(run: str, device: str) -> Scheduler:
     """The policy of a training run or an exported file, which proposes machines."""
     if Path(run).suffix == ".onnx":
-        from tvwrl.agents.exporting.exported import load_exported
+        from tvwrl.agents import load_exported
 
         return load_exported(run)
-    from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
+    from tvwrl.agents import PolicyScheduler, load_policy
 
     policy = load_policy(run, device=device)
     if not isinstance(policy, PolicyScheduler):
@@ -70,15 +69,14 @@ def _policy_of(run: str, device: str) -> Scheduler:
 
 def with_interference(inner: Scheduler, file: str) -> Scheduler:
     """A scheduler with the interference score of a file (tvwrl interference)."""
-    from tvwrl.interference.scheduler import WithInterference
-    from tvwrl.interference.score import InterferenceScore
+    from tvwrl.interference import InterferenceScore, WithInterference
 
     return WithInterference(inner, InterferenceScore.load(Path(file)))
 
 
 def scores_behind(entries: Sequence[str]) -> dict[str, str]:
     """File of each interference score that entries name -> what it was learnt from."""
-    from tvwrl.interference.score import InterferenceScore
+    from tvwrl.interference import InterferenceScore
 
     files = sorted({parts_of(entry)[2] for entry in entries} - {""})
     return {file: InterferenceScore.load(Path(file)).about for file in files}

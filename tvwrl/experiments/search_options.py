@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvwrl.planning.plan import Plan
-from tvwrl.planning.plan_file import read_running
-from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.stopping import about_stopping
+from tvwrl.planning import Plan, PlanningProblem, about_stopping, read_running
 from tvwrl.progress import say
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import tyro
 
-from tvwrl.agents.config import TrainConfig, preset_of
+from tvwrl.agents import TrainConfig, preset_of
 from tvwrl.command_line import ForecasterFile, SlotSeconds, TraceName
 
 

@@ -17,25 +17,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents import PRESETS, TrainConfig
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.experiments.deeprm_baseline import DEEPRM, deeprm_scenario
 from tvwrl.experiments.engine import Cell, complete, folder_of
 from tvwrl.experiments.episode_rows import read_rows as read_evaluation
 from tvwrl.experiments.evaluation import evaluate
 from tvwrl.runs import provenance, read_csv, write_json
 from tvwrl.schedulers import BASELINES, Knowledge, Scheduler, make_scheduler
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_trace, trace_hash
-from tvwrl.traces.catalogue import trace_identity
-from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.simulation import Scenario
+from tvwrl.traces import SequenceSampler, open_trace, trace_hash, trace_identity
 from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tvwrl.agents.training import Trainer
+    from tvwrl.agents import Trainer
 
 TVW_RL = "tvw-rl"  # what can be trained, beside DeepRM
 HEURISTICS = "heuristics"  # in one evaluation, every registered scheduler except searches and production rules
@@ -101,7 +99,7 @@ class Training(Cell):
         return f"{iterations_done(folder)} of {self.config.iterations} iterations"
 
     def _trainer(self, folder: Path) -> Trainer:
-        from tvwrl.agents.checkpoint import Checkpoint
+        from tvwrl.agents import Checkpoint
         from tvwrl.experiments.training_runs import new_trainer, restored_trainer
 
         trace, last = opened(self.trace)[0], folder / "checkpoints" / "last.pt"
@@ -155,8 +153,7 @@ class Evaluation(Cell):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self.training:
-                from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-                from tvwrl.agents.policy_scheduler import load_policy
+                from tvwrl.agents import Checkpoint, find_checkpoint, load_policy
 
                 saved = Checkpoint.load(find_checkpoint(folder.with_name("training")))
                 policy = load_policy(folder.with_name("training"), saved, self.device)

@@ -8,15 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.training import Trainer
+from tvwrl.agents import Checkpoint, TrainConfig, Trainer
 from tvwrl.checks import at_least
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.progress import Report, say
 from tvwrl.runs import provenance, write_json
-from tvwrl.traces import open_and_describe, trace_hash
-from tvwrl.traces.catalogue import how_to_open
+from tvwrl.traces import how_to_open, open_and_describe, trace_hash
 from tvwrl.types import InputError, Trace
 
 EXIT_CODES = {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}  # what stopped a training -> exit code of the process

@@ -6,15 +6,19 @@ import shlex
 from functools import partial
 from pathlib import Path
 
-from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.agents.config import PRESETS
-from tvwrl.agents.networks import check_device
-from tvwrl.agents.policy_scheduler import load_policy
-from tvwrl.agents.starting_policy import check_start
-from tvwrl.agents.tasks import open_others
-from tvwrl.agents.training import INITIAL_POLICY, Trainer
+from tvwrl.agents import (
+    INITIAL_POLICY,
+    PRESETS,
+    Checkpoint,
+    Trainer,
+    check_device,
+    check_start,
+    find_checkpoint,
+    load_policy,
+    open_others,
+)
 from tvwrl.ec import EquivalenceClasses, find_classes
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.experiments.deeprm_baseline import DEEPRM, begin_deeprm, deeprm_beside
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.evaluated import Evaluation
@@ -22,14 +26,11 @@ from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfini
 from tvwrl.experiments.learning import plot_learning, rules_ahead, what_training_brought
 from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import new_trainer, open_again, restored_trainer
-from tvwrl.forecasting.files import read_forecaster
+from tvwrl.forecasting import read_forecaster
 from tvwrl.progress import Report
 from tvwrl.runs import LAST, START, check_new_folder, default_folder, how_to_continue, whole_file
-from tvwrl.schedulers import SCHEDULERS, Scheduler, make_scheduler
-from tvwrl.schedulers.titles import INITIAL
-from tvwrl.traces import open_and_describe
-from tvwrl.traces.catalogue import trace_identity
-from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.schedulers import INITIAL, SCHEDULERS, Scheduler, make_scheduler
+from tvwrl.traces import SequenceSampler, open_and_describe, trace_identity
 from tvwrl.types import InputError, Trace
 
 

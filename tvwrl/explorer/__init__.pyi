@@ -1,4 +1,20 @@
+from .decision import draw_decision as draw_decision, figure_pixels as figure_pixels
+from .derived import costliest_decisions as costliest_decisions
+from .followed import Followed as Followed
+from .html import write_explorer as write_explorer
 from .perfetto import write_perfetto as write_perfetto
-from .recorder import record as record
+from .recorder import ALL as ALL, MOST as MOST, SECONDS as SECONDS, record as record
 from .recording import Recording as Recording
 from .report import draw_report as draw_report
+from .saved import read_recording as read_recording, write_recording as write_recording
+from .trees import (
+    EVERY_AGE as EVERY_AGE,
+    Shown as Shown,
+    costliest as costliest,
+    facts_of as facts_of,
+    most_costly as most_costly,
+    scheduler_facts as scheduler_facts,
+    sequence_facts as sequence_facts,
+    sequence_tree as sequence_tree,
+)
+from .words import decision_in_words as decision_in_words, shortened as shortened

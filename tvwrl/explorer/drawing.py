@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.explorer.words import TERM_WORDS
-from tvwrl.packing.fit import fits
+from tvwrl.packing import fits
 from tvwrl.plotting import FAINT
 from tvwrl.types import Float, Int, Machines
 

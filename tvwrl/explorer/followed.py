@@ -6,11 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tvwrl.schedulers.base import Opinion, Scheduler
-from tvwrl.schedulers.knowledge import Knowledge
-from tvwrl.schedulers.planning.continuation import Continuation
-from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.schedulers import Continuation, Knowledge, Opinion, Runner, Scheduler
+from tvwrl.simulation import Cluster
 from tvwrl.types import Int, Placement, Workload
 
 

@@ -12,13 +12,10 @@ from tvwrl.checks import positive
 from tvwrl.explorer.derived import machine_loads
 from tvwrl.explorer.recording import NONE, WAIT, Recording
 from tvwrl.metrics import penalties_by_slot
-from tvwrl.packing.fit import fits
+from tvwrl.packing import fits
 from tvwrl.penalties import TERMS
-from tvwrl.schedulers.base import Opinion, Scheduler
-from tvwrl.schedulers.planning.continuation import Continuation
-from tvwrl.schedulers.runner import Runner
-from tvwrl.schedulers.scores import emptiest
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.schedulers import Continuation, Opinion, Runner, Scheduler, emptiest
+from tvwrl.simulation import Cluster
 from tvwrl.types import Episode, Float, Int, Placement, Workload
 
 ALL = 20  # machines, up to which all of them are alternatives; of more, the MOST most promising are

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.schedulers.planning.continuation import NONE, WAIT
+from tvwrl.schedulers import NONE, WAIT
 from tvwrl.types import Episode, Float, Int
 
 __all__ = ["NONE", "WAIT", "Recording"]

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.envs.rendering import label_colours
+from tvwrl.envs import label_colours
 from tvwrl.explorer.derived import costliest_decisions
 from tvwrl.explorer.recording import Recording
 from tvwrl.explorer.words import shortened
-from tvwrl.forecasting.segments import SEGMENTS, Forecast
-from tvwrl.schedulers.knowledge import Knowledge
-from tvwrl.schedulers.titles import is_registered, titles_of
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.forecasting import SEGMENTS, Forecast
+from tvwrl.schedulers import Knowledge, is_registered, titles_of
+from tvwrl.simulation import Scenario
 from tvwrl.types import Machines, SequenceSet
 
 VERSION = 1

@@ -2,4 +2,17 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "SEGMENTS",
+    "Beginnings",
+    "Distribution",
+    "Forecast",
+    "Forecaster",
+    "NetworkForecaster",
+    "Outcomes",
+    "make_forecaster",
+    "read_forecaster",
+    "training_windows",
+    "write_forecaster",
+]

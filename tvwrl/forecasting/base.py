@@ -15,10 +15,7 @@ from tvwrl.forecasting.continuations import Continuations
 from tvwrl.forecasting.parameters import Parameters
 from tvwrl.forecasting.segments import Distribution, columns, forecast_table, steps
 from tvwrl.progress import Report, nothing, phase
-from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import UNSEEN
-from tvwrl.traces.statistics import DAY_SECONDS
-from tvwrl.traces.windows import Windows, stack_windows
+from tvwrl.traces import DAY_SECONDS, UNSEEN, SequenceSampler, Windows, stack_windows
 from tvwrl.types import Float, ForecastTable, InputError
 
 WINDOWS = 6000  # of a trace that a forecaster learns from

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tvwrl.compiled import njit
 from tvwrl.forecasting.features import PER_RESOURCE, masked, prefix_features
 from tvwrl.forecasting.segments import HORIZON, SEGMENTS
-from tvwrl.traces.windows import Windows
+from tvwrl.traces import Windows
 from tvwrl.types import Float, Int
 
 PER_WINDOW = 6  # beginnings of a window that a forecaster learns from

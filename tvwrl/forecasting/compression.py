@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.forecasting.beginnings import Beginnings
-from tvwrl.traces.windows import Windows
+from tvwrl.traces import Windows
 
 KINDS = {
     "demand": "<f4", "length": "<i8", "metadata": "<f4", "clock": "<f4", "fold": "<i8", "series": "<i8",

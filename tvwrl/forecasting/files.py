@@ -10,8 +10,7 @@ from typing import Any
 from tvwrl.forecasting.base import Forecaster
 from tvwrl.forecasting.network import NetworkForecaster
 from tvwrl.runs import write_json
-from tvwrl.traces import trace_hash
-from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces import SequenceSampler, trace_hash
 from tvwrl.types import InputError
 
 FORMAT = 3  # 3: with a digest

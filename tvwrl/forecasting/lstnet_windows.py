@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tvwrl.checks import at_least
 from tvwrl.forecasting.lstnet_settings import MIN_FORECASTS, MIN_WINDOW
-from tvwrl.traces.series import checked_series
+from tvwrl.traces import checked_series
 from tvwrl.types import Float, InputError, Int
 
 PERIODS = 3  # least number of periods in a window: a recurrence over periods needs several

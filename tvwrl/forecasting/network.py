@@ -18,7 +18,7 @@ from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, lay
 from tvwrl.forecasting.seeding import seeded
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.progress import Report, nothing
-from tvwrl.traces.windows import Windows
+from tvwrl.traces import Windows
 from tvwrl.types import InputError, Int
 
 Array = npt.NDArray[np.float32]

@@ -16,9 +16,7 @@ from tvwrl.forecasting.beginnings import Outcomes
 from tvwrl.forecasting.network import NetworkForecaster
 from tvwrl.forecasting.scores import ranked_probability
 from tvwrl.progress import Report, nothing
-from tvwrl.traces.canonical import trace_hash
-from tvwrl.traces.splits import UNSEEN
-from tvwrl.traces.windows import Windows
+from tvwrl.traces import UNSEEN, Windows, trace_hash
 from tvwrl.types import Trace
 
 FILE = "pretrained.json"  # benchmarks/pretrain_forecaster.py writes it

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tvwrl.forecasting.base import BLOCK, Forecaster
 from tvwrl.forecasting.beginnings import Beginnings
 from tvwrl.forecasting.segments import ROUNDING, SEGMENTS, Forecast, columns
-from tvwrl.traces.windows import Windows
+from tvwrl.traces import Windows
 from tvwrl.types import Float, ForecastTable, Int
 
 MOST_UNITS = 4.0  # of what a workload has used so far, at its scale

@@ -13,9 +13,7 @@ import numpy as np
 from tvwrl.forecasting.base import BLOCK, Forecaster
 from tvwrl.forecasting.beginnings import Beginnings, Outcomes
 from tvwrl.forecasting.segments import Distribution
-from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import Split
-from tvwrl.traces.windows import stack_windows
+from tvwrl.traces import SequenceSampler, Split, stack_windows
 from tvwrl.types import Float, Int
 
 JUDGED = 1500  # windows whose beginnings are judged

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from tvwrl.checks import positive
-from tvwrl.forecasting.parameters import Parameters
+from tvwrl.forecasting import Parameters
 from tvwrl.interference.batch_tasks import BatchTasks
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
 from tvwrl.interference.task_history import History

@@ -11,12 +11,12 @@ import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.command_line import TRACE, Names, described
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.interference.explanation import explain_score
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.testbed.two_days import TwoDays
 from tvwrl.interference.training import check_training, train_on_batch_tasks, train_on_trace
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from tvwrl.compiled import inner, njit
 from tvwrl.interference.score_kernels import score_machine, score_scratch
-from tvwrl.packing.fit import exceeds
-from tvwrl.schedulers.load_aware import load_aware, risk_balancing, spread, stack, target_load_packing
+from tvwrl.packing import exceeds
+from tvwrl.schedulers import load_aware, risk_balancing, spread, stack, target_load_packing
 
 SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6)  # kinds of schedulers
 

@@ -13,8 +13,7 @@ from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.workloads import categories, shares
 from tvwrl.schedulers import Scheduler
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.state import MACHINE, RUNNING, RUNS, SEQUENCE, START
+from tvwrl.simulation import MACHINE, RUNNING, RUNS, SEQUENCE, START, Cluster
 from tvwrl.types import InputError, Placement, Workload
 
 CANDIDATES = 10  # number of machines of which PISM takes the one with the lowest score (6.1.3)

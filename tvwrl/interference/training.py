@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.checks import at_least, one_of
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.interference.batch_tasks import USAGE_FILE, read_usage
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.score import InterferenceScore
@@ -19,8 +19,7 @@ from tvwrl.interference.testbed.responses import ResponseModel, draw_response_mo
 from tvwrl.interference.testbed.two_days import TwoDays, observe_days
 from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.interference.workloads import thresholds_of
-from tvwrl.schedulers import make_scheduler
-from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers import Runner, make_scheduler
 
 TEACHERS = ("random", "spread", "stack", "best-fit")  # schedulers whose placements scores learn from, in turn
 EPISODES = 24  # training sequences that a score learns from

@@ -7,10 +7,10 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from tvwrl.benchmark.tasks import Task, find_task
+from tvwrl.benchmark import Task, find_task
 from tvwrl.checks import at_least, one_of
 from tvwrl.envs import PlacementEnv, PlacementVectorEnv, Problem
-from tvwrl.traces.splits import Split
+from tvwrl.traces import Split
 from tvwrl.types import InputError, SequenceSet
 
 SEQUENCES = 200  # drawn of a problem by default

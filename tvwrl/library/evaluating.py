@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tvwrl.benchmark.entries import KINDS, Setting, complete_own_first, entry_of
+from tvwrl.benchmark import KINDS, Setting, complete_own_first, entry_of
 from tvwrl.checks import at_least, different, positive
-from tvwrl.envs.problem import Problem
-from tvwrl.experiments.evaluated import Evaluation
-from tvwrl.experiments.evaluation import evaluate as evaluate_problem
+from tvwrl.envs import Problem
+from tvwrl.experiments import Evaluation
+from tvwrl.experiments import evaluate as evaluate_problem
 from tvwrl.progress import Report, nothing, say
 from tvwrl.runs import InFolder, folder_for
 from tvwrl.schedulers import Scheduler
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.traces import open_trace
 from tvwrl.types import InputError, Trace
 
@@ -104,7 +104,7 @@ def _checkpoints(entries: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for name, run in runs.items():
         if run.suffix == ".pt" or (run / "checkpoints").is_dir():
-            from tvwrl.agents.checkpoint import find_checkpoint
+            from tvwrl.agents import find_checkpoint
 
             found[name] = str(find_checkpoint(run).resolve())
     return found

@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.planning.best import SEARCH
-from tvwrl.planning.instance import Fleet, Instance, check_fits
-from tvwrl.planning.plan import Plan
-from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.results import Results
-from tvwrl.planning.sources.open_instance import windowed
-from tvwrl.planning.sources.open_problem import GENERATED, KINDS, Reading, open_problem
-from tvwrl.planning.suite import Budget, run_planners
+from tvwrl.planning import (
+    GENERATED,
+    KINDS,
+    SEARCH,
+    Budget,
+    Fleet,
+    Instance,
+    Plan,
+    PlanningProblem,
+    Reading,
+    Results,
+    check_fits,
+    open_problem,
+    run_planners,
+    windowed,
+)
 from tvwrl.runs import InFolder, folder_for
 from tvwrl.types import InputError
 
@@ -87,7 +95,7 @@ class Plans(InFolder):
 
         `file`: an .html file; default: explorer.html in the folder. Raises InputError if the plans are too large.
         """
-        from tvwrl.planning.explored import FILE, explore
+        from tvwrl.planning import FILE, explore
 
         path = self.folder / FILE if file is None else Path(file).expanduser()
         path.parent.mkdir(parents=True, exist_ok=True)

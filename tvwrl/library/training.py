@@ -7,18 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.agents.config import PRESETS, TrainConfig, preset_for
-from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents import PRESETS, TrainConfig, load_policy, preset_for
 from tvwrl.checks import hint, one_of
-from tvwrl.envs.problem import Problem
-from tvwrl.experiments.evaluated import Evaluation
-from tvwrl.experiments.train_options import TrainingSettings
-from tvwrl.experiments.training_runs import pass_on_signal
-from tvwrl.experiments.training_steps import begin, compare_with_heuristics, take_up
+from tvwrl.envs import Problem
+from tvwrl.experiments import Evaluation, TrainingSettings, begin, compare_with_heuristics, pass_on_signal, take_up
 from tvwrl.progress import Report, nothing, say
 from tvwrl.runs import InFolder, folder_for
 from tvwrl.schedulers import Scheduler
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:

@@ -1,4 +1,13 @@
-from .predictors import PREDICTORS as PREDICTORS
+from .evaluation import held_out_errors as held_out_errors, rmse as rmse, seconds_of_prediction as seconds_of_prediction
+from .predictors import (
+    Means as Means,
+    PREDICTORS as PREDICTORS,
+    Predictor as Predictor,
+    both_means as both_means,
+    factorization_machine as factorization_machine,
+    folding_in as folding_in,
+    matrix_factorization as matrix_factorization,
+)
 from .profiles import (
     Configuration as Configuration,
     Profiles as Profiles,
@@ -8,3 +17,12 @@ from .profiles import (
 from .recommend_size import Sizing as Sizing, recommend_size as recommend_size
 from .recommendation import Goal as Goal, Recommendation as Recommendation
 from .recommender import Recommender as Recommender
+from .testbed import (
+    CORES as CORES,
+    MEMORY as MEMORY,
+    SERVICES as SERVICES,
+    SimulatedApplication as SimulatedApplication,
+    configurations as configurations,
+    draw_applications as draw_applications,
+    profile as profile,
+)

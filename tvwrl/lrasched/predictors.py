@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from tvwrl.lrasched.factorization_machine import FactorizationMachine, Rows
-from tvwrl.lrasched.matrix_factorization import MatrixFactorization
+from tvwrl.lrasched.factorization_machines import FactorizationMachine, Rows
+from tvwrl.lrasched.matrix_factorizations import MatrixFactorization
 from tvwrl.lrasched.profiles import Profiles, check_configurations, feature_rows
 from tvwrl.types import Float, Int
 

@@ -15,7 +15,7 @@ import numpy as np
 from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import NOT_YET, forget_limits, limit_machines, put, settle
 from tvwrl.packing.fit import short
-from tvwrl.packing.fitness import fitness_weights
+from tvwrl.packing.lrasched_fitness import fitness_weights
 
 NOWHERE = -np.inf  # score of a machine that cannot take another replica
 

@@ -139,7 +139,7 @@ def admit(a, s, i, begin, enough):  # type: ignore[no-untyped-def]
 
 
 @njit
-def fill(a, s, order, kinds):  # type: ignore[no-untyped-def]
+def refill(a, s, order, kinds):  # type: ignore[no-untyped-def]
     """Place unplaced replicas where there is room, moving none; returns how many. Each at home rather than elsewhere,
     and on an open machine rather than on one that is opened for it.
 

@@ -2,4 +2,28 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "ALADDIN",
+    "BASELINES",
+    "PLANNERS",
+    "RULES",
+    "Abilities",
+    "Affinity",
+    "Bundles",
+    "Fleet",
+    "Instance",
+    "Plan",
+    "PlanningProblem",
+    "abilities",
+    "advise",
+    "lower_bound",
+    "make_plan",
+    "open_instance",
+    "open_problem",
+    "read_folder",
+    "read_plans",
+    "search",
+    "validate",
+    "write_plans",
+]

@@ -90,7 +90,7 @@ def volume_bound(instance: Instance, fleet: Fleet, seconds: float, weights: Weig
     """What (11) is worth at most if all machines were one (a knapsack with a dimension per time and resource)."""
     from scipy.optimize import LinearConstraint
 
-    from tvwrl.packing.fit import enlarged
+    from tvwrl.packing import enlarged
 
     weights = weights or Weights()
     total = fleet.capacity.sum(axis=0)
@@ -143,7 +143,7 @@ class _Programme:
 
     def _most(self) -> Int:
         """(A, N) replicas of each application on each machine at most: (13), and what fits it alone."""
-        from tvwrl.packing.fit import replicas_that_fit
+        from tvwrl.packing import replicas_that_fit
 
         most = np.minimum(self._instance.replicas, self._instance.affinity.own)[:, None]
         peak, capacity = self._instance.peak, self._fleet.capacity

@@ -44,9 +44,7 @@ class RunningPlan:
 
         Raises InputError for an open fleet, and for a plan that breaks a rule.
         """
-        from tvwrl.packing.contents import contents_of
-        from tvwrl.packing.ejection import MAX_EJECTED
-        from tvwrl.packing.running import Journal, put_back
+        from tvwrl.packing import MAX_EJECTED, Journal, contents_of, put_back
 
         if not problem.fleet.fixed:
             raise InputError("the fleet is unlimited: arrivals need a fixed number of machines")
@@ -78,7 +76,7 @@ class RunningPlan:
 
     def arrive(self, vertex: int) -> Arrival:
         """Place one more replica of a vertex. Raises InputError for an unknown vertex, or one that fits nowhere."""
-        from tvwrl.packing.running import admit
+        from tvwrl.packing import admit
 
         i, s = self._index(vertex), self._s
         begin = int(self._rng.integers(max(int(s.open[0]), 1)))
@@ -90,7 +88,7 @@ class RunningPlan:
 
     def depart(self, vertex: int, machine: int) -> None:
         """Remove one replica of a vertex from a machine. Raises InputError if there is none."""
-        from tvwrl.packing.running import release
+        from tvwrl.packing import release
 
         within(0, len(self._s.place) - 1, machine=machine)
         if not release(self._a, self._s, self._index(vertex), np.int64(self._s.place[machine])):
@@ -115,9 +113,7 @@ class RunningPlan:
 
     def _open_for(self, i: int) -> int:
         """Place a replica of i on the smallest kind of empty machine that holds it; where that is, or -1."""
-        from tvwrl.packing.contents import add
-        from tvwrl.packing.fit import fits
-        from tvwrl.packing.repair import open_machine
+        from tvwrl.packing import add, fits, open_machine
 
         s = self._s
         holds = fits(self._a.demand[i], s.capacity, s.capacity)
@@ -130,7 +126,7 @@ class RunningPlan:
 
     def _repair(self, i: int) -> Arrival:
         """Make room by moving others, or leave everything as it was."""
-        from tvwrl.packing.running import repair
+        from tvwrl.packing import repair
 
         s, j = self._s, self._journal
         s.weight[:] = 1.0  # earlier ejections say nothing about this one

@@ -94,7 +94,7 @@ def search(
     if searches > 1:
         options = {"bound": bound, "start": start, "moves_cost": moves_cost, "most_moves": most_moves}
         return _best_of(problem, seconds, range(seed, seed + searches), options, progress, save)
-    from tvwrl.packing.patterns import compile_kernels
+    from tvwrl.packing import compile_kernels
 
     if seconds:
         compile_kernels()

@@ -36,15 +36,14 @@ def filled(problem: PackingProblem, rows: Rows, size: Int) -> Rows:
 
     `size`: (A,) replicas in a copy
     """
-    from tvwrl.packing.contents import contents_of
-    from tvwrl.packing.running import fill
+    from tvwrl.packing import contents_of, refill
 
     kinds, every = Kinds.among(problem.fleet), np.arange(len(problem.kinds))
     capacity = np.empty((len(kinds), len(problem.capacity)))
     capacity[kinds.of] = problem.kinds
     contents = contents_of(problem.applications, capacity, kinds.of, every, rows, SPARE)
     share = (problem.demand / problem.capacity).max(axis=1) / size
-    fill(problem.applications, contents, np.argsort(share, kind="stable"), np.zeros(0, np.int64))
+    refill(problem.applications, contents, np.argsort(share, kind="stable"), np.zeros(0, np.int64))
     return rows_of(contents)
 
 
@@ -93,9 +92,7 @@ class EjectionSearch:
 
     def _begin(self, start: Rows | None, pinned: Any) -> Any:
         """The contents of the machines to begin with."""
-        from tvwrl.packing.affinity import entries
-        from tvwrl.packing.contents import contents_of
-        from tvwrl.packing.running import put_back
+        from tvwrl.packing import contents_of, entries, put_back
 
         problem, number = self._problem, self._first_machines()
         capacity = np.empty((len(self._kinds), len(problem.capacity)))
@@ -202,7 +199,7 @@ class EjectionSearch:
     @property
     def _too_many(self) -> bool:
         """Whether more replicas than may move are elsewhere, or on no machine."""
-        from tvwrl.packing.running import replicas_away
+        from tvwrl.packing import replicas_away
 
         if self._moves is None or self._moves[1] is None:
             return False
@@ -210,16 +207,16 @@ class EjectionSearch:
 
     def _fill(self) -> None:
         """Place what has room, moving nothing: the largest first, on machines that are opened for it if need be."""
-        from tvwrl.packing.running import fill
+        from tvwrl.packing import refill
 
         problem, kinds = self._problem, self._kinds
         share = (problem.demand / problem.capacity).max(axis=1)
         rate = kinds.cost / (kinds.capacity / kinds.capacity.max(axis=0)).mean(axis=1)
-        fill(self._applications, self._contents, np.argsort(-share, kind="stable"), np.argsort(rate, kind="stable"))
+        refill(self._applications, self._contents, np.argsort(-share, kind="stable"), np.argsort(rate, kind="stable"))
 
     def _offer(self) -> bool:
         """Offer the current state, with as few moves as can be had; whether it is the best so far."""
-        from tvwrl.packing.running import replicas_away, return_home
+        from tvwrl.packing import replicas_away, return_home
 
         s = self._contents
         if self._moves:
@@ -239,7 +236,7 @@ class EjectionSearch:
 
     def _place(self, aim: int) -> int:
         """Search a while for a state with at most `aim` unplaced replicas; returns the steps taken."""
-        from tvwrl.packing.repair import search as eject
+        from tvwrl.packing import search as eject
 
         examined = int(np.clip(PER_STEP / max(self.left, 1), *EXAMINED))
         moves = MOVES if self.left <= FEW and not self._moves else 0
@@ -290,7 +287,7 @@ class EjectionSearch:
 
     def _take(self, way: tuple[Int, Int]) -> None:
         """Close machines, then open others, so that these are the last that were opened."""
-        from tvwrl.packing.repair import close_machine, open_machine
+        from tvwrl.packing import close_machine, open_machine
 
         close, more = way
         for t in np.repeat(np.arange(len(close)), close):
@@ -300,7 +297,7 @@ class EjectionSearch:
 
     def _open_more(self) -> None:
         """Open about as many more as the unplaced replicas need, the largest first."""
-        from tvwrl.packing.repair import open_machine
+        from tvwrl.packing import open_machine
 
         each = max(1, (self._problem.replicas.sum() - self.left) // max(int(self._contents.open[0]), 1))
         for _ in range(-(-self.left // each)):

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.explorer.html import write_explorer
-from tvwrl.explorer.words import shortened
+from tvwrl.explorer import shortened, write_explorer
 from tvwrl.planning.instance import NO_LIMIT, Instance
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.moves import moves_between
-from tvwrl.planning.pictures import title_of
+from tvwrl.planning.pictures import title_of_planner
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.reached_limits import ReachedLimits, pairs_of, reached_limits
@@ -191,7 +190,7 @@ def _planner(results: Results, one: Result) -> dict[str, Any]:
     row, verdict = row_of(results.problem, results.bound, one), one.verdict
     return {
         "name": shortened(one.plan.algorithm),
-        "title": shortened(title_of(one.plan.algorithm)),
+        "title": shortened(title_of_planner(one.plan.algorithm)),
         "machines": verdict.machines,
         "cost": verdict.cost,
         "above_bound": None if row["above_bound_pct"] == "" else row["above_bound_pct"] / 100.0,

@@ -9,11 +9,8 @@ import numpy as np
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.sources.traces import members_of, units_of
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import FUTURE
-from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.schedulers import FUTURE, Runner, Scheduler
+from tvwrl.simulation import Cluster, Scenario
 from tvwrl.types import Episode, Float, InputError, Int, Machines, Placement, SequenceSet, Trace, Workload
 
 UNITS = 8.0  # of each resource on the fleet's first machine, as in the paper of the simulator

@@ -93,7 +93,7 @@ class Affinity:
     @cached_property
     def own(self) -> Int32:
         """(A,) most replicas of each application on one machine by its self limit; NO_LIMIT without one."""
-        from tvwrl.packing.affinity import own_limits
+        from tvwrl.packing import own_limits
 
         own: Int32 = own_limits(self.start, self.to, self.limit)
         return own
@@ -322,7 +322,7 @@ def _machine_names(name: Sequence[str], count: Sequence[int], place: Callable[[i
 
 def check_fits(instance: Instance, fleet: Fleet, source: str = "") -> None:
     """Raise InputError, naming the first (and its `source`), if an application is larger than every machine."""
-    from tvwrl.packing.fit import fits
+    from tvwrl.packing import fits
 
     resources = ", ".join(instance.resources)
     if fleet.capacity.shape[1] != len(instance.resources):

@@ -37,7 +37,7 @@ class TwoPhase:
 
     def pack(self, problem: PackingProblem, watch: Watch) -> Any:
         """See `planners.Planner`. Batches are placed one after another, phase 2 comes after the last."""
-        from tvwrl.packing.lrasched import place_whole, scratch_for
+        from tvwrl.packing import place_whole, scratch_for
 
         applications, packing = self._applications(problem), self._opened(problem)
         scratch, count = scratch_for(packing, problem.replicas), len(problem.replicas)
@@ -71,7 +71,7 @@ class TwoPhase:
         return packing
 
     def _fitness(self, problem: PackingProblem, packing: Any, demand: Float) -> Any:
-        from tvwrl.packing.lrasched import Fitness
+        from tvwrl.packing import Fitness
 
         demand = np.full_like(demand, np.inf) if self.first_fit else demand
         free = packing.residual[: packing.open[0]].sum(axis=0)
@@ -81,7 +81,7 @@ class TwoPhase:
         self, packed: tuple[Any, Any], spare: Any, batch: Int, size: Float, fitness: Any, scratch: Any, watch: Watch
     ) -> None:
         """Search from what phase 1 placed of this batch, until the steps are done or time is up."""
-        from tvwrl.packing.lrasched import improve
+        from tvwrl.packing import improve
 
         sizes, rng = np.zeros(len(spare.left)), np.random.default_rng(self.seed)
         sizes[batch] = size
@@ -104,9 +104,7 @@ class TwoPhase:
 
         Paper: one replica at a time. Here: as many replicas of the fittest application as fit (provisioning paper).
         """
-        from tvwrl.packing.affinity import UNLIMITED
-        from tvwrl.packing.filling import fill
-        from tvwrl.packing.first_fit import first_fit, new_row
+        from tvwrl.packing import UNLIMITED, fill, first_fit, new_row
 
         if self.first_fit:
             left = np.flatnonzero(packing.left)
@@ -123,6 +121,6 @@ class TwoPhase:
 
 def _measure(problem: PackingProblem, batch: Int) -> tuple[Float, Float]:
     """`packing.fitness.measure` of the applications of a batch."""
-    from tvwrl.packing.fitness import measure
+    from tvwrl.packing import measure
 
     return measure(problem.demand[batch] * problem.replicas[batch, None])

@@ -30,7 +30,7 @@ class Size(NamedTuple):
 
     def of(self, problem: PackingProblem) -> Float:
         """(A,) sizes of the applications, >= 0."""
-        from tvwrl.packing.orders import weights
+        from tvwrl.packing import weights
 
         weight = weights(self, problem.total, int(problem.replicas.sum()), problem.capacity)
         shares = problem.demand * weight
@@ -86,7 +86,7 @@ class Pull:
 
     def score(self, problem: PackingProblem) -> Any:
         """The same for kernels."""
-        from tvwrl.packing.filling import Score
+        from tvwrl.packing import Score
 
         own = np.zeros(len(problem.sizes.demand))
         weight = np.ones(len(problem.capacity))

@@ -104,7 +104,7 @@ class Merged:
 
     def _reason(self, v: int) -> str:
         """Why no plan places all copies of a vertex, or of all of them; empty if nothing says so."""
-        from tvwrl.packing.fit import fits
+        from tvwrl.packing import fits
 
         instance, fleet = self.instance, self.fleet
         own = int(instance.affinity.own[v])
@@ -180,7 +180,7 @@ def _barred_by_resources(merged: Instance, fleet: Fleet, vertex: Int, barred: In
 
 def _too_large(merged: Instance, fleet: Fleet, given: Fleet, bundles: int) -> dict[int, str]:
     """Vertices that do not fit any empty machine -> the reason."""
-    from tvwrl.packing.fit import fits
+    from tvwrl.packing import fits
 
     resources = given.capacity.shape[1]
     kinds = np.unique(fleet.capacity, axis=0)

@@ -39,14 +39,14 @@ class PackingProblem:
     @cached_property
     def needed(self) -> Float:
         """(A, K) what a machine must have left for one replica: see `packing.fit.needed`."""
-        from tvwrl.packing.fit import needed
+        from tvwrl.packing import needed
 
         return needed(self.demand, self.kinds)
 
     @cached_property
     def applications(self) -> Any:
         """`packing.affinity.Applications`."""
-        from tvwrl.packing.affinity import Applications
+        from tvwrl.packing import Applications
 
         arcs = self.instance.affinity
         into = arcs.into_start, arcs.into, arcs.into_limit
@@ -55,7 +55,7 @@ class PackingProblem:
     @cached_property
     def degree(self) -> Int:
         """(A,) applications linked with each by affinity, in either direction."""
-        from tvwrl.packing.affinity import degrees
+        from tvwrl.packing import degrees
 
         degree: Int = degrees(self.applications)
         return degree
@@ -63,8 +63,7 @@ class PackingProblem:
     @cached_property
     def sizes(self) -> Any:
         """`packing.filling.Sizes`: applications by equal demand."""
-        from tvwrl.packing.filling import Sizes
-        from tvwrl.packing.fit import needed
+        from tvwrl.packing import Sizes, needed
 
         demand, of = np.unique(self.demand, axis=0, return_inverse=True)
         member = np.argsort(of.ravel(), kind="stable")
@@ -102,7 +101,7 @@ class PackingProblem:
 
     def packing(self, machines: int, opened: bool = False) -> Any:
         """An empty `packing.affinity.Packing` of at most `machines`, all open or none."""
-        from tvwrl.packing.affinity import UNLIMITED, Packing
+        from tvwrl.packing import UNLIMITED, Packing
 
         count = int(self.replicas.sum())
         residual = np.empty((machines, len(self.capacity)))  # rows of machines that stay closed cost no memory
@@ -124,7 +123,7 @@ class PackingProblem:
 
     def ordering(self, packing: Any, measure: Any, emptiest_first: bool, full_last: bool = True) -> Any:
         """A `packing.orders.Ordering` of the open machines of a packing."""
-        from tvwrl.packing.orders import Ordering, refresh, weights
+        from tvwrl.packing import Ordering, refresh, weights
 
         machines, opened = len(packing.residual), int(packing.open[0])
         total = packing.residual[:opened].sum(axis=0)
@@ -149,14 +148,14 @@ class PackingProblem:
 
     def probes(self, packing: Any) -> Any:
         """`packing.best_fit.Probes` of an empty packing."""
-        from tvwrl.packing.best_fit import Probes
+        from tvwrl.packing import Probes
 
         machines = len(packing.residual)
         return Probes(np.empty(machines, np.int64), np.empty((machines, 2)))
 
     def queue(self, packing: Any) -> Any:
         """`packing.filling.Queue` of the applications with replicas left, in order of input."""
-        from tvwrl.packing.filling import Queue
+        from tvwrl.packing import Queue
 
         count, left = len(self.replicas), np.flatnonzero(packing.left)
         order, spare = np.empty((2, count), np.int32)
@@ -167,8 +166,7 @@ class PackingProblem:
 
     def pairs(self, packing: Any) -> Any:
         """`packing.matching.Pairs` of the open machines of an empty packing."""
-        from tvwrl.packing.affinity import UNLIMITED
-        from tvwrl.packing.matching import Pairs
+        from tvwrl.packing import UNLIMITED, Pairs
 
         machines, applications = len(packing.residual), len(self.replicas)
         total = packing.residual.sum(axis=0)
@@ -192,6 +190,6 @@ class PackingProblem:
 
     def plan(self, name: str, packing: Any, seconds: float) -> Plan:
         """The plan that a packing is."""
-        from tvwrl.packing.affinity import entries
+        from tvwrl.packing import entries
 
         return Plan.of(name, *entries(packing), seconds)

@@ -122,7 +122,7 @@ class Master:
                 self._add(numbers, float(kinds.cost[t]), most, problem.kinds[own[0]], nothing, nothing)
 
     def _add(self, numbers: Int, cost: float, most: float, room: Float, home: Int, low: Int) -> None:
-        from tvwrl.packing.fit import replicas_that_fit
+        from tvwrl.packing import replicas_that_fit
 
         fit = replicas_that_fit(self.problem.demand, room, room)
         own = np.minimum(self.problem.instance.affinity.own, self.problem.replicas)

@@ -61,7 +61,7 @@ class PatternSearch:
     @staticmethod
     def suits(problem: PackingProblem, homes: Homes | None) -> bool:
         """Whether a problem is small enough."""
-        from tvwrl.packing.fit import replicas_that_fit
+        from tvwrl.packing import replicas_that_fit
 
         kinds = len(Kinds.among(problem.fleet)) + (0 if homes is None else len(np.unique(homes.rows[1])))
         if (
@@ -77,7 +77,7 @@ class PatternSearch:
         return int(max(held)) <= MOST_COPIES
 
     def __post_init__(self) -> None:
-        from tvwrl.packing.affinity import UNLIMITED
+        from tvwrl.packing import UNLIMITED
 
         self._problem = self.master.problem
         arcs, count = self._problem.instance.affinity, len(self._problem.instance)
@@ -179,8 +179,7 @@ class PatternSearch:
 
     def _machine(self, kind: Kind, duals: Duals, paying: bool) -> tuple[Any, Int]:
         """The kernel's view of a machine: the applications that fit, or pay, in the order of what they are worth."""
-        from tvwrl.packing.fit import enlarged
-        from tvwrl.packing.patterns import Machine
+        from tvwrl.packing import Machine, enlarged
 
         worth, problem = self._worth(kind, duals), self._problem
         used = np.maximum((problem.demand / kind.room).max(axis=1), 1e-12)
@@ -195,7 +194,7 @@ class PatternSearch:
 
     def _best_pattern(self, kind: Kind, duals: Duals, nodes: int) -> tuple[Int | None, float, float]:
         """The most valuable pattern found, its value, and what none is worth more than."""
-        from tvwrl.packing.patterns import best_pattern
+        from tvwrl.packing import best_pattern
 
         machine, order = self._machine(kind, duals, True)
         if not len(order):
@@ -255,7 +254,7 @@ class PatternSearch:
 
     def _list(self, duals: Duals, aim: float, until: float) -> tuple[list[Int], list[int]] | None:
         """All patterns that a plan which costs no more than `aim` can have; None if they are too many."""
-        from tvwrl.packing.patterns import all_patterns
+        from tvwrl.packing import all_patterns
 
         gap, patterns, of = aim - duals.value + 2 * SMALL, list[Int](), list[int]()
         for t, kind in enumerate(self.master.kinds):

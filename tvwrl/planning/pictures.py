@@ -69,14 +69,16 @@ def family_of(name: str) -> str:
     return next(family for family, starts in FAMILIES.items() if name.startswith(starts))
 
 
-def title_of(name: str) -> str:
+def title_of_planner(name: str) -> str:
     """What people call an algorithm; its name where that says it all, as of rare variants.
 
-    >>> title_of("SpreadWFD-AvgExp-Decr2"), title_of("Aladdin+H.4(LRF)-none"), title_of("Tetris.1")
-    ('Spread, exp. average, 2 % steps', 'Aladdin+H, 4 groups, large first, nothing moves', 'Tetris, 1 rescheduling')
+    >>> title_of_planner("SpreadWFD-AvgExp-Decr2"), title_of_planner("Tetris.1")
+    ('Spread, exp. average, 2 % steps', 'Tetris, 1 rescheduling')
+    >>> title_of_planner("Aladdin+H.4(LRF)-none")
+    'Aladdin+H, 4 groups, large first, nothing moves'
     """
     if name.endswith(IMPROVED):
-        return f"{title_of(name.removesuffix(IMPROVED))}, then search"
+        return f"{title_of_planner(name.removesuffix(IMPROVED))}, then search"
     if found := re.fullmatch(r"Aladdin\+H\.(\d+)(?:\((LRF|SRF)\))?(?:-(.+))?", name):
         order, way = _ORDERS[found[2] or "LRF"], _WAYS[found[3]] if found[3] else ""
         return ", ".join(filter(None, ["Aladdin+H", _number(found[1], "group"), order, way]))
@@ -107,9 +109,9 @@ def rows_of(cost: Mapping[str, float], ours: Iterable[str]) -> list[Row]:
     `ours`: names of those in the strong colour.
     """
     own = set(ours)
-    rows = [Row(title_of(name), family_of(name), name in own) for name in cost]
+    rows = [Row(title_of_planner(name), family_of(name), name in own) for name in cost]
     families = [family_of(name) for name in sorted(cost, key=lambda name: cost[name])]
-    return ranked(rows, {title_of(name): value for name, value in cost.items()}, list(dict.fromkeys(families)))
+    return ranked(rows, {title_of_planner(name): value for name, value in cost.items()}, list(dict.fromkeys(families)))
 
 
 def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
@@ -117,7 +119,7 @@ def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
     rows = [row for row in rows if row["above_bound_pct"] != ""]
     if not rows:
         return
-    names = {row["planner"]: title_of(row["planner"]) for row in rows}
+    names = {row["planner"]: title_of_planner(row["planner"]) for row in rows}
     above = {names[row["planner"]]: [Point(row["above_bound_pct"])] for row in rows}
     seconds = {names[row["planner"]]: [Point(max(row["seconds"], SHORTEST))] for row in rows}
     shown = rows_of({row["planner"]: row["above_bound_pct"] for row in rows}, [SEARCH])

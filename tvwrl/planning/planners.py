@@ -61,7 +61,7 @@ class FirstFit:
     order: ByInput | BySize
 
     def pack(self, problem: PackingProblem, watch: Watch) -> Any:
-        from tvwrl.packing.first_fit import first_fit, new_row
+        from tvwrl.packing import first_fit, new_row
 
         packing, order = problem.packing(problem.most_machines), self.order.order(problem)
         row = new_row(problem.applications, packing)
@@ -79,7 +79,7 @@ class BestFit:
     emptiest_first: bool
 
     def pack(self, problem: PackingProblem, watch: Watch) -> Any:
-        from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
+        from tvwrl.packing import fit_by_passes, fit_by_sorting
 
         packing, order = problem.packing(problem.most_machines), self.order.order(problem)
         constant = self.size.constant  # then full machines take part in swaps
@@ -95,7 +95,7 @@ class FewestCandidates:
     """Medea-NC: the application that the fewest open machines can take next, on the first of them (Eq. 5)."""
 
     def pack(self, problem: PackingProblem, watch: Watch) -> Any:
-        from tvwrl.packing.first_fit import fewest_candidates, new_row
+        from tvwrl.packing import fewest_candidates, new_row
 
         packing, count = problem.packing(problem.most_machines), len(problem.replicas)
         row, queue = new_row(problem.applications, packing), np.argsort(-problem.degree, kind="stable")
@@ -113,8 +113,7 @@ class Filling:
     pull: Pull
 
     def pack(self, problem: PackingProblem, watch: Watch) -> Any:
-        from tvwrl.packing.affinity import UNLIMITED
-        from tvwrl.packing.filling import fill
+        from tvwrl.packing import UNLIMITED, fill
 
         packing, sizes, count = problem.packing(problem.most_machines), problem.sizes, len(problem.replicas)
         score, total = self.pull.score(problem), np.zeros(len(problem.capacity))
@@ -141,7 +140,7 @@ class Spreading:
     size: Size
 
     def attempt(self, problem: PackingProblem, machines: int, partly: bool, watch: Watch) -> Any | None:
-        from tvwrl.packing.spreading import spread
+        from tvwrl.packing import spread
 
         packing, order = problem.packing(machines, opened=True), self.order.order(problem)
         ordering, taken = problem.ordering(packing, self.size, True), np.empty(machines, np.int32)
@@ -158,7 +157,7 @@ class Matching:
     pull: Pull
 
     def attempt(self, problem: PackingProblem, machines: int, partly: bool, watch: Watch) -> Any | None:
-        from tvwrl.packing.matching import match
+        from tvwrl.packing import match
 
         packing, score = problem.packing(machines, opened=True), self.pull.score(problem)
         pairs = problem.pairs(packing)

@@ -28,7 +28,7 @@ class Shown:
 
     def rows(self, packing: Any) -> Rows:
         """What a rule has packed, on machines of the fleet."""
-        from tvwrl.packing.affinity import entries
+        from tvwrl.packing import entries
 
         return self.listed(entries(packing))
 

@@ -71,7 +71,7 @@ def _pairs(size: Int, first: Int) -> Iterator[tuple[Int, Int]]:
 
 def _with_room(problem: PlanningProblem, used: Int, load: Float, machine: Int, application: Int) -> Int:
     """Which of these pairs, machines by their place in `used`, have room beside `load` for one more replica."""
-    from tvwrl.packing.fit import fits
+    from tvwrl.packing import fits
 
     instance, fleet = problem.instance, problem.fleet
     pair, of = np.unique(machine * len(instance) + application, return_inverse=True)

@@ -149,7 +149,7 @@ def describe(problem: PlanningProblem) -> dict[str, Any]:
     }
 
 
-def title_of(problem: PlanningProblem) -> str:
+def title_of_problem(problem: PlanningProblem) -> str:
     """One line with the sizes of a problem."""
     instance, fleet = problem.instance, problem.fleet
     times = instance.demand.shape[1]

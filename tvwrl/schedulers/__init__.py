@@ -2,4 +2,30 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "BASELINES",
+    "CURRENT_LOAD",
+    "FORECASTS",
+    "FORECASTS_AND_PEAKS",
+    "FUTURE",
+    "GROUPS",
+    "HISTORY_AND_REQUESTS",
+    "KNOWLEDGE",
+    "PEAKS",
+    "PEAKS_AND_LENGTHS",
+    "PRODUCTION",
+    "RECONSTRUCTED",
+    "REQUESTS",
+    "ROLLOUTS",
+    "SCHEDULERS",
+    "SEARCHING",
+    "Backfill",
+    "Greedy",
+    "HeadOfQueue",
+    "Knowledge",
+    "Runner",
+    "Scheduler",
+    "list_schedulers",
+    "make_scheduler",
+]

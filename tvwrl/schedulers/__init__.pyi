@@ -1,5 +1,28 @@
-from .base import Scheduler as Scheduler
-from .head_of_queue import Backfill as Backfill, Greedy as Greedy, HeadOfQueue as HeadOfQueue
+from .base import Opinion as Opinion, Scheduler as Scheduler
+from .expected_cost import (
+    ABOVE as ABOVE,
+    ACCEPTED_OVERSHOOT as ACCEPTED_OVERSHOOT,
+    EXACT as EXACT,
+    FAR as FAR,
+    LEAST_CHANCE as LEAST_CHANCE,
+    LEAST_PEAK_SPREAD as LEAST_PEAK_SPREAD,
+    LEAST_SPREAD as LEAST_SPREAD,
+    LENGTHS as LENGTHS,
+    OVERSHOOT as OVERSHOOT,
+    PER_DEVIATION as PER_DEVIATION,
+    RISK as RISK,
+    UNUSED as UNUSED,
+    border as border,
+    expected_costs as expected_costs,
+)
+from .head_of_queue import (
+    BACKFILL as BACKFILL,
+    Backfill as Backfill,
+    Greedy as Greedy,
+    HeadOfQueue as HeadOfQueue,
+    Scored as Scored,
+    best as best,
+)
 from .knowledge import (
     CURRENT_LOAD as CURRENT_LOAD,
     FORECASTS as FORECASTS,
@@ -7,10 +30,47 @@ from .knowledge import (
     FUTURE as FUTURE,
     GROUPS as GROUPS,
     HISTORY_AND_REQUESTS as HISTORY_AND_REQUESTS,
+    Knowledge as Knowledge,
+    LEARNT_PEAKS_AND_LENGTHS as LEARNT_PEAKS_AND_LENGTHS,
     PEAKS as PEAKS,
     PEAKS_AND_LENGTHS as PEAKS_AND_LENGTHS,
     REQUESTS as REQUESTS,
-    Knowledge as Knowledge,
+    knowing_no_more as knowing_no_more,
+    knowledge_of as knowledge_of,
+    stated_knowledge as stated_knowledge,
+)
+from .load_scores import (
+    REPORT_WEIGHT as REPORT_WEIGHT,
+    load_aware as load_aware,
+    no_history as no_history,
+    remember as remember,
+    risk_balancing as risk_balancing,
+    spread as spread,
+    stack as stack,
+    target_load_packing as target_load_packing,
+)
+from .planning.continuation import Continuation as Continuation, NONE as NONE, WAIT as WAIT
+from .planning.cost_bound import cost_bound as cost_bound
+from .planning.hindsight import Hindsight as Hindsight
+from .planning.replay import (
+    CompiledRule as CompiledRule,
+    Replay as Replay,
+    check_costs as check_costs,
+    check_memory as check_memory,
+)
+from .planning.replay_rules import BASES as BASES, RESERVING as RESERVING
+from .planning.rollout import (
+    CERTAINTY as CERTAINTY,
+    CERTAINTY_OF_RISKS as CERTAINTY_OF_RISKS,
+    HORIZON as HORIZON,
+    Rollout as Rollout,
+    USUAL_ROLLOUTS as USUAL_ROLLOUTS,
+)
+from .production.kubernetes import (
+    BalancedAllocation as BalancedAllocation,
+    KubeDefault as KubeDefault,
+    LeastAllocated as LeastAllocated,
+    MostAllocated as MostAllocated,
 )
 from .registry import (
     BASELINES as BASELINES,
@@ -18,9 +78,21 @@ from .registry import (
     PRODUCTION as PRODUCTION,
     RECONSTRUCTED as RECONSTRUCTED,
     ROLLOUTS as ROLLOUTS,
+    ROLLOUT_NAMES as ROLLOUT_NAMES,
     SCHEDULERS as SCHEDULERS,
     SEARCHING as SEARCHING,
+    UnknownScheduler as UnknownScheduler,
     list_schedulers as list_schedulers,
     make_scheduler as make_scheduler,
+    rollout_of as rollout_of,
+    tunable as tunable,
 )
-from .runner import Runner as Runner
+from .runner import MAX_IDLE_SLOTS as MAX_IDLE_SLOTS, Runner as Runner, position_in_queue as position_in_queue
+from .scores import emptiest as emptiest
+from .titles import (
+    INITIAL as INITIAL,
+    is_ours as is_ours,
+    is_registered as is_registered,
+    title_of as title_of,
+    titles_of as titles_of,
+)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tvwrl.schedulers.knowledge import Knowledge
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Int, Placement, Workload, summary
 
 if TYPE_CHECKING:

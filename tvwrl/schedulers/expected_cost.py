@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.forecasting.segments import ROUNDING, SEGMENTS
+from tvwrl.forecasting import ROUNDING, SEGMENTS
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.base import Opinion
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Workload, take
 
 Peaks = Literal["unknown", "known", "reserved"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.forecasting.segments import Forecast
-from tvwrl.packing.fit import fits
+from tvwrl.forecasting import Forecast
+from tvwrl.packing import fits
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import FORECASTS
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Workload
 
 CAUTION = 1.0  # standard deviations; the best of 0.5 to 3 on validation sequences of all four real traces

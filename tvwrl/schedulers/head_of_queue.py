@@ -9,7 +9,7 @@ import numpy as np
 
 from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.knowledge import Knowledge
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Placement, Workload
 
 Filter = Callable[[Cluster, Workload], Mask]  # (M,) machines that may take the workload

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.types import InputError
 
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tvwrl.packing.book import room_now
-from tvwrl.packing.fitness import fitness, measure
+from tvwrl.packing import fitness, measure, room_now
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.head_of_queue import best
 from tvwrl.schedulers.knowledge import PEAKS, REQUESTS
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation import Cluster
 from tvwrl.types import Placement, Workload
 
 

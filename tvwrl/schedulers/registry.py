@@ -28,7 +28,7 @@ from tvwrl.schedulers.production.microsoft import CoachLike, ResourceCentralLike
 from tvwrl.schedulers.production.trimaran import LowRiskOverCommitment, RiskBalancing, TargetLoadPacking
 from tvwrl.schedulers.stateful import Random, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation import Cluster
 from tvwrl.types import InputError
 
 _best_fit_peak = partial(Greedy, "best-fit-peak", PEAKS, Cluster.room_for_peaks, scores.tightest_peaks)

@@ -11,10 +11,7 @@ import numpy as np
 
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import IDLE, PLACED, WAITING
+from tvwrl.simulation import IDLE, PLACED, WAITING, Cluster, Scenario, Simulation
 from tvwrl.types import Episode, Float, InputError, Machines, Placement, SequenceSet, Workload
 
 MAX_IDLE_SLOTS = 1000  # slots without a placement while workloads wait; then the episode is stopped

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tvwrl.compiled import vectorize
-from tvwrl.schedulers import load_aware as formulas
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.schedulers import load_scores as formulas
+from tvwrl.simulation import Cluster
 from tvwrl.types import Float, Workload
 
 Compiled = Callable[..., Float]

@@ -6,7 +6,7 @@ import numpy as np
 
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation import Cluster
 from tvwrl.types import Workload
 
 

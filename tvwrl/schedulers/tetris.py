@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tvwrl.packing.book import room_now
+from tvwrl.packing import room_now
 from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.knowledge import PEAKS_AND_LENGTHS
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation import Cluster
 from tvwrl.types import Float, Placement, Workload
 
 

@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from tvwrl.serve.kubernetes import Binding
-from tvwrl.traces.http_requests import is_address
+from tvwrl.traces import is_address
 from tvwrl.types import InputError
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where every pod finds its own token and authority

@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.schedulers.base import Opinion, Scheduler
-from tvwrl.schedulers.head_of_queue import HeadOfQueue, Scored, best
+from tvwrl.schedulers import HeadOfQueue, Opinion, Scheduler, Scored, best
 from tvwrl.serve.kubernetes import BEST, Pod
 from tvwrl.serve.observed import Observed
 from tvwrl.serve.snapshot import Sight, Snapshot
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 
 TIE = 1e-5  # logits and scores that differ by less are equal

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tvwrl.traces.pod_owners import owner_of
-from tvwrl.traces.pod_requests import requested
+from tvwrl.traces import owner_of, requested
 from tvwrl.types import Float, InputError
 
 MOST_NODES = 100_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvwrl.checks import at_least, positive, within
-from tvwrl.traces.prometheus_series import Selector
+from tvwrl.traces import Selector
 from tvwrl.types import InputError
 
 

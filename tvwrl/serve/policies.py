@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.checks import hint
-from tvwrl.schedulers import list_schedulers, make_scheduler
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import Knowledge
-from tvwrl.schedulers.registry import UnknownScheduler
+from tvwrl.schedulers import Knowledge, Scheduler, UnknownScheduler, list_schedulers, make_scheduler
 from tvwrl.serve.observed import RESOURCES, Observed
 from tvwrl.serve.snapshot import Sight
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces.statistics import DAY_SECONDS
+from tvwrl.simulation import Scenario
+from tvwrl.traces import DAY_SECONDS
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
-    from tvwrl.agents.exporting.exported_facts import Facts
+    from tvwrl.agents import Facts
 
 RULE_UNITS = 8.0  # of the largest node, for rules: as in the paper
 MOST_SLOTS = 288  # remembered
@@ -43,9 +40,9 @@ def open_policy(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
 
 def _opened(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
     if name.endswith(".onnx") or Path(name).exists():
-        from tvwrl.agents import opened
+        from tvwrl.agents import open_policy
 
-        policy, facts = opened.open_policy(name)
+        policy, facts = open_policy(name)
         return policy, sight_of(policy, facts, slot_length)
     try:
         scheduler = make_scheduler(name)
@@ -65,7 +62,7 @@ def slots_to_remember(sight: Sight) -> int:
 def _of_rule(scheduler: Scheduler, slot_length: int | None) -> Sight:
     forecaster = None
     if scheduler.needs_forecasts:
-        from tvwrl.forecasting.pretrained import shipped_forecaster
+        from tvwrl.forecasting import shipped_forecaster
 
         forecaster = shipped_forecaster()
         if slot_length not in (None, forecaster.step_seconds):
@@ -83,7 +80,7 @@ def _of_rule(scheduler: Scheduler, slot_length: int | None) -> Sight:
 
 def sight_of(policy: Scheduler, facts: Facts, slot_length: int | None = None) -> Sight:
     """What a learnt policy has to be shown."""
-    from tvwrl.agents.opened import in_a_cluster
+    from tvwrl.agents import in_a_cluster
 
     scenario, capacity = in_a_cluster(facts, RESOURCES)
     if slot_length not in (None, scenario.step_seconds):

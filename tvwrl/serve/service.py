@@ -23,7 +23,7 @@ from tvwrl.serve.policies import open_policy, rehearsal, slots_to_remember
 from tvwrl.serve.polling import Polling
 from tvwrl.serve.record import Record
 from tvwrl.serve.shadow_reports import ShadowReports
-from tvwrl.traces.prometheus_address import address, secret_headers
+from tvwrl.traces import address, secret_headers
 from tvwrl.types import InputError
 
 SWITCH = 0.0005  # seconds after which a thread lets another one run: decisions must not delay answers by Python's 5 ms

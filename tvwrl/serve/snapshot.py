@@ -13,20 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.forecasting import Forecaster
-from tvwrl.forecasting.beginnings import Beginnings
-from tvwrl.forecasting.scaled import empty_table, in_steps, scaled_forecasts
+from tvwrl.forecasting import Beginnings, Forecaster, empty_table, in_steps, scaled_forecasts
 from tvwrl.serve.expected import ExpectedDemand
 from tvwrl.serve.kubernetes import Pod
 from tvwrl.serve.observed import RESOURCES, Observed
-from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.simulation import Simulation, queue_features
-from tvwrl.simulation.state import WAITING, WAITS
-from tvwrl.traces.sequences import quantise
-from tvwrl.traces.splits import UNSEEN
-from tvwrl.traces.statistics import DAY_SECONDS
-from tvwrl.traces.windows import Windows
+from tvwrl.simulation import WAITING, WAITS, Cluster, Mask, Scenario, Simulation, queue_features
+from tvwrl.traces import DAY_SECONDS, UNSEEN, Windows, quantise
 from tvwrl.types import Float, ForecastTable, Int, Machines, SequenceSet, Workload
 
 if TYPE_CHECKING:

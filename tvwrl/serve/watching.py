@@ -10,13 +10,22 @@ import numpy as np
 import polars as pl
 
 from tvwrl.serve.observed import RESOURCES, Observed
-from tvwrl.traces.http_requests import RetryPolicy
-from tvwrl.traces.loaders.prometheus_api import Server
-from tvwrl.traces.loaders.prometheus_checks import Checks
-from tvwrl.traces.loaders.prometheus_cluster import MICRO, POD, ClusterMetrics, good_usage, one_node_each
-from tvwrl.traces.overfull_nodes import overfull, said
-from tvwrl.traces.prometheus_address import address
-from tvwrl.traces.prometheus_series import CPU, MEMORY, Selector
+from tvwrl.traces import (
+    CPU,
+    MEMORY,
+    MICRO,
+    POD,
+    Checks,
+    ClusterMetrics,
+    RetryPolicy,
+    Selector,
+    Server,
+    address,
+    good_usage,
+    one_node_each,
+    overfull,
+    said,
+)
 from tvwrl.types import Float, InputError
 
 SLOTS_AT_A_TIME = 6  # in a query: an answer on 10,000 pods takes memory that is never given back

@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import inlined, njit
-from tvwrl.packing.book import book
-from tvwrl.packing.fit import exceeds
+from tvwrl.packing import book, exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
 from tvwrl.simulation.grid_kernels import begin_row, clear_row, draw, draw_background, row_of, show_grid
 from tvwrl.simulation.state import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.packing.book import residual_ahead, room_ahead, room_now
+from tvwrl.packing import residual_ahead, room_ahead, room_now
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import ACTIVE, LENGTH, MACHINE, RUNNING, RUNS, SEQUENCE, SLOT, START, WAITING

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import at_least
-from tvwrl.packing.fit import fits
+from tvwrl.packing import fits
 from tvwrl.simulation import clock_kernels as clock
 from tvwrl.simulation import restore_kernels
 from tvwrl.simulation.scenario import Scenario

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import at_least
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.traces.arrivals_and_noise import draw_arrivals, draw_background, perturb_demand
 from tvwrl.traces.splits import UNSEEN, Run, Split, split_trace
 from tvwrl.traces.statistics import DAY_SECONDS

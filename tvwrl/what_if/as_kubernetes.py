@@ -8,11 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.packing.fit import fits
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue, best
-from tvwrl.schedulers.production.kubernetes import BalancedAllocation, KubeDefault, LeastAllocated, MostAllocated
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.packing import fits
+from tvwrl.schedulers import (
+    Backfill,
+    BalancedAllocation,
+    HeadOfQueue,
+    KubeDefault,
+    LeastAllocated,
+    MostAllocated,
+    Scheduler,
+    best,
+)
+from tvwrl.simulation import Cluster
 from tvwrl.types import Float, Int, Placement, Workload
 
 KUBERNETES = (BalancedAllocation, KubeDefault, LeastAllocated, MostAllocated)

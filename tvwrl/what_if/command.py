@@ -8,16 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.agents.exporting.exported_facts import Facts
-from tvwrl.agents.observing import ObservingScheduler
-from tvwrl.agents.opened import open_policy
+from tvwrl.agents import Facts, ObservingScheduler, open_policy
 from tvwrl.checks import at_least, different, positive
 from tvwrl.command_line import Names
-from tvwrl.experiments.scheduler_names import parts_of, scheduler_of
-from tvwrl.forecasting.pretrained import shipped_forecaster
+from tvwrl.experiments import parts_of, scheduler_of
+from tvwrl.forecasting import shipped_forecaster
 from tvwrl.progress import phase, say
 from tvwrl.runs import check_new_folder, default_folder
-from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers import Scheduler
 from tvwrl.types import InputError
 from tvwrl.what_if.compared import compare, with_kept
 from tvwrl.what_if.from_csv import read_csv_record
@@ -222,8 +220,7 @@ def _draws(settings: WhatIfSettings, orders: int) -> Iterator[np.random.Generato
 
 def _rule(entry: str) -> Scheduler:
     """The rule of that name. Raises InputError for one that cannot be replayed here."""
-    from tvwrl.schedulers.planning.hindsight import Hindsight
-    from tvwrl.schedulers.planning.rollout import Rollout
+    from tvwrl.schedulers import Hindsight, Rollout
 
     name = parts_of(entry)[0]
     if "policy" in name or name.startswith("deeprm"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.experiments.statistics import Estimate, estimate_of_one
+from tvwrl.experiments import Estimate, estimate_of_one
 from tvwrl.plotting import Point
 from tvwrl.types import Float
 from tvwrl.what_if.recorded import Recorded

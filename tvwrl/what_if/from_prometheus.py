@@ -15,18 +15,14 @@ import numpy as np
 from tvwrl.checks import positive
 from tvwrl.progress import Report, nothing
 from tvwrl.runs import locked, whole_file
-from tvwrl.traces import read_trace
-from tvwrl.traces.catalogue import data_folder
-from tvwrl.traces.prometheus_address import address
-from tvwrl.traces.prometheus_series import POD_INFO, Selector
+from tvwrl.traces import POD_INFO, Selector, address, data_folder, read_trace
 from tvwrl.types import InputError
 from tvwrl.what_if.recorded import DAY, Recorded, record_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tvwrl.traces.loaders.prometheus import Prometheus
-    from tvwrl.traces.loaders.prometheus_cluster import ClusterMetrics
+    from tvwrl.traces import ClusterMetrics, Prometheus
 
 GIB, MICRO = 2**30, 1_000_000
 BAD_SHARE = 0.2  # of all samples that may be unusable: they are counted and left out
@@ -56,10 +52,7 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
     Raises InputError, with the URL, for a server that cannot be reached, that has no usage, no `kube_pod_info` or no
     size of any node, or whose samples are mostly unusable.
     """
-    from tvwrl.traces.http_requests import RetryPolicy
-    from tvwrl.traces.loaders.prometheus_api import Server
-    from tvwrl.traces.loaders.prometheus_cluster import ClusterMetrics
-    from tvwrl.traces.loaders.prometheus_pools import node_pools
+    from tvwrl.traces import ClusterMetrics, RetryPolicy, Server, node_pools
 
     positive(days=asked.days)
     url = address(asked.url)
@@ -99,7 +92,7 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
 
 def _settled(asked: Asked) -> Prometheus:
     """The loader with start and end as numbers."""
-    from tvwrl.traces.loaders.prometheus import Prometheus
+    from tvwrl.traces import Prometheus
 
     loader = Prometheus(
         end=asked.end,
@@ -125,8 +118,7 @@ def _name(url: str, loader: Prometheus) -> str:
 
 def _usage(loader: Prometheus, url: str, folder: Path) -> pl.DataFrame:
     """Rows pod, slot (since 1970), cpu (cores), mem (GiB) and facts pod, owner, request_cpu, request_mem of them."""
-    from tvwrl.traces.preparation.prepare import prepare
-    from tvwrl.traces.preparation.series import SeriesRules
+    from tvwrl.traces import SeriesRules, prepare
 
     if not folder.exists():
         rules = SeriesRules(loader.interval, gaps="drop", min_records=1)
@@ -153,7 +145,7 @@ def _nodes(cluster: ClusterMetrics, span: tuple[int, int], asked: Asked, folder:
     """Rows pod, slot (since 1970) and node, and how many pods were on two nodes at a time."""
     import polars as pl
 
-    from tvwrl.traces.loaders.prometheus_cluster import POD, one_node_each
+    from tvwrl.traces import POD, one_node_each
 
     found = _by_chunk(lambda chunk: cluster.pod_nodes(chunk, asked.interval, asked.interval), span, asked, folder)
     if found.is_empty():
@@ -170,7 +162,7 @@ def _half_recorded(cluster: ClusterMetrics, span: tuple[int, int], asked: Asked,
     """The column pod, once for each sample of which CPU or memory is missing: prepared usage has both."""
     import polars as pl
 
-    from tvwrl.traces.loaders.prometheus_cluster import POD
+    from tvwrl.traces import POD
 
     found = _by_chunk(lambda chunk: cluster.half_recorded(chunk, asked.interval), span, asked, folder)
     return found.select(pl.concat_str(POD, separator="/").alias("pod"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.traces.overfull_nodes import overfull, said
+from tvwrl.traces import overfull, said
 from tvwrl.types import Float, InputError, Int, Strings
 
 if TYPE_CHECKING:

@@ -21,20 +21,16 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.forecasting.scaled import scaled_table
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import Knowledge
-from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces.splits import UNSEEN
-from tvwrl.traces.windows import Windows
+from tvwrl.forecasting import scaled_table
+from tvwrl.schedulers import Knowledge, Runner, Scheduler
+from tvwrl.simulation import Scenario
+from tvwrl.traces import UNSEEN, Windows
 from tvwrl.types import Float, ForecastTable, InputError, Int, Machines, SequenceSet
 from tvwrl.what_if.as_kubernetes import AsKubernetes, Limits
 from tvwrl.what_if.recorded import DAY, RESOURCES, Recorded
 
 if TYPE_CHECKING:
-    from tvwrl.agents.exporting.exported_facts import Facts
-    from tvwrl.agents.observing import ObservingScheduler
+    from tvwrl.agents import Facts, ObservingScheduler
     from tvwrl.forecasting import Forecaster
 
 UNITS = 8.0  # of each resource that the largest machine has
@@ -185,7 +181,7 @@ class Replay:
 
         Raises InputError if it is for another kind of cluster.
         """
-        from tvwrl.agents.opened import in_a_cluster
+        from tvwrl.agents import in_a_cluster
 
         live, capacity = in_a_cluster(facts, RESOURCES)
         if live.step_seconds != self.decision_seconds:

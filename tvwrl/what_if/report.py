@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tvwrl.experiments.statistics import with_interval
+from tvwrl.experiments import with_interval
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import Panel, Point, Row, draw_estimates
 from tvwrl.runs import provenance, whole_file, write_csv, write_json

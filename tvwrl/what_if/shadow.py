@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tvwrl.serve.rotation import read_lines
+from tvwrl.serve import read_lines
 from tvwrl.types import Float, InputError
 from tvwrl.what_if.recorded import AGAIN, turn_of
 from tvwrl.what_if.replay import Placed, Replay

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.plotting import Point
-from tvwrl.schedulers.knowledge import FORECASTS_AND_PEAKS, FUTURE, PEAKS
+from tvwrl.schedulers import FORECASTS_AND_PEAKS, FUTURE, PEAKS
 from tvwrl.what_if.compared import Compared, Outcome
 
 NOTICEABLE = 0.05  # machines, or machine-hours a day

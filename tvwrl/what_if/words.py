@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.plotting import Point
-from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.schedulers import REQUESTS
 from tvwrl.what_if.compared import MONTH, Compared, Outcome
 from tvwrl.what_if.verdict import (
     ALONE,

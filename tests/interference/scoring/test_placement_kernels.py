@@ -12,7 +12,7 @@ from tvwrl.interference.levels import Levels
 from tvwrl.interference.placement_kernels import place_instances
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.score_kernels import UTILISATION_ALONE, Trees, score_machines, score_one
-from tvwrl.schedulers.load_aware import no_history, remember
+from tvwrl.schedulers.load_scores import no_history, remember
 
 
 def stump(category: int, above: int = 0) -> Trees:

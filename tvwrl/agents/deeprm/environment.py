@@ -10,10 +10,8 @@ import numpy.typing as npt
 
 from tvwrl.agents.deeprm import step_kernels
 from tvwrl.checks import at_least
-from tvwrl.envs.base import check_actions, check_options, check_sequence
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import OVER, SLOTS, TERMINATED, TRUNCATED
+from tvwrl.envs import check_actions, check_options, check_sequence
+from tvwrl.simulation import OVER, SLOTS, TERMINATED, TRUNCATED, Scenario, Simulation
 from tvwrl.types import Float, InputError, Machines, SequenceSet
 
 Seen = dict[str, npt.NDArray[np.float32]]

@@ -12,10 +12,8 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm.environment import Seen, observation
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
-from tvwrl.schedulers import Scheduler, make_scheduler
-from tvwrl.schedulers.base import Opinion
-from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.schedulers import LEARNT_PEAKS_AND_LENGTHS, Opinion, Scheduler, make_scheduler
+from tvwrl.simulation import Cluster
 from tvwrl.types import InputError, Int, Placement, Workload
 
 HOW_TO_TRAIN = "train it with 'tvwrl train --policy deeprm --out runs/deeprm', then write deeprm=runs/deeprm"

@@ -5,9 +5,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tvwrl.compiled import njit
-from tvwrl.packing.fit import exceeds
-from tvwrl.simulation import clock_kernels as clock
-from tvwrl.simulation.state import GOING, LENGTH, OVER, RUNNING, RUNS, SEQUENCE, SLOT, WAITING, WAITS
+from tvwrl.packing import exceeds
+from tvwrl.simulation import (
+    GOING,
+    LENGTH,
+    OVER,
+    RUNNING,
+    RUNS,
+    SEQUENCE,
+    SLOT,
+    WAITING,
+    WAITS,
+    begin,
+    may_place_more,
+    place,
+    tick,
+)
 
 SLOWDOWN, UNUSED = range(2)  # columns of `terms`
 
@@ -77,19 +90,19 @@ def drive(s, seen, terms, resets, argument):  # type: ignore[no-untyped-def]
         s.totals[b] = 0.0
         decision_due = False
         if resets:
-            clock.begin(s, b, argument[b])
+            begin(s, b, argument[b])
         elif s.counters[b, OVER] != GOING:
             decision_due = True
         else:
             q = argument[b]
             valid = q < seen.queue.shape[1] and q < s.counters[b, WAITING]
             if valid and _fits(s, b, s.workloads[b, q, WAITS]):
-                clock.place(s, b, q, 0)
-                decision_due = clock.may_place_more(s, b)
+                place(s, b, q, 0)
+                decision_due = may_place_more(s, b)
         while not decision_due:  # the only call of `tick`, because each inlined copy takes seconds to compile
             if not resets:
                 _charge(s, b, terms)
-            decision_due = clock.tick(s, b)
+            decision_due = tick(s, b)
         if resets:
             s.totals[b] = 0.0  # nothing could wait or run yet
         _observe(s, b, seen)

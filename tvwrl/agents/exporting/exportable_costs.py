@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from tvwrl.agents.exporting.exportable_features import SEGMENT_COUNT, Columns, looked_up
 from tvwrl.agents.features import DOUBT, GREAT, SMALL, SURELY, TIGHTER, Terms
-from tvwrl.forecasting.segments import ROUNDING
-from tvwrl.packing.fit import overbooked
-from tvwrl.schedulers.expected_cost import (
+from tvwrl.forecasting import ROUNDING
+from tvwrl.packing import overbooked
+from tvwrl.schedulers import (
     ABOVE,
     ACCEPTED_OVERSHOOT,
     EXACT,
@@ -23,9 +23,9 @@ from tvwrl.schedulers.expected_cost import (
     LEAST_SPREAD,
     LENGTHS,
     PER_DEVIATION,
+    RESERVING,
     RISK,
 )
-from tvwrl.schedulers.planning.replay_rules import RESERVING
 
 
 class CostFeatures(nn.Module):

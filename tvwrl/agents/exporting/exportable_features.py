@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl.agents.features import FEW, SURE
-from tvwrl.forecasting.segments import SEGMENTS
-from tvwrl.schedulers.expected_cost import LEAST_SPREAD
+from tvwrl.forecasting import SEGMENTS
+from tvwrl.schedulers import LEAST_SPREAD
 
 SEGMENT_COUNT = len(SEGMENTS)
 

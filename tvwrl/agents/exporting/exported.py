@@ -13,7 +13,7 @@ from tvwrl.agents.exporting.onnx_file import AGAIN, metadata_of, read_onnx
 from tvwrl.agents.observing import ObservingScheduler
 from tvwrl.ec import Classes
 from tvwrl.forecasting import Forecaster
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.types import InputError
 
 KINDS = {

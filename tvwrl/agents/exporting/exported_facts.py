@@ -17,10 +17,10 @@ from tvwrl.agents.exporting.onnx_file import PREFIX
 from tvwrl.agents.made_for import knows, problem_for
 from tvwrl.agents.shapes import environment_signature
 from tvwrl.ec import Classes, classes_from
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.forecasting import Forecaster, NetworkForecaster
-from tvwrl.schedulers.knowledge import knowledge_of
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.schedulers import knowledge_of
+from tvwrl.simulation import Scenario
 from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:

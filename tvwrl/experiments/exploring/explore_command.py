@@ -17,7 +17,7 @@ from tvwrl.experiments.evaluation import PAGE
 from tvwrl.experiments.exploring.explored import Explored, cells_of, open_explored
 from tvwrl.experiments.exploring.explorer_file import sequences_of, write_other, write_page
 from tvwrl.experiments.exploring.plan_explorer import explore_plans
-from tvwrl.explorer.recording import Recording
+from tvwrl.explorer import Recording
 from tvwrl.progress import say
 from tvwrl.types import InputError
 

@@ -17,14 +17,8 @@ from tvwrl.experiments.engine import Cell
 from tvwrl.experiments.evaluation import EPISODES, RUN
 from tvwrl.experiments.exploring.observed import OBSERVED, Observed, read_observed
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, scheduler_of
-from tvwrl.explorer.followed import Followed
-from tvwrl.explorer.recorder import SECONDS, record
-from tvwrl.explorer.recording import Recording
-from tvwrl.explorer.saved import read_recording, write_recording
-from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler, make_scheduler
-from tvwrl.schedulers.knowledge import CURRENT_LOAD
-from tvwrl.schedulers.registry import UnknownScheduler
-from tvwrl.schedulers.runner import Runner
+from tvwrl.explorer import SECONDS, Followed, Recording, read_recording, record, write_recording
+from tvwrl.schedulers import CURRENT_LOAD, KNOWLEDGE, Knowledge, Runner, Scheduler, UnknownScheduler, make_scheduler
 from tvwrl.types import InputError, Int, Strings
 
 RECORDING = "recording.npz"
@@ -191,12 +185,12 @@ def _policy(name: str, file: Path) -> Scheduler:
     if not file.is_file():
         raise InputError(f"its checkpoint {file} is no longer there")
     if file.suffix == ".onnx":
-        from tvwrl.agents.exporting.exported import load_exported
+        from tvwrl.agents import load_exported
 
         return load_exported(file)
     import torch
 
-    from tvwrl.agents.policy_scheduler import load_policy
+    from tvwrl.agents import load_policy
 
     torch.set_num_threads(1)  # networks are small: several threads wait for one another
     policy = load_policy(file)

@@ -8,20 +8,22 @@ from pathlib import Path
 
 from tvwrl.experiments.evaluation import PAGE
 from tvwrl.experiments.exploring.explored import Explored, open_explored
-from tvwrl.explorer.html import write_explorer
-from tvwrl.explorer.perfetto import write_perfetto
-from tvwrl.explorer.recorder import ALL, MOST, SECONDS
-from tvwrl.explorer.recording import Recording
-from tvwrl.explorer.report import draw_report
-from tvwrl.explorer.trees import (
+from tvwrl.explorer import (
+    ALL,
     EVERY_AGE,
+    MOST,
+    SECONDS,
+    Recording,
     Shown,
     costliest,
+    draw_report,
     facts_of,
     most_costly,
     scheduler_facts,
     sequence_facts,
     sequence_tree,
+    write_explorer,
+    write_perfetto,
 )
 from tvwrl.progress import Report, say, ticking
 from tvwrl.types import InputError, SequenceSet

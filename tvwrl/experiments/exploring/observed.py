@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.runs import whole_file
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.types import Float, ForecastTable, InputError, SequenceSet, Strings
 
 OBSERVED = "observed.npz"

@@ -10,14 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.planning.bounds.lower_bound import PlanBound
-from tvwrl.planning.explored import FILE, explore
-from tvwrl.planning.plan import Plan
-from tvwrl.planning.plan_file import read_plans
-from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.referee import validate
-from tvwrl.planning.results import Result, Results
-from tvwrl.planning.suite import describe
+from tvwrl.planning import (
+    FILE,
+    Plan,
+    PlanBound,
+    PlanningProblem,
+    Result,
+    Results,
+    describe,
+    explore,
+    read_plans,
+    validate,
+)
 from tvwrl.runs import read_csv, whole_file
 from tvwrl.types import InputError
 

@@ -29,8 +29,7 @@ from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate, estimates_by_col
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates, ranked
-from tvwrl.schedulers import GROUPS
-from tvwrl.schedulers.titles import is_ours, titles_of
+from tvwrl.schedulers import GROUPS, is_ours, titles_of
 
 if TYPE_CHECKING:
     import polars as pl

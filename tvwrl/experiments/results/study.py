@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from tvwrl.agents.config import PRESETS
+from tvwrl.agents import PRESETS
 from tvwrl.checks import different, one_of
 from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
-from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.experiments.reproducing import Report, commands
 from tvwrl.experiments.results import TITLE
 from tvwrl.experiments.results.page import plot_trace, write_pages
 from tvwrl.experiments.results.targets import AGENT, AGENTS, LEARNT
@@ -35,8 +35,7 @@ from tvwrl.experiments.training_cells import (
     read_columns,
     sessions,
 )
-from tvwrl.schedulers import KNOWLEDGE
-from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS, knowledge_of
+from tvwrl.schedulers import KNOWLEDGE, LEARNT_PEAKS_AND_LENGTHS, knowledge_of
 from tvwrl.traces import describe_source
 from tvwrl.types import InputError
 

@@ -11,7 +11,7 @@ import numpy as np
 from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
-from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS, PEAKS, knowing_no_more
+from tvwrl.schedulers import FORECASTS, FORECASTS_AND_PEAKS, PEAKS, knowing_no_more
 from tvwrl.types import Float
 
 AGENT = "agent"

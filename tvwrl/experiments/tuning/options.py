@@ -9,7 +9,7 @@ from typing import Literal
 
 import tyro
 
-from tvwrl.agents.config import TrainConfig, preset_of
+from tvwrl.agents import TrainConfig, preset_of
 from tvwrl.checks import at_least, positive
 from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.experiments.cell_options import CellOptions

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents import PRESETS, TrainConfig
 from tvwrl.experiments.engine import CELLS
 from tvwrl.experiments.tuning.search import CELL, RETRIED, TROUBLE, Search, complete_trials, ended_trials, load_study
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy

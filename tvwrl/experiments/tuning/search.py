@@ -18,17 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.training import Trainer
+from tvwrl.agents import TrainConfig, Trainer
 from tvwrl.ec import find_classes
-from tvwrl.envs.problem import Problem
+from tvwrl.envs import Problem
 from tvwrl.experiments.engine import Cell, check_request
 from tvwrl.experiments.training_runs import pass_on_signal
 from tvwrl.experiments.tuning.search_space import SPACE, WITHOUT_EFFECT, Choice, Range
 from tvwrl.progress import say
 from tvwrl.runs import check_new_folder, in_turn, provenance, write_json
-from tvwrl.traces import open_trace
-from tvwrl.traces.catalogue import trace_identity
+from tvwrl.traces import open_trace, trace_identity
 from tvwrl.types import InputError
 
 STUDY, FACTS = "study.db", "run.json"

@@ -21,7 +21,7 @@ from tvwrl.interference.testbed.deployment import Deployment
 from tvwrl.interference.testbed.instance_kernels import Tasks, count_running_now, empty_calendar, play
 from tvwrl.interference.testbed.reports import Reports
 from tvwrl.interference.testbed.rescheduling_kernels import move_instances
-from tvwrl.schedulers.load_aware import REPORT_WEIGHT, no_history, remember
+from tvwrl.schedulers import REPORT_WEIGHT, no_history, remember
 from tvwrl.types import Float, Int
 
 

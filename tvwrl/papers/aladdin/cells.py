@@ -9,16 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows, RowsCell
-from tvwrl.planning.bounds.lower_bound import bound_or_reason
-from tvwrl.planning.plan import Plan
-from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.referee import validate
-from tvwrl.planning.registry import abilities
-from tvwrl.planning.sources.generated_cluster import generate, usual_replicas
-from tvwrl.planning.sources.open_problem import GENERATED
-from tvwrl.planning.sources.tianchi import read_tianchi, scaled
-from tvwrl.planning.suite import Budget, measured
+from tvwrl.experiments import Rows, RowsCell
+from tvwrl.planning import (
+    GENERATED,
+    Budget,
+    Plan,
+    PlanningProblem,
+    abilities,
+    bound_or_reason,
+    generate_cluster,
+    measured,
+    read_tianchi,
+    scaled,
+    usual_replicas,
+    validate,
+)
 
 TIANCHI = "tianchi"
 read_contest = lru_cache(maxsize=1)(read_tianchi)
@@ -71,7 +76,7 @@ def _problem(instance: str, machines: int, seed: int, demand: float, tianchi: st
     if instance == TIANCHI:
         problem = scaled(read_contest(tianchi), machines, seed)
     else:
-        problem = generate(machines, usual_replicas(machines), seed, demand)
+        problem = generate_cluster(machines, usual_replicas(machines), seed, demand)
     bound, _ = bound_or_reason(problem)
     return problem, float("nan") if bound is None else bound.machines
 

@@ -13,18 +13,13 @@ import numpy as np
 
 from tvwrl.checks import at_least, different, positive, within
 from tvwrl.command_line import Names, Numbers, Shares
-from tvwrl.experiments.engine import Cell, Rows, read_rows
-from tvwrl.experiments.reproduce import Report, check_seeds, commands
-from tvwrl.experiments.rows import distinct, select
+from tvwrl.experiments import Cell, Report, Rows, check_seeds, commands, distinct, read_cell_rows, select
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.aladdin.cells import TIANCHI, PlacementCell
 from tvwrl.papers.aladdin.plots import SHOWN, plot_largest, plot_repacking
 from tvwrl.papers.aladdin.published import REPORTED, reported
 from tvwrl.papers.aladdin.titles import FIGURES, PAPER, PREFIX
-from tvwrl.planning.flow.registry import ALADDIN, BASELINES
-from tvwrl.planning.registry import abilities
-from tvwrl.planning.sources.generated_cluster import DEMAND
-from tvwrl.planning.sources.open_problem import GENERATED
+from tvwrl.planning import ALADDIN, BASELINES, DEMAND, GENERATED, abilities
 
 OTHERS = ("FF", "SpreadWFD-Avg-BinSearch", "best")  # beside the paper's own
 DEMANDS = (0.75, 0.85, 0.9, 0.93, 0.96)
@@ -93,7 +88,7 @@ class _Study(ABC):
 
     def report(self, figure: str, out: Path, cells: Sequence[PlacementCell]) -> Report:
         """A table per panel, with a line per planner and a column per size or demand."""
-        parts, rows, plots = self._make(PANELS[figure], read_rows(out, cells))
+        parts, rows, plots = self._make(PANELS[figure], read_cell_rows(out, cells))
         title = f"# {FIGURES[figure][0].upper()}{FIGURES[figure][1:]}"
         return Report("\n\n".join([title, *parts]), rows, plots)
 

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.rows import column, distinct, select
-from tvwrl.experiments.statistics import bootstrap_interval
+from tvwrl.experiments import Rows, bootstrap_interval, column, distinct, select
 from tvwrl.papers.aladdin.published import MACHINES, reported
-from tvwrl.planning.best import SEARCH
-from tvwrl.planning.pictures import title_of
-from tvwrl.planning.sources.open_problem import GENERATED
+from tvwrl.planning import GENERATED, SEARCH, title_of_planner
 from tvwrl.plotting import Panel, Point, Row, draw_estimates, ranked
 from tvwrl.types import Float
 
@@ -54,14 +50,14 @@ def plot_largest(file: Path, rows: Rows, columns: Sequence[str]) -> None:
     names = distinct(rows, "planner")
     order = sorted(names, key=lambda name: [float(column(rows, field, planner=name).mean()) for field in columns])
     shown = ranked(
-        (Row(title_of(name), family_of(name), name == SEARCH) for name in names),
-        {title_of(name): place for place, name in enumerate(order)},
+        (Row(title_of_planner(name), family_of(name), name == SEARCH) for name in names),
+        {title_of_planner(name): place for place, name in enumerate(order)},
         tuple(FAMILIES.values()),
     )
     panels = []
     for field in columns:
-        points = {title_of(name): [_point(select(rows, planner=name), field)] for name in names}
-        said = {title_of(name): found for name in names if (found := reported(field, name)) and like_theirs}
+        points = {title_of_planner(name): [_point(select(rows, planner=name), field)] for name in names}
+        said = {title_of_planner(name): found for name in names if (found := reported(field, name)) and like_theirs}
         published = {title: [(one.low, one.high)] for title, one in said.items() if one.low == one.low}
         panels.append(Panel(SHOWN[field], points, published, logarithmic=None if field == "seconds" else False))
     seeds = len(distinct(rows, "seed"))
@@ -79,12 +75,14 @@ def plot_repacking(file: Path, rows: Rows, columns: Sequence[str]) -> None:
     """A PNG of ways of repacking, a panel per column of `SHOWN` and a point per demand; means over seeds."""
     names, demands = distinct(rows, "planner"), sorted(distinct(rows, "demand"))
     strip = _prefix(names)
-    shown = [Row(strip(title_of(name)), ours=name.endswith("-blocked")) for name in names]
+    shown = [Row(strip(title_of_planner(name)), ours=name.endswith("-blocked")) for name in names]
     panels = [
         Panel(
             SHOWN[field],
             {
-                strip(title_of(name)): [_point(select(rows, planner=name, demand=one), field) for one in demands]
+                strip(title_of_planner(name)): [
+                    _point(select(rows, planner=name, demand=one), field) for one in demands
+                ]
                 for name in names
             },
         )
@@ -99,7 +97,7 @@ def plot_repacking(file: Path, rows: Rows, columns: Sequence[str]) -> None:
 
 def _prefix(names: Sequence[str]) -> Callable[[str], str]:
     """Takes `Aladdin+H, 4 groups, ` from titles that all begin so."""
-    begin = {", ".join(title_of(name).split(", ")[:2]) + ", " for name in names}
+    begin = {", ".join(title_of_planner(name).split(", ")[:2]) + ", " for name in names}
     return lambda title: title.removeprefix(next(iter(begin))) if len(begin) == 1 else title
 
 

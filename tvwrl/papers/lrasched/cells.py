@@ -9,7 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from tvwrl.experiments.engine import Rows, RowsCell
+from tvwrl.experiments import Rows, RowsCell
 
 
 @dataclass(frozen=True)

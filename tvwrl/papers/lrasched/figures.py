@@ -9,13 +9,12 @@ from typing import Any
 
 from tvwrl.checks import at_least, different, within
 from tvwrl.command_line import Numbers, Shares
-from tvwrl.experiments.engine import read_rows
-from tvwrl.experiments.reproduce import Report, check_seeds, commands
+from tvwrl.experiments import Report, check_seeds, commands, read_cell_rows
 from tvwrl.papers.lrasched import learning, tables, testbed
 from tvwrl.papers.lrasched.cells import Measurement
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP, measure_placement, measure_planning_time
 from tvwrl.papers.lrasched.titles import FIGURES, GAP, LEARNING, PAPER, PLACEMENT, PLANNING_TIME, PREFIX, TESTBED
-from tvwrl.planning.sources.drawn import Drawn
+from tvwrl.planning import Drawn
 from tvwrl.types import InputError
 
 SCALES = ((500, 100), (1_000, 300), (2_000, 500))  # applications, machines of Figures 8 to 10
@@ -33,7 +32,7 @@ class PaperStudy:
 
     def report(self, figure: str, out: Path, cells: Sequence[Measurement]) -> Report:
         """The figure, made of finished cells."""
-        made = tables.TABLES[figure](read_rows(out, cells))
+        made = tables.TABLES[figure](read_cell_rows(out, cells))
         return replace(made, text=f"# {FIGURES[figure]}\n\n{made.text}")
 
 

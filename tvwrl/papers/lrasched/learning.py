@@ -8,18 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.lrasched.evaluation import held_out_errors, rmse, seconds_of_prediction
-from tvwrl.lrasched.predictors import (
+from tvwrl.experiments import Rows
+from tvwrl.lrasched import (
     Means,
     Predictor,
+    Profiles,
+    SimulatedApplication,
     both_means,
+    configurations,
+    draw_applications,
     factorization_machine,
     folding_in,
+    held_out_errors,
     matrix_factorization,
+    profile,
+    rmse,
+    seconds_of_prediction,
 )
-from tvwrl.lrasched.profiles import Profiles
-from tvwrl.lrasched.testbed import SimulatedApplication, configurations, draw_applications, profile
 from tvwrl.papers.lrasched.measurements import read_erms, read_nginx
 
 FM = "FTRL factorization machine"

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.input_tables import read_table
-from tvwrl.lrasched.profiles import Profiles
+from tvwrl.lrasched import Profiles
 from tvwrl.types import Float
 
 ERMS_COLUMNS = ("app", "success", "inflection", "a1", "b1", "a2", "b2", "tag", "cpuInter", "memInter")

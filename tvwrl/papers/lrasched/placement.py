@@ -9,17 +9,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.planning.admission import admit, volume_bound
-from tvwrl.planning.instance import Fleet, Instance, check_fits
-from tvwrl.planning.lrasched import TwoPhase
-from tvwrl.planning.milp import solve
-from tvwrl.planning.plan import Plan
-from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.referee import utilisation, validate
-from tvwrl.planning.registry import by_rule
-from tvwrl.planning.sources.drawn import Drawn
-from tvwrl.planning.suite import warm_up
+from tvwrl.experiments import Rows
+from tvwrl.planning import (
+    Drawn,
+    Fleet,
+    Instance,
+    Plan,
+    PlanningProblem,
+    TwoPhase,
+    admit,
+    by_rule,
+    check_fits,
+    solve,
+    utilisation,
+    validate,
+    volume_bound,
+    warm_up,
+)
 
 HEURISTICS = {
     "LRASched": TwoPhase(),

@@ -9,12 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import plot_lines, plot_places
-from tvwrl.experiments.reproduce import Report
-from tvwrl.experiments.rows import column, distinct, select
-from tvwrl.experiments.statistics import mean_with_interval, paired_difference
-from tvwrl.lrasched.testbed import SERVICES
+from tvwrl.experiments import (
+    Report,
+    Rows,
+    column,
+    distinct,
+    mean_with_interval,
+    paired_difference,
+    plot_lines,
+    plot_places,
+    select,
+)
+from tvwrl.lrasched import SERVICES
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.lrasched import learning, placement, published, testbed
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, scale_logarithmically, tidy

@@ -7,16 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.lrasched.profiles import Configuration
-from tvwrl.lrasched.recommender import Recommender
-from tvwrl.lrasched.testbed import CORES, MEMORY, SimulatedApplication, configurations, draw_applications, profile
-from tvwrl.packing.fit import is_used_up
+from tvwrl.experiments import Rows
+from tvwrl.lrasched import (
+    CORES,
+    MEMORY,
+    Configuration,
+    Recommender,
+    SimulatedApplication,
+    configurations,
+    draw_applications,
+    profile,
+)
+from tvwrl.packing import is_used_up
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP, plan_by
-from tvwrl.planning.admission import admit
-from tvwrl.planning.instance import Affinity, Fleet, Instance
-from tvwrl.planning.lrasched import TwoPhase
-from tvwrl.planning.plan import Plan
+from tvwrl.planning import Affinity, Fleet, Instance, Plan, TwoPhase, admit
 
 MACHINES, ARRIVING, EARLIER = 10, 40, 100
 EVERY, PERIOD = 20, 100  # seconds between arrivals, and between two runs of the scheduler

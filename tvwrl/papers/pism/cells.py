@@ -9,21 +9,35 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows, RowsCell
-from tvwrl.interference.batch_tasks import USAGE_FILE, BatchTasks, read_usage
-from tvwrl.interference.categories import CLASSES, Thresholds
-from tvwrl.interference.levels import Levels
-from tvwrl.interference.observations import Observations
-from tvwrl.interference.score import mean_levels
-from tvwrl.interference.testbed.arrivals import Arrivals, kept_share, read_hour, replay_hour
-from tvwrl.interference.testbed.deployment import draw_deployment
-from tvwrl.interference.testbed.instance_kernels import DEFAULT
-from tvwrl.interference.testbed.laws import ANCHORS, LAWS, QUANTILES
-from tvwrl.interference.testbed.responses import draw_response_model
-from tvwrl.interference.testbed.simulation import PlacementRule, simulate
-from tvwrl.interference.testbed.snapshots import Snapshots, take_snapshots
-from tvwrl.interference.testbed.two_days import TwoDays, observe_days
-from tvwrl.interference.weights import WEIGHTINGS, service_weights
+from tvwrl.experiments import Rows, RowsCell
+from tvwrl.interference import (
+    ANCHORS,
+    CLASSES,
+    DEFAULT,
+    LAWS,
+    QUANTILES,
+    USAGE_FILE,
+    WEIGHTINGS,
+    Arrivals,
+    BatchTasks,
+    Levels,
+    Observations,
+    PlacementRule,
+    Snapshots,
+    Thresholds,
+    TwoDays,
+    draw_deployment,
+    draw_response_model,
+    kept_share,
+    mean_levels,
+    observe_days,
+    read_hour,
+    read_usage,
+    replay_hour,
+    service_weights,
+    simulate,
+    take_snapshots,
+)
 from tvwrl.papers.pism.classifiers import CLASSIFIERS, split_jobs
 from tvwrl.papers.pism.clusters import WARM_UP, K, SimulatedCluster, first_period, learn, predictors_of, try_scheduler
 from tvwrl.papers.pism.metrics import accuracy, mean_and_tail, score_metrics, service_metrics, throughput

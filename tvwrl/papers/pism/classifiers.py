@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.interference.batch_tasks import BatchTasks
-from tvwrl.interference.categories import CLASSES, Thresholds
-from tvwrl.interference.classifier import TaskClassifier, declared_features
+from tvwrl.interference import CLASSES, BatchTasks, TaskClassifier, Thresholds, declared_features
 from tvwrl.types import Int
 
 LATER = 1 / 7  # of the time, or of the jobs: the paper predicts one day of seven (5.3.2)

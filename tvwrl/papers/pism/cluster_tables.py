@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import mean_point, plot_lines, plot_places
-from tvwrl.experiments.reproduce import Report
-from tvwrl.experiments.rows import column, select
-from tvwrl.experiments.statistics import interval_name, mean_with_range
+from tvwrl.experiments import (
+    Report,
+    Rows,
+    column,
+    interval_name,
+    mean_point,
+    mean_with_range,
+    plot_lines,
+    plot_places,
+    select,
+)
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP

@@ -12,20 +12,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvwrl.interference import placement_kernels as kernels
-from tvwrl.interference.levels import Levels
-from tvwrl.interference.observations import Observations
-from tvwrl.interference.predictor import LevelPredictor
-from tvwrl.interference.scheduler import CANDIDATES
-from tvwrl.interference.score_kernels import UTILISATION_ALONE
-from tvwrl.interference.testbed.arrivals import Arrivals, read_hour, replay_hour
-from tvwrl.interference.testbed.deployment import Deployment, draw_deployment
-from tvwrl.interference.testbed.instance_kernels import DEFAULT
-from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.testbed.responses import ResponseModel, draw_response_model
-from tvwrl.interference.testbed.simulation import PlacementRule, simulate
-from tvwrl.interference.testbed.snapshots import Snapshots, take_snapshots
-from tvwrl.interference.weights import service_weights
+from tvwrl.interference import (
+    CANDIDATES,
+    DEFAULT,
+    LAWS,
+    LOAD_AWARE,
+    RANDOM,
+    RISK_BALANCING,
+    SPREAD,
+    STACK,
+    TARGET_LOAD_PACKING,
+    UTILISATION_ALONE,
+    Arrivals,
+    Deployment,
+    LevelPredictor,
+    Levels,
+    Observations,
+    PlacementRule,
+    ResponseModel,
+    Snapshots,
+    draw_deployment,
+    draw_response_model,
+    read_hour,
+    replay_hour,
+    service_weights,
+    simulate,
+    take_snapshots,
+)
 from tvwrl.types import Float
 
 K = 10  # levels
@@ -34,12 +47,12 @@ EVERY = 4  # minutes between the records that trees learn from
 MOVES = 5  # instances that may leave a bad machine per minute where PISM decides alone
 KINDS = {
     "default": DEFAULT,
-    "random": kernels.RANDOM,
-    "spread": kernels.SPREAD,
-    "stack": kernels.STACK,
-    "LoadAware": kernels.LOAD_AWARE,
-    "TargetLoadPacking": kernels.TARGET_LOAD_PACKING,
-    "LoadVariationRiskBalancing": kernels.RISK_BALANCING,
+    "random": RANDOM,
+    "spread": SPREAD,
+    "stack": STACK,
+    "LoadAware": LOAD_AWARE,
+    "TargetLoadPacking": TARGET_LOAD_PACKING,
+    "LoadVariationRiskBalancing": RISK_BALANCING,
 }
 ALONE = "pism"  # every machine is a candidate, ties are broken at random, and running instances move
 NO_MOVES = "pism, no moves"
@@ -180,7 +193,7 @@ def _play(
 
 def _rule(cluster: SimulatedCluster, scheduler: str, predictor: LevelPredictor) -> PlacementRule:
     """The scheduler with PISM."""
-    kind, moves = KINDS.get(scheduler, kernels.RANDOM), MOVES if scheduler == ALONE else 0
+    kind, moves = KINDS.get(scheduler, RANDOM), MOVES if scheduler == ALONE else 0
     candidates = CANDIDATES if scheduler in KINDS else cluster.machines
     return PlacementRule(kind, candidates, predictor.trees_, learn(cluster).weight, moves, cluster.stale_after)
 

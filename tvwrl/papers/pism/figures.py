@@ -10,14 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from tvwrl.checks import at_least, below, different, one_of, positive
 from tvwrl.command_line import Names, Numbers
-from tvwrl.experiments.engine import Rows, RowsCell, read_rows
-from tvwrl.experiments.reproduce import Report, check_seeds, commands
-from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE
-from tvwrl.interference.score import STALE_AFTER
-from tvwrl.interference.testbed.deployment import LEAST_SERVICES
-from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.testbed.two_days import TwoDays
-from tvwrl.interference.training import check_training
+from tvwrl.experiments import Report, Rows, RowsCell, check_seeds, commands, read_cell_rows
+from tvwrl.interference import ARRIVALS_FILE, LAWS, LEAST_SERVICES, STALE_AFTER, USAGE_FILE, TwoDays, check_training
 from tvwrl.papers.pism import cluster_tables, clusters, measured_tables, prediction_tables, titles, trace_tables
 from tvwrl.papers.pism.cells import (
     AnchorCell,
@@ -45,7 +39,7 @@ class PaperStudy:
 
     def report(self, figure: str, out: Path, cells: Sequence[RowsCell]) -> Report:
         """The figure, made of finished cells."""
-        return TABLES[figure](titles.FIGURES[figure], read_rows(out, cells), self)
+        return TABLES[figure](titles.FIGURES[figure], read_cell_rows(out, cells), self)
 
 
 @dataclass(frozen=True)

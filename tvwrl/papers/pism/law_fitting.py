@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.input_tables import read_table
-from tvwrl.interference.testbed.laws import LEAST_SENSITIVE, Curve
+from tvwrl.interference import LEAST_SENSITIVE, Curve
 from tvwrl.types import Float, InputError
 
 TAOBENCH_FILE, NGINX_FILE, ERMS_FILE = "taobench_colocation.csv", "ntua_nginx_ibench.csv.gz", "erms_inflection.csv.gz"

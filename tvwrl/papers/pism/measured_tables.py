@@ -11,14 +11,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import plot_places
-from tvwrl.experiments.reproduce import Report
-from tvwrl.experiments.rows import column, distinct, select
-from tvwrl.experiments.statistics import interval_name, mean_with_interval, mean_with_range, paired_difference
-from tvwrl.interference.categories import CLASSES
-from tvwrl.interference.testbed import laws
-from tvwrl.interference.training import describe_trace
+from tvwrl.experiments import (
+    Report,
+    Rows,
+    column,
+    distinct,
+    interval_name,
+    mean_with_interval,
+    mean_with_range,
+    paired_difference,
+    plot_places,
+    select,
+)
+from tvwrl.interference import (
+    ANCHORS,
+    CLASSES,
+    ERMS_SENSITIVITY,
+    LAWS,
+    NGINX_BANDWIDTH,
+    NGINX_CPU,
+    TAOBENCH_BANDWIDTH,
+    TAOBENCH_CACHE,
+    describe_trace,
+)
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import law_fitting, published
 from tvwrl.papers.pism.cells import ANCHOR_MACHINES, ANCHOR_SERVICES
@@ -34,10 +49,10 @@ if TYPE_CHECKING:
 CLASSIFIED = (*CLASSES, "overall")
 HITS = {"exact": "in the right class", "neighbour": "in the right or a neighbouring class"}
 KEPT = {
-    ("TaoBench, P99", "bandwidth"): laws.TAOBENCH_BANDWIDTH,
-    ("TaoBench, P99", "cache"): laws.TAOBENCH_CACHE,
-    ("nginx, mean", "cpu"): laws.NGINX_CPU,
-    ("nginx, mean", "bandwidth"): laws.NGINX_BANDWIDTH,
+    ("TaoBench, P99", "bandwidth"): TAOBENCH_BANDWIDTH,
+    ("TaoBench, P99", "cache"): TAOBENCH_CACHE,
+    ("nginx, mean", "cpu"): NGINX_CPU,
+    ("nginx, mean", "bandwidth"): NGINX_BANDWIDTH,
 }
 CURVES = {"memory": "TaoBench bandwidth + cache", "queue": "nginx cpu + bandwidth", "control": "nginx cpu"}  # by law
 CHANGED = {  # field of a scheduler's row -> title, digits, unit
@@ -157,7 +172,7 @@ def _erms(path: Path) -> tuple[Rows, str]:
     """Erms' microservices beside the log-normal distribution that sensitivities are drawn from."""
     slowed = law_fitting.fit_erms(path)
     median, scatter = float(np.median(slowed)), float(np.log(slowed).std(ddof=1))
-    drawn = laws.ERMS_SENSITIVITY[0] * np.exp(laws.ERMS_SENSITIVITY[1] * np.random.default_rng(0).normal(size=100_000))
+    drawn = ERMS_SENSITIVITY[0] * np.exp(ERMS_SENSITIVITY[1] * np.random.default_rng(0).normal(size=100_000))
     quantiles = (0.1, 0.25, 0.5, 0.75, 0.9)
     pairs = list(zip(np.quantile(slowed, quantiles), np.quantile(drawn, quantiles), strict=True))
     table = markdown_table(
@@ -166,16 +181,16 @@ def _erms(path: Path) -> tuple[Rows, str]:
     )
     text = (
         f"Erms: {len(slowed)} microservices are slowed by {median:.2f} (median), standard deviation of the logarithm "
-        f"{scatter:.2f}; kept: {laws.ERMS_SENSITIVITY[0]:g} and {laws.ERMS_SENSITIVITY[1]:g}.\n\n{table}"
+        f"{scatter:.2f}; kept: {ERMS_SENSITIVITY[0]:g} and {ERMS_SENSITIVITY[1]:g}.\n\n{table}"
     )
     return [{"source": "Erms", "kind": "all", "median": median, "log_deviation": scatter}], text
 
 
 def _anchors(rows: Rows) -> str:
     lines = [["paper", "one cluster", *published.ANCHORS.values(), published.COUPON_CV]]
-    for law in laws.LAWS:
+    for law in LAWS:
         cells = []
-        for service in laws.ANCHORS:
+        for service in ANCHORS:
             own = select(rows, law=law, service=service)
             cells.append(", ".join(mean_with_range(column(own, name), 1) for name in ("p10", "p90")))
         cv = column(select(rows, law=law, service="coupon"), "cv")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.interference.predictor import LevelPredictor
-from tvwrl.interference.testbed.deployment import Deployment
-from tvwrl.interference.testbed.responses import ResponseModel
-from tvwrl.interference.testbed.snapshots import Snapshots
+from tvwrl.interference import Deployment, LevelPredictor, ResponseModel, Snapshots
 from tvwrl.papers.pism.clusters import K, Learnt
 from tvwrl.papers.pism.published import TAIL_HEAVY
 from tvwrl.types import Float

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.input_tables import read_table
-from tvwrl.interference.batch_tasks import numbers
-from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.interference import CATEGORIES, Observations, numbers
 from tvwrl.types import InputError, Int, Strings
 
 COLUMNS = ("campaign", "Replicas", "Interference_Name", "Given_RPS", "Avg_Latency")

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import plot_places
-from tvwrl.experiments.reproduce import Report
-from tvwrl.experiments.rows import column, distinct, select
-from tvwrl.experiments.statistics import interval_name, mean_with_range, paired_difference, point_estimate
-from tvwrl.interference.weights import WEIGHTINGS
+from tvwrl.experiments import (
+    Report,
+    Rows,
+    column,
+    distinct,
+    interval_name,
+    mean_with_range,
+    paired_difference,
+    plot_places,
+    point_estimate,
+    select,
+)
+from tvwrl.interference import WEIGHTINGS
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.cells import CHECKOUT

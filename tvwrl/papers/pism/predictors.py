@@ -7,9 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from tvwrl.interference.levels import Levels
-from tvwrl.interference.observations import Observations
-from tvwrl.interference.predictor import DEPTH, LEAF, LevelPredictor, services_with_levels
+from tvwrl.interference import DEPTH, LEAF, LevelPredictor, Levels, Observations, services_with_levels
 from tvwrl.types import Float
 
 # Of records to learn from, their levels, and records to predict: (N,) levels in [1, k] of the latter, NaN for services

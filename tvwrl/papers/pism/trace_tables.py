@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.reproduce import Report
-from tvwrl.experiments.statistics import bootstrap_interval, mean, point_estimate, with_interval
-from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, BatchTasks, read_arrivals, read_usage
-from tvwrl.interference.categories import CLASSES, Thresholds, category_of
+from tvwrl.experiments import Report, Rows, bootstrap_interval, mean, point_estimate, with_interval
+from tvwrl.interference import (
+    ARRIVALS_FILE,
+    CLASSES,
+    USAGE_FILE,
+    BatchTasks,
+    Thresholds,
+    category_of,
+    read_arrivals,
+    read_usage,
+)
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.plotting import COLOURS, DPI, new_figure

@@ -10,23 +10,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.command_line import SlotSeconds, TraceName
-from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import Rows
-from tvwrl.interference.machines import MonitoredMachines, uniform_machines
-from tvwrl.interference.scheduler import WithInterference
-from tvwrl.interference.score import InterferenceScore
-from tvwrl.interference.testbed.episodes import episode_snapshots
-from tvwrl.interference.training import EPISODES, TrainedScore, train_on_trace
+from tvwrl.envs import Problem
+from tvwrl.experiments import Rows
+from tvwrl.interference import (
+    EPISODES,
+    InterferenceScore,
+    MonitoredMachines,
+    TrainedScore,
+    WithInterference,
+    episode_snapshots,
+    train_on_trace,
+    uniform_machines,
+)
 from tvwrl.papers.pism.metrics import slowdown_metrics
-from tvwrl.schedulers import Scheduler, make_scheduler
-from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_trace
-from tvwrl.traces.catalogue import how_to_open
+from tvwrl.schedulers import Runner, Scheduler, make_scheduler
+from tvwrl.simulation import Scenario
+from tvwrl.traces import how_to_open, open_trace
 from tvwrl.types import Episode, Int
 
 if TYPE_CHECKING:
-    from tvwrl.agents.checkpoint import Checkpoint
+    from tvwrl.agents import Checkpoint
 
 ALONE, UTILISATION, PISM = "alone", "utilisation", "pism"  # ways to place; the last two add to the scheduler alone
 POLICY = "policy"  # stands for the policy of a checkpoint among schedulers
@@ -94,13 +97,13 @@ def scheduler_of(trial: SchedulerTrial, name: str) -> Scheduler:
     """A registered scheduler, or the checkpoint's policy. Raises InputError for an unknown name."""
     if name != POLICY or trial.checkpoint is None:
         return make_scheduler(name)
-    from tvwrl.agents.policy_scheduler import load_policy
+    from tvwrl.agents import load_policy
 
     return load_policy(trial.checkpoint, _saved(trial.checkpoint))
 
 
 def _saved(run: Path) -> Checkpoint:
-    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+    from tvwrl.agents import Checkpoint, find_checkpoint
 
     return Checkpoint.load(find_checkpoint(run))
 

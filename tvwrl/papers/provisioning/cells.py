@@ -7,15 +7,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tvwrl.experiments.engine import Rows, RowsCell
+from tvwrl.experiments import Rows, RowsCell
 from tvwrl.papers.provisioning.published import DENSITY, MACHINE, STUDIES
-from tvwrl.planning.bounds.counting import by_volume
-from tvwrl.planning.instance import Fleet, Instance
-from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.results import validated
-from tvwrl.planning.sources.generated import generate
-from tvwrl.planning.sources.open_instance import open_instance, windowed
-from tvwrl.planning.suite import measured
+from tvwrl.planning import (
+    Fleet,
+    Instance,
+    PlanningProblem,
+    by_volume,
+    generate_instance,
+    measured,
+    open_instance,
+    validated,
+    windowed,
+)
 from tvwrl.types import InputError
 
 KNOWN = "known"  # instead of a study: an instance on which the released code was measured
@@ -86,7 +90,7 @@ def _instance(cell: PlanCell) -> tuple[Instance, int]:
         else:
             density, applications = DENSITY / 100, cell.value // cell.shrink
         applications = applications if applications is None else max(2, applications)
-        instance = generate(base, cell.graph, density, applications, cell.seed + cell.number)
+        instance = generate_instance(base, cell.graph, density, applications, cell.seed + cell.number)
     return instance, by_volume(instance, Fleet.of(MACHINE))
 
 

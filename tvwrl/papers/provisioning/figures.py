@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 
 from tvwrl.checks import at_least, different, one_of
 from tvwrl.command_line import Names, Numbers
-from tvwrl.experiments.engine import Cell, read_rows
-from tvwrl.experiments.reproduce import Report, RunOptions, commands
+from tvwrl.experiments import Cell, Report, RunOptions, commands, read_cell_rows
 from tvwrl.papers.provisioning import titles
 from tvwrl.papers.provisioning.cells import KNOWN, PlanCell, base_instance
 from tvwrl.papers.provisioning.plots import plots_of
@@ -83,7 +82,7 @@ class ProvisioningStudy(RunOptions):
 
     def report(self, figure: str, out: Path, cells: Sequence[PlanCell]) -> Report:
         """Tables beside what was published and measured, and a plot."""
-        rows, reference = read_rows(out, cells), read_reference(self.reference_data)
+        rows, reference = read_cell_rows(out, cells), read_reference(self.reference_data)
         text = tables_of(figure, rows, reference)
         if (shrink := SCALES[self.preset].shrink) > 1:
             title, _, rest = text.partition("\n")

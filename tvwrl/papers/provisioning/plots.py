@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.rows import column, distinct
-from tvwrl.experiments.statistics import bootstrap_interval
+from tvwrl.experiments import Rows, bootstrap_interval, column, distinct
 from tvwrl.papers.provisioning.cells import KNOWN
 from tvwrl.papers.provisioning.published import FIGURES, SPREADING, STUDIES
 from tvwrl.papers.provisioning.reference import Measurements, Reference
 from tvwrl.papers.provisioning.tables import Where, mean_over, means_of
-from tvwrl.planning.pictures import ABOVE, BETTER, SECONDS, SHORTEST, rows_of, title_of
+from tvwrl.planning import ABOVE, BETTER, SECONDS, SHORTEST, rows_of, title_of_planner
 from tvwrl.plotting import NOTHING, Panel, Point, draw_estimates
 
 Group = tuple[Where, ...]  # graphs and values that a point is the mean over
@@ -77,7 +75,7 @@ def _panels(rows: Rows, reference: Reference, of: str, groups: Sequence[Group]) 
     names = distinct(rows, "algorithm")
     panels = []
     for place, (title, field) in enumerate(((ABOVE, "deviation_pct"), (SECONDS, "seconds"))):
-        points = {title_of(name): [_point(rows, name, field, group) for group in groups] for name in names}
+        points = {title_of_planner(name): [_point(rows, name, field, group) for group in groups] for name in names}
         panels.append(
             Panel(f"{title}{of}", points, _published(names, theirs, place), logarithmic=field == "seconds", axis=field)
         )
@@ -88,7 +86,7 @@ def _published(
     names: Iterable[str], theirs: Sequence[Measurements], place: int
 ) -> Mapping[str, Sequence[tuple[float, float]]]:
     known = [name for name in names if all(name in one for one in theirs)]
-    return {title_of(name): [(one[name][place], one[name][place]) for one in theirs] for name in known}
+    return {title_of_planner(name): [(one[name][place], one[name][place]) for one in theirs] for name in known}
 
 
 def _point(rows: Rows, name: str, field: str, group: Group) -> Point:

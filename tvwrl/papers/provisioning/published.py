@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tvwrl.papers.provisioning import titles
-from tvwrl.planning.measures import SIZES
+from tvwrl.planning import SIZES
 
 GRAPHS = ("arbitrary", "normal", "threshold")
 INSTANCES = 10  # of each graph and value, Table 5

@@ -8,8 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.rows import select
+from tvwrl.experiments import Rows, select
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.provisioning.cells import KNOWN
 from tvwrl.papers.provisioning.published import FIGURES, STUDIES, Figure

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from tvwrl.experiments.deeprm_baseline import DEEPRM
-from tvwrl.experiments.training_cells import TVW_RL, Changes, Column, Setup
+from tvwrl.experiments import DEEPRM, TVW_RL, Changes, Column, Setup
 from tvwrl.papers.tvw_rl import published as paper
 from tvwrl.papers.tvw_rl.published import INFINITE, Claim, Numbers
 from tvwrl.papers.tvw_rl.titles import FIGURES

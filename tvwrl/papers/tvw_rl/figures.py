@@ -7,18 +7,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.experiments.deeprm_baseline import DEEPRM
-from tvwrl.experiments.engine import Cell
-from tvwrl.experiments.episode_rows import incomplete_by
-from tvwrl.experiments.reproduce import Report, commands
-from tvwrl.experiments.scale import Scale, describe_training
-from tvwrl.experiments.training_cells import Column, Setup, cells_of, opened, read_columns
+from tvwrl.agents import PRESETS, TrainConfig
+from tvwrl.experiments import (
+    DEEPRM,
+    Cell,
+    Column,
+    Report,
+    Scale,
+    Setup,
+    cells_of,
+    commands,
+    describe_training,
+    incomplete_by,
+    opened,
+    read_columns,
+)
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS
 from tvwrl.papers.tvw_rl.table1 import PaperTraces, Table1Study
 from tvwrl.papers.tvw_rl.tables import plot, summarise, write_tables
 from tvwrl.papers.tvw_rl.titles import ALL, FIGURES, PAPER, PREFIX
-from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS
+from tvwrl.schedulers import LEARNT_PEAKS_AND_LENGTHS
 from tvwrl.traces import describe_source
 from tvwrl.types import InputError
 

@@ -11,17 +11,13 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, population_of
-from tvwrl.ec.comparison import compare
-from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
-from tvwrl.experiments.reproduce import Report
-from tvwrl.experiments.training_cells import opened
-from tvwrl.forecasting.lstnet_settings import ForecastSettings
+from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, compare, population_of
+from tvwrl.experiments import Cell, Report, Rows, RowsCell, opened, read_cell_rows
+from tvwrl.forecasting import ForecastSettings
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.published import TABLE1
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import describe_source
-from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.simulation import Scenario
+from tvwrl.traces import SequenceSampler, describe_source
 from tvwrl.types import InputError
 
 CHANCE = "random labels"
@@ -117,7 +113,7 @@ class Table1Study(PaperTraces):
         parts, rows = ["# Table 1: different distance methods (published values in brackets)"], []
         for cell in cells:
             assert isinstance(cell, Comparison)
-            own = read_rows(out, [cell])
+            own = read_cell_rows(out, [cell])
             source = describe_source(opened(cell.trace)[0], cell.trace)
             parts += [f"## {cell.published.capitalize()}", source, _table(own, TABLE1[cell.published])]
             rows += own

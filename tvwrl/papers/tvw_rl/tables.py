@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.agents.config import PRESETS
-from tvwrl.ec.representations import TITLES as CLASSES
-from tvwrl.experiments.deeprm_baseline import DEEPRM
-from tvwrl.experiments.statistics import Estimate, estimates_by_column
-from tvwrl.experiments.training_cells import TVW_RL
+from tvwrl.agents import PRESETS
+from tvwrl.ec import TITLES as CLASSES
+from tvwrl.experiments import DEEPRM, TVW_RL, Estimate, estimates_by_column
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.cells import Experiment
 from tvwrl.papers.tvw_rl.published import BESIDE, SIX, Claim, Metric
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates, ranked
-from tvwrl.schedulers.knowledge import GROUPS, LEARNT_PEAKS_AND_LENGTHS, knowledge_of
-from tvwrl.schedulers.registry import KNOWLEDGE
-from tvwrl.schedulers.titles import is_ours, title_of
+from tvwrl.schedulers import GROUPS, KNOWLEDGE, LEARNT_PEAKS_AND_LENGTHS, is_ours, knowledge_of, title_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from tvwrl.packing.bounds import machines_that_hold, up
+from tvwrl.packing import machines_that_hold, up
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.types import Float, Int
 
@@ -16,7 +16,7 @@ FUNCTIONS = 12  # dual feasible functions u^(k) per resource and time
 
 def largest(fleet: Fleet) -> Float:
     """(D,) the largest capacity of each resource, enlarged by the tolerance of fits."""
-    from tvwrl.packing.fit import enlarged
+    from tvwrl.packing import enlarged
 
     return enlarged(fleet.capacity.max(axis=0))
 
@@ -52,7 +52,7 @@ def by_sizes(instance: Instance, fleet: Fleet, least: int = 1, deadline: float =
 
     The second value says whether all were tried before `deadline`, a reading of time.monotonic().
     """
-    from tvwrl.packing.bound_kernels import fewest_bins
+    from tvwrl.packing import fewest_bins
 
     capacity, count = largest(fleet), instance.replicas
     best = float(least)

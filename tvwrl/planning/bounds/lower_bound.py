@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.packing.bounds import up
+from tvwrl.packing import up
 from tvwrl.planning.bounds import mixed
 from tvwrl.planning.bounds.counting import by_self_limits, by_sizes, by_volume
 from tvwrl.planning.bounds.exclusion import by_exclusion

@@ -25,7 +25,7 @@ def by_volume(instance: Instance, fleet: Fleet, deadline: float = math.inf) -> t
     reading of time.monotonic(), all replicas count as one volume; the second value says whether they do not. Raises
     InputError if there is no solution.
     """
-    from tvwrl.packing.fit import enlarged
+    from tvwrl.packing import enlarged
 
     kinds, unit = Kinds.among(fleet), float(fleet.costs.min())
     kinds = replace(kinds, cost=kinds.cost / unit)  # the solver's tolerances are absolute

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.packing.bounds import up
+from tvwrl.packing import up
 from tvwrl.planning.bounds.counting import largest, most_per_machine
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.types import Float, Int

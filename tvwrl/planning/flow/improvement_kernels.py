@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.contents import clear_limits, set_limits
+from tvwrl.packing import clear_limits, set_limits
 from tvwrl.planning.flow.network_kernels import (
     NO_MACHINE,
     USED,

@@ -133,7 +133,7 @@ class FlowNetwork:
 
     def regroup(self) -> None:
         """Regroup machines by their residuals (Section 3.3). Machines without room for any vertex keep their group."""
-        from tvwrl.packing.fit import fits
+        from tvwrl.packing import fits
 
         begun = time.process_time()
         roomy = fits(self._smallest, self._n.residual, self._capacity) & self._n.up
@@ -237,7 +237,7 @@ class FlowNetwork:
 
     def fail(self, machine: int) -> Repair:
         """Take a machine out of service and place its replicas elsewhere, moving others where that is necessary."""
-        from tvwrl.packing.contents import INITIAL_WEIGHT
+        from tvwrl.packing import INITIAL_WEIGHT
         from tvwrl.planning.flow.network_kernels import remove_replica, update_trees
 
         within(0, len(self._n.kinds) - 1, machine=machine)

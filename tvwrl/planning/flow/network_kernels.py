@@ -18,9 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.affinity import UNLIMITED
-from tvwrl.packing.contents import INITIAL_WEIGHT, add, drop_empty_entries, remove
-from tvwrl.packing.fit import has_room, lacks
+from tvwrl.packing import INITIAL_WEIGHT, UNLIMITED, add, drop_empty_entries, has_room, lacks, remove
 
 NO_MACHINE = -1
 ANY, USED = np.bool_(False), np.bool_(True)  # eligible machines; no literals, for which numba compiles twice

@@ -9,9 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.contents import INITIAL_WEIGHT, clear_limits, set_limits
-from tvwrl.packing.ejection import affinity_ejections, capacity_ejections
-from tvwrl.packing.fit import lacks
+from tvwrl.packing import INITIAL_WEIGHT, affinity_ejections, capacity_ejections, clear_limits, lacks, set_limits
 from tvwrl.planning.flow.network_kernels import (
     ANY,
     NO_MACHINE,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tvwrl.input_tables import InputTable
 from tvwrl.planning.instance import Affinity, Instance
 from tvwrl.planning.sources.limits import affinity_of
-from tvwrl.traces.loaders.tianchi import POINTS, Tianchi
-from tvwrl.traces.preparation.loader import Rows
+from tvwrl.traces import POINTS, Rows, Tianchi
 from tvwrl.types import InputError, Strings
 
 

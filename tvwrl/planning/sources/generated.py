@@ -19,7 +19,7 @@ from tvwrl.types import InputError, Int
 Graph = Callable[[int, float, np.random.Generator], tuple[Int, Int32]]  # (A + 1,) starts of rows, (E,) ends of arcs
 
 
-def generate(
+def generate_instance(
     base: Instance, graph: str = "arbitrary", density: float = 0.01, applications: int | None = None, seed: int = 0
 ) -> Instance:
     """An instance like `base` with a drawn affinity graph.

@@ -45,7 +45,7 @@ DEMAND = 0.75  # default demand of the scarcer resource as a share of its total 
 GROUP_SIZES = (2, 4)  # fewest and most replicas in one copy of an affinity group
 
 
-def generate(
+def generate_cluster(
     machines: int = MACHINES,
     replicas: int = REPLICAS,
     seed: int = 0,

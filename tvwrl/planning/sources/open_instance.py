@@ -15,8 +15,8 @@ from tvwrl.planning.sources.limits import affinity_of
 from tvwrl.planning.sources.lists import is_list, read_applications
 from tvwrl.planning.sources.published_format import HEADER, read_published
 from tvwrl.planning.sources.traces import instance_of, with_replicas
-from tvwrl.traces.canonical import HEADER as TRACE
-from tvwrl.traces.catalogue import find_trace, open_trace
+from tvwrl.traces import HEADER as TRACE
+from tvwrl.traces import find_trace, open_trace
 from tvwrl.types import InputError
 
 

@@ -9,7 +9,7 @@ from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan_file import read_running
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.sources.folder import APPLICATIONS, MACHINES, is_folder, read_folder
-from tvwrl.planning.sources.generated_cluster import DEMAND, generate, usual_replicas
+from tvwrl.planning.sources.generated_cluster import DEMAND, generate_cluster, usual_replicas
 from tvwrl.planning.sources.generated_cluster import MACHINES as USUAL_MACHINES
 from tvwrl.planning.sources.open_instance import open_instance
 from tvwrl.types import InputError
@@ -70,7 +70,7 @@ def _with_own_machines(source: str, reading: Reading) -> PlanningProblem:
             )
         machines = USUAL_MACHINES if reading.machines is None else reading.machines
         replicas = usual_replicas(machines) if reading.replicas is None else reading.replicas
-        return generate(machines, replicas, reading.seed, DEMAND if reading.demand is None else reading.demand)
+        return generate_cluster(machines, replicas, reading.seed, DEMAND if reading.demand is None else reading.demand)
     for option in ("replicas", "demand"):
         if (value := getattr(reading, option)) is not None:
             raise InputError(f"{option} is {value}: must be left out, except of generated problems")

@@ -10,7 +10,7 @@ from tvwrl.checks import within
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.sources.contest import read_contest
-from tvwrl.traces.loaders.tianchi import LIMITS, POINTS, Tianchi
+from tvwrl.traces import LIMITS, POINTS, Tianchi
 from tvwrl.types import InputError
 
 RESOURCES = ("cpu", "mem", *LIMITS)  # cores, GiB, GiB, numbers of instances of kinds P, M and both

@@ -15,8 +15,7 @@ from tvwrl.schedulers.planning.replay import MOST_MEMORY, Replay, memory_of
 from tvwrl.schedulers.planning.replay_rules import BASES, NOWHERE
 from tvwrl.schedulers.registry import SCHEDULERS
 from tvwrl.schedulers.runner import Runner, play_on
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import PLACED, SEQUENCE, SLOT, WAITING
+from tvwrl.simulation import PLACED, SEQUENCE, SLOT, WAITING, Simulation
 from tvwrl.types import Float, Int, Workload
 
 WAIT, NONE = -1, -2  # in place of a machine: the slot passes; no action

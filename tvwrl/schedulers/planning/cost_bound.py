@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.packing.fit import enlarged
+from tvwrl.packing import enlarged
 from tvwrl.schedulers.planning.cost_bound_kernels import Relaxed, bound_at
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Scenario
 from tvwrl.types import Float, Int, Machines, SequenceSet
 
 ROUNDS = 100  # steps along the gradient

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.packing.fit import fits
+from tvwrl.packing import fits
 from tvwrl.schedulers.planning.future_kernels import fill
 from tvwrl.schedulers.planning.likeness import Likeness
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import (
+from tvwrl.simulation import (
     ARRIVAL,
     ARRIVED,
     LENGTH,
@@ -28,6 +26,8 @@ from tvwrl.simulation.state import (
     START,
     WAITING,
     WAITS,
+    Cluster,
+    Simulation,
 )
 from tvwrl.types import ForecastTable, Int, SequenceSet
 

@@ -12,9 +12,7 @@ from tvwrl.schedulers.knowledge import FUTURE
 from tvwrl.schedulers.planning.hindsight_kernels import anneal
 from tvwrl.schedulers.planning.plan_kernels import BEST, Plan, begin
 from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.state import SEQUENCE
+from tvwrl.simulation import SEQUENCE, Cluster, Scenario
 from tvwrl.types import Episode, Machines, Placement, Workload
 
 # Chosen on validation sequences of google2011 at load 0.5 (docs/explanation/bounds.md)

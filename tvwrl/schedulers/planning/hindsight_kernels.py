@@ -13,7 +13,7 @@ import numpy as np
 from tvwrl.compiled import inner, njit
 from tvwrl.penalties import wait
 from tvwrl.schedulers.planning.plan_kernels import BEST, NOBODY, TOTAL, apply, change, keep, saving
-from tvwrl.simulation.clock_kernels import next_random
+from tvwrl.simulation import next_random
 
 NEAR = 8  # slots by which a workload is moved at most when it is moved a little
 LATE = 64  # slots after its arrival before which it starts when it is moved anywhere

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.forecasting.segments import Forecast
+from tvwrl.forecasting import Forecast
 from tvwrl.types import Float, Int, SequenceSet
 
 # Slots seen of training workloads that others are compared with. They are the same for all, so that among those that

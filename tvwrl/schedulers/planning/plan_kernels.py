@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.fit import exceeds
+from tvwrl.packing import exceeds
 from tvwrl.penalties import overshoot, under_utilisation, wait
 
 NOBODY = -1

@@ -24,10 +24,7 @@ from tvwrl.schedulers.planning.replay_rules import (
     Branches,
     Rule,
 )
-from tvwrl.simulation.cluster import Mask
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import WAITING
+from tvwrl.simulation import WAITING, Mask, Scenario, Simulation
 from tvwrl.types import Float, InputError, Int, Machines
 
 HORIZON = 128  # slots

@@ -8,7 +8,7 @@ once for all of them.
 from __future__ import annotations
 
 from tvwrl.compiled import inlined, njit
-from tvwrl.packing.fit import exceeds
+from tvwrl.packing import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
 from tvwrl.schedulers.planning.replay_rules import (
     BEYOND,
@@ -27,7 +27,7 @@ from tvwrl.schedulers.planning.replay_rules import (
     WHICH,
     choose,
 )
-from tvwrl.simulation.state import (
+from tvwrl.simulation import (
     ARRIVAL,
     ARRIVED,
     LENGTH,

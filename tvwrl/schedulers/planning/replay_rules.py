@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvwrl.compiled import inlined, njit
-from tvwrl.packing.fit import exceeds
+from tvwrl.packing import exceeds
 from tvwrl.schedulers.expected_cost import machine_costs, unused_cost
-from tvwrl.simulation.state import LENGTH, PLACES, USAGE_DELAY
+from tvwrl.simulation import LENGTH, PLACES, USAGE_DELAY
 
 # Rules that can be base policies, and their numbers in kernels
 # fmt: off
-BASES = (
+BASES: tuple[str, ...] = (
     "expected-cost", "expected-cost-known-peak", "expected-cost-peak", "best-fit-peak", "first-fit-peak",
     "worst-fit-peak", "best-fit", "spread", "clairvoyant",
 )

@@ -20,20 +20,20 @@ from tvwrl.schedulers.knowledge import Knowledge, knowing_no_more
 from tvwrl.schedulers.planning.futures import Futures
 from tvwrl.schedulers.planning.likeness import Likeness
 from tvwrl.schedulers.planning.replay import Replay
-from tvwrl.schedulers.planning.replay_rules import BASES, CLAIRVOYANT, RESERVING
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.schedulers.planning.replay_rules import BASES, RESERVING
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, InputError, Placement, Workload
 
 if TYPE_CHECKING:
     from tvwrl.schedulers.planning.continuation import Continuation
     from tvwrl.schedulers.runner import Runner
 
-ROLLOUTS, HORIZON = 600, 64
+USUAL_ROLLOUTS, HORIZON = 600, 64
 CERTAINTY, CERTAINTY_OF_RISKS = 1.0, 3.0  # overshoot is rare and costly, so where it may happen means are uncertain
 TOGETHER, TIMED = 64, 8  # futures that are sampled at a time, without and with a time limit
 SLOWER = 2.0  # how much longer than those before a batch may take without exceeding the time limit
 PROPOSED = 4  # machines that a policy proposes
-ROLLOUT_BASES = tuple(base for base in BASES if base != BASES[CLAIRVOYANT])
+ROLLOUT_BASES: tuple[str, ...] = tuple(base for base in BASES if base != "clairvoyant")
 
 
 class Rollout(Scheduler):
@@ -59,7 +59,7 @@ class Rollout(Scheduler):
     def __init__(
         self,
         base: HeadOfQueue,
-        rollouts: int = ROLLOUTS,
+        rollouts: int = USUAL_ROLLOUTS,
         horizon: int = HORIZON,
         certainty: float | None = None,
         milliseconds: float | None = None,

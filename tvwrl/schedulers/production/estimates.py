@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.schedulers.production.usage import placed_since, summed
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.state import SEQUENCE
+from tvwrl.simulation import SEQUENCE, Cluster
 from tvwrl.types import Float, Workload
 
 FLAT = (0.85, 0.70)  # of CPU and of memory: Koordinator's default estimator, and Katalyst's

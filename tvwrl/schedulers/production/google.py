@@ -17,8 +17,7 @@ from tvwrl.schedulers.knowledge import FUTURE, REQUESTS
 from tvwrl.schedulers.production.percentiles import percentiles
 from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak
 from tvwrl.schedulers.production.usage import Samples, future_samples, slots_in, summed
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Cluster, Scenario
 from tvwrl.types import Float, Int
 
 HOURS = 2.0  # of history; a workload that has run for so long is warm

@@ -14,7 +14,7 @@ from tvwrl.schedulers.production.past_load import ByPastLoad
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
 from tvwrl.schedulers.production.requests import by_kind, milli, rounded
 from tvwrl.schedulers.production.usage import Samples, parts_of_day, slots_in
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Workload
 
 MEMORY = 95.0  # limit of its use, percent

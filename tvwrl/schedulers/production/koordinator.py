@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from tvwrl.checks import at_least, fraction, within
-from tvwrl.schedulers import load_aware
+from tvwrl.schedulers import load_scores
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.production.estimates import FLAT, estimated_load
@@ -16,8 +16,7 @@ from tvwrl.schedulers.production.percentiles import weighted_percentiles
 from tvwrl.schedulers.production.predicted_peak import EachAlone
 from tvwrl.schedulers.production.requests import by_kind, milli, rounded
 from tvwrl.schedulers.production.usage import Samples, slots_in
-from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation import Cluster, Mask, Scenario
 from tvwrl.types import Float, Workload
 
 PERCENTILE = (0.95, 0.98)  # of the first resource (CPU), and of all others
@@ -44,7 +43,7 @@ class LoadAware(FilterAndScore):
     name, knowledge = "load-aware", REQUESTS.and_also("load of machines now")
     options: ClassVar = {"threshold": (0.45, 0.55, 0.65, 0.75, 0.85, 0.95)}
 
-    def __init__(self, threshold: float = load_aware.CPU_LIMIT, memory: float = load_aware.MEMORY_LIMIT) -> None:
+    def __init__(self, threshold: float = load_scores.CPU_LIMIT, memory: float = load_scores.MEMORY_LIMIT) -> None:
         fraction(threshold=threshold)
         fraction(memory=memory)
         self.threshold, self.memory = threshold, memory

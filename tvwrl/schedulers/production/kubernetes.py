@@ -15,7 +15,7 @@ from tvwrl.checks import positive
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.production.requests import milli, requested, requests_fit
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 
 MOST = 100  # the best score

@@ -21,8 +21,7 @@ from tvwrl.schedulers.production.requests import requested, requests_fit
 from tvwrl.schedulers.production.training import Learnt, TrainingWorkloads
 from tvwrl.schedulers.production.usage import running
 from tvwrl.schedulers.scores import tightest
-from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.simulation.state import SEQUENCE, START
+from tvwrl.simulation import SEQUENCE, START, Cluster, Mask
 from tvwrl.types import Float, InputError, Int, Workload
 
 LIFETIMES = REQUESTS.and_also("how long training workloads ran, by their requests, and running ones so far")

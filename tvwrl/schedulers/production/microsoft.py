@@ -20,16 +20,14 @@ import numpy as np
 
 from tvwrl.checks import percent, within
 from tvwrl.compiled import njit
-from tvwrl.packing.fit import fits
+from tvwrl.packing import fits
 from tvwrl.schedulers.knowledge import HISTORY_AND_REQUESTS
 from tvwrl.schedulers.production.percentiles import percentile, percentiles
 from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak
 from tvwrl.schedulers.production.requests import by_kind, requests_fit
 from tvwrl.schedulers.production.training import Learnt, TrainingWorkloads
 from tvwrl.schedulers.production.usage import Samples, parts_of_day, slots_in
-from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.state import SEQUENCE
+from tvwrl.simulation import SEQUENCE, Cluster, Mask, Scenario
 from tvwrl.types import Float, Int, Workload
 
 USE_OF_REQUESTS = HISTORY_AND_REQUESTS.and_also("how much of their requests training workloads used")

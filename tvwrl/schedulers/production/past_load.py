@@ -7,8 +7,7 @@ import numpy as np
 from tvwrl.compiled import njit
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.production.usage import slots_in
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.state import LENGTH, MACHINE, SEQUENCE, START
+from tvwrl.simulation import LENGTH, MACHINE, SEQUENCE, START, Cluster
 from tvwrl.types import Float
 
 

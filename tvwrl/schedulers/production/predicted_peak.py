@@ -8,14 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tvwrl.packing.fit import fits
+from tvwrl.packing import fits
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import HISTORY_AND_REQUESTS
 from tvwrl.schedulers.production.usage import Samples, running, summed, usage_samples
 from tvwrl.schedulers.scores import tightest
-from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.state import SEQUENCE
+from tvwrl.simulation import SEQUENCE, Cluster, Mask, Scenario
 from tvwrl.types import Float, Int, Workload
 
 

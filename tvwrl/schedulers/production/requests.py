@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.packing.fit import fits
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.packing import fits
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from tvwrl.simulation.simulation import Simulation, requests_of
+from tvwrl.simulation import Simulation, requests_of
 from tvwrl.types import Float, Int, SequenceSet
 
 T = TypeVar("T")

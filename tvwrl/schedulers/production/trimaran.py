@@ -13,14 +13,14 @@ import numpy as np
 
 from tvwrl.checks import at_least, below, fraction, positive
 from tvwrl.compiled import vectorize
-from tvwrl.schedulers import load_aware
+from tvwrl.schedulers import load_scores
 from tvwrl.schedulers.head_of_queue import FilterAndScore, Scored
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.production.estimates import LIMIT, estimated_load
 from tvwrl.schedulers.production.past_load import PastLoad
 from tvwrl.schedulers.production.requests import points, requested, requests_fit
 from tvwrl.schedulers.scores import Compiled
-from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Workload
 
 REPORTS = 15
@@ -28,8 +28,8 @@ SMOOTHING = 5.0  # reports; the deviation is multiplied by its root
 WEIGHT = 0.5  # of the risk from limits; the risk from load has the rest
 HIGHEST_VARIANCE = 0.99  # share of the largest variance that a variable within [0, 1] with that mean can have
 # The compiled formulas, over all machines at once
-_TARGET_LOAD_PACKING: Compiled = vectorize(load_aware.target_load_packing.py_func)
-_RISK_BALANCING: Compiled = vectorize(load_aware.risk_balancing.py_func)
+_TARGET_LOAD_PACKING: Compiled = vectorize(load_scores.target_load_packing.py_func)
+_RISK_BALANCING: Compiled = vectorize(load_scores.risk_balancing.py_func)
 
 
 class TargetLoadPacking(Scored):
@@ -49,7 +49,7 @@ class TargetLoadPacking(Scored):
     name, knowledge = "target-load-packing", REQUESTS.and_also("load of machines now")
     options: ClassVar = {"target": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)}
 
-    def __init__(self, target: float = load_aware.TARGET_SHARE) -> None:
+    def __init__(self, target: float = load_scores.TARGET_SHARE) -> None:
         fraction(target=target)
         below(1, target=target)
         self.target = target
@@ -80,7 +80,7 @@ class RiskBalancing(Scored):
     knowledge = REQUESTS.and_also(f"load of machines in the last {REPORTS} slots")
     options: ClassVar = {"margin": (0.0, 0.5, 1.0, 2.0, 4.0)}
 
-    def __init__(self, margin: float = load_aware.MARGIN, sensitivity: float = load_aware.SENSITIVITY) -> None:
+    def __init__(self, margin: float = load_scores.MARGIN, sensitivity: float = load_scores.SENSITIVITY) -> None:
         at_least(0, margin=margin)
         positive(sensitivity=sensitivity)
         self.margin, self.sensitivity = margin, sensitivity

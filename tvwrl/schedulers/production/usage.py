@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tvwrl.compiled import njit
-from tvwrl.simulation.cluster import Cluster
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.state import LENGTH, MACHINE, RUNNING, RUNS, SEQUENCE, START
+from tvwrl.simulation import LENGTH, MACHINE, RUNNING, RUNS, SEQUENCE, START, Cluster, Scenario
 from tvwrl.types import Float, Int
 
 

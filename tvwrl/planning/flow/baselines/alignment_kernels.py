@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.affinity import UNLIMITED
-from tvwrl.packing.contents import clear_limits, set_limits
-from tvwrl.packing.fit import has_room, lacks
+from tvwrl.packing import UNLIMITED, clear_limits, has_room, lacks, set_limits
 
 NOBODY = -1  # end of a chain; no machine; no copy
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tvwrl.checks import one_of
-from tvwrl.packing.fit import fits, replicas_that_fit
+from tvwrl.packing import fits, replicas_that_fit
 from tvwrl.planning.flow.baselines.tetris_graphene import NO_ROOM
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import NOWHERE, PlanningProblem

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import within
-from tvwrl.packing.fit import fits, replicas_that_fit
+from tvwrl.packing import fits, replicas_that_fit
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem

@@ -51,8 +51,7 @@ class Tetris:
 
     def _place(self, problem: PlanningProblem) -> tuple[Int, int]:
         """(R,) machines, and the number of reschedulings."""
-        from tvwrl.packing.affinity import Applications
-        from tvwrl.packing.fit import needed
+        from tvwrl.packing import Applications, needed
         from tvwrl.planning.flow.baselines.alignment_kernels import place_aligned
 
         instance, times = problem.instance, problem.instance.demand.shape[1]
@@ -69,9 +68,9 @@ class Tetris:
 @lru_cache(maxsize=1)
 def _compile() -> None:
     """Compile the kernels, or load them from the cache, so that measured seconds are those of placing."""
-    from tvwrl.planning.sources.generated_cluster import generate
+    from tvwrl.planning.sources.generated_cluster import generate_cluster
 
-    Tetris()._place(generate(23, 62, demand=0.3))
+    Tetris()._place(generate_cluster(23, 62, demand=0.3))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.packing.first_fit import first_fit, new_row
+from tvwrl.packing.first_fit_kernels import first_fit, new_row
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.measures import ByInput
 from tvwrl.planning.packing_problem import PackingProblem

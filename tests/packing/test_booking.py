@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.packing.book import book, residual_ahead, room_ahead, room_now
+from tvwrl.packing.booking import book, residual_ahead, room_ahead, room_now
 
 CAPACITY = np.array([[8.0, 8.0], [8.0, 8.0], [4.0, 16.0]])
 

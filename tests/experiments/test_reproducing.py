@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tvwrl.experiments.engine import Cell, RowsCell, read_rows
-from tvwrl.experiments.reproduce import Report, RunOptions, reproduce
+from tvwrl.experiments.reproducing import Report, RunOptions, reproduce
 from tvwrl.types import InputError
 
 FIGURES = ("left", "right")
