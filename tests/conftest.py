@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import runpy
 import signal
 import subprocess
 import sys
@@ -48,19 +47,20 @@ def no_prepared_traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
-def _call(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Runs a script in this process, as imports cost seconds each time."""
-    out, err = io.StringIO(), io.StringIO()
-    path = str(Path(__file__).resolve().parents[1] / "scripts" / script)
+def _call(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs `tvwrl COMMAND` in this process, as imports cost seconds each time."""
+    from tvwrl.commands import main
+
+    out, err, words = io.StringIO(), io.StringIO(), ["tvwrl", command, *map(str, arguments)]
     with (
-        mock.patch.object(sys, "argv", [path, *map(str, arguments)]),
+        mock.patch.object(sys, "argv", words),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         warnings.catch_warnings(),
         pytest.raises(SystemExit) as exit,
     ):
-        runpy.run_path(path, run_name="__main__")
-    return subprocess.CompletedProcess(path, exit.value.code or 0, out.getvalue(), err.getvalue())  # type: ignore[arg-type]
+        main()
+    return subprocess.CompletedProcess(words, exit.value.code or 0, out.getvalue(), err.getvalue())  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

@@ -94,7 +94,7 @@ def test_evaluate_lists_schedulers_by_what_they_know(capsys: pytest.CaptureFixtu
 
 def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    for text in (overview(), short_help(first_of(COMMANDS["reproduce"])), short_help(line_of(["completion"]))):
+    for text in (overview(), short_help(first_of(COMMANDS["reproduce"])), short_help(line_of(["doctor"]))):
         long = [line for line in text.splitlines() if len(line) > 40]
         assert all(len(line.split()) == 1 for line in long)  # what cannot be broken
 
@@ -137,7 +137,6 @@ def test_the_word_help_is_the_option(subcommand: list[str], capsys: pytest.Captu
         ),
         ("train --trace", "--trace needs a value: `tvwrl train --help` shows which kind"),
         ("fetch", "tvwrl fetch needs NAME"),
-        ("completion", "tvwrl completion needs SHELL, one of bash, zsh, fish"),
         ("provision --machine 8 8", "tvwrl provision needs --instance"),
     ],
 )

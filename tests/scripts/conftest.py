@@ -40,7 +40,7 @@ def refused(call, tmp_path):
 
     def check(script, *arguments, message):
         out = tmp_path / "out"
-        written = "--file" if script == "fit_interference.py" else "--out"
+        written = "--file" if script == "interference" else "--out"
         done = call(script, *arguments, *(() if "--resume" in arguments else (written, out)))
         assert done.returncode == 2, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
@@ -64,6 +64,6 @@ def trace(tmp_path_factory):
 def run(call, tiny, trace, tmp_path_factory):
     """A finished training run."""
     out = tmp_path_factory.mktemp("runs") / "whole"
-    done = call("train.py", "--trace", trace, "--out", out, *tiny, "--iterations", 6)
+    done = call("train", "--trace", trace, "--out", out, *tiny, "--iterations", 6)
     assert done.returncode == 0, done.stderr
     return out, done.stdout

@@ -16,7 +16,7 @@ def submission(tmp_path_factory):
 
 
 def test_it_lists_the_tasks(call):
-    done = call("benchmark.py", "--list-tasks")
+    done = call("benchmark", "--list-tasks")
     assert done.returncode == 0, done.stderr
     assert all(f"| {name} " in done.stdout for name in tvwrl.TASK_NAMES)
     assert "comes with the package" in done.stdout
@@ -25,7 +25,7 @@ def test_it_lists_the_tasks(call):
 
 @pytest.mark.slow
 def test_a_submission_is_checked(call, submission):
-    done = call("benchmark.py", "--check", submission)
+    done = call("benchmark", "--check", submission)
     assert done.returncode == 0, done.stderr
     assert "all 100 episodes replay" in done.stdout
     assert "-- declared requests" in done.stdout
@@ -33,14 +33,14 @@ def test_a_submission_is_checked(call, submission):
     path = submission / "episodes.parquet"
     changed = pl.read_parquet(path).with_columns(machine=(pl.col("machine") + 1) % 10)
     changed.head(1).vstack(pl.read_parquet(path)[1:]).write_parquet(path)
-    done = call("benchmark.py", "--check", submission)
+    done = call("benchmark", "--check", submission)
     assert done.returncode == 2
     assert "rows.csv, line 2 (mine, sequence 0)" in done.stderr
 
 
 @pytest.mark.slow
 def test_it_plays_tasks_and_goes_on_where_it_stopped(call, run, tmp_path):
-    command = ["benchmark.py", "--named-tasks", "google-0.3-v1,google-0.5-v1", "--schedulers", "spread,best-fit-peak"]
+    command = ["benchmark", "--named-tasks", "google-0.3-v1,google-0.5-v1", "--schedulers", "spread,best-fit-peak"]
     command += ["--runs", f"mine={run[0]}", "--sequences", 2, "--out", tmp_path / "out"]
     done = call(*command)
     assert done.returncode == 0, done.stderr
@@ -67,6 +67,6 @@ def test_it_plays_tasks_and_goes_on_where_it_stopped(call, run, tmp_path):
     ],
 )
 def test_bad_input(call, options, message, tmp_path):
-    done = call("benchmark.py", *options, "--out", tmp_path / "out")
+    done = call("benchmark", *options, "--out", tmp_path / "out")
     assert done.returncode == 2
     assert message in done.stderr

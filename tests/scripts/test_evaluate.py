@@ -24,7 +24,7 @@ def test_evaluation_can_be_recomputed_from_its_files_and_the_trace(call, run, tr
     out = tmp_path / "evaluation"
     names = "tetris,best-fit,first-fit-peak,random,clairvoyant"
     options = ["--schedulers", names, "--loads", "0.3,0.5", "--sequences", 3, "--out", out]
-    done = call("evaluate.py", "--checkpoint", run[0], *options)
+    done = call("evaluate", "--checkpoint", run[0], *options)
     assert done.returncode == 0, done.stderr
     rows = pl.read_csv(out / "rows.csv")
     assert rows.height == 6 * 2 * 3
@@ -82,7 +82,7 @@ def test_the_same_seed_gives_the_same_files(call, trace, tmp_path):
             "--out",
             out,
         ]
-        done = call("evaluate.py", "--trace", trace, *options)
+        done = call("evaluate", "--trace", trace, *options)
         assert done.returncode == 0, done.stderr
         assert not (out / "bounds.csv").exists()
         rows = pl.read_csv(out / "rows.csv").drop("decision_ms").write_csv()
@@ -94,13 +94,13 @@ def test_the_same_seed_gives_the_same_files(call, trace, tmp_path):
 
 
 def test_a_bound_on_the_reward_needs_bounds(call, trace, tmp_path):
-    done = call("evaluate.py", "--trace", trace, "--no-bounds", "--reward-bound", "--out", tmp_path / "out")
+    done = call("evaluate", "--trace", trace, "--no-bounds", "--reward-bound", "--out", tmp_path / "out")
     assert "reward_bound cannot be combined with --no-bounds" in done.stderr
 
 
 def test_a_dry_run_lists_what_would_be_played(call, trace, tmp_path):
     options = ["--trace", trace, "--schedulers", "tetris", "--loads", "0.3,0.5", "--out", tmp_path / "out"]
-    done = call("evaluate.py", *options, "--dry-run")
+    done = call("evaluate", *options, "--dry-run")
     assert "evaluation/tetris/load-0.3" in done.stdout
     assert "0 of 4 cells are finished" in done.stdout
     assert not (tmp_path / "out").exists()
@@ -109,7 +109,7 @@ def test_a_dry_run_lists_what_would_be_played(call, trace, tmp_path):
 def test_bad_trace_is_refused_with_its_place(refused, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("workload_id,slot,cpu,mem\na,0,0.1,-0.5\n")
-    refused("evaluate.py", "--trace", path, "--slot-seconds", 300, message=["t.csv", "line 2", "mem", "-0.5"])
+    refused("evaluate", "--trace", path, "--slot-seconds", 300, message=["t.csv", "line 2", "mem", "-0.5"])
 
 
 @pytest.mark.parametrize(
@@ -131,25 +131,25 @@ def test_bad_trace_is_refused_with_its_place(refused, tmp_path):
     ],
 )
 def test_bad_arguments(refused, trace, arguments, message):
-    refused("evaluate.py", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, message=message)
+    refused("evaluate", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, message=message)
 
 
 def test_a_checkpoint_knows_its_resources_and_needs_a_name_of_its_own(refused, run, trace, tmp_path):
     disk = open_trace(str(trace))
     write_trace(replace(disk, resources=("cpu", "disk")), tmp_path / "other")
-    refused("evaluate.py", "--checkpoint", run[0], "--trace", tmp_path / "other", message=["disk", "cpu, mem"])
-    refused("evaluate.py", "--checkpoint", run[0], "--device", "foo", message=["foo", "cpu, cuda"])
-    refused("evaluate.py", "--checkpoint", run[0], "--capacity", 9, message=["--checkpoint"])
-    refused("evaluate.py", "--checkpoint", run[0], "--machines", 0, message=["machines is 0", "at least 1"])
+    refused("evaluate", "--checkpoint", run[0], "--trace", tmp_path / "other", message=["disk", "cpu, mem"])
+    refused("evaluate", "--checkpoint", run[0], "--device", "foo", message=["foo", "cpu, cuda"])
+    refused("evaluate", "--checkpoint", run[0], "--capacity", 9, message=["--checkpoint"])
+    refused("evaluate", "--checkpoint", run[0], "--machines", 0, message=["machines is 0", "at least 1"])
     shutil.copytree(run[0], tmp_path / "tetris")
-    refused("evaluate.py", "--checkpoint", tmp_path / "tetris", message=["tetris", "rename its folder"])
+    refused("evaluate", "--checkpoint", tmp_path / "tetris", message=["tetris", "rename its folder"])
 
 
 @pytest.mark.slow
 def test_a_shared_policy_plays_on_a_thousand_machines(call, run, trace, tmp_path):
     out = tmp_path / "large"
     options = ["--machines", 1000, "--sequences", 1, "--schedulers", "best-fit", "--no-bounds", "--out", out]
-    done = call("evaluate.py", "--checkpoint", run[0], *options)
+    done = call("evaluate", "--checkpoint", run[0], *options)
     assert done.returncode == 0, done.stderr
     rows = pl.read_csv(out / "rows.csv")
     assert rows["scheduler"].to_list() == ["whole", "best-fit"]
@@ -167,14 +167,14 @@ def test_a_flat_policy_keeps_its_machines(refused, trace, tmp_path):
     identity = trace_identity(opened, str(trace), None)
     Trainer(Problem.build(opened, scenario), config, tmp_path / "flat", identity, print).save()
     message = ["machines is 5", "flat", "4 machines", "shared"]
-    refused("evaluate.py", "--checkpoint", tmp_path / "flat", "--machines", 5, message=message)
+    refused("evaluate", "--checkpoint", tmp_path / "flat", "--machines", 5, message=message)
 
 
 def test_an_output_folder_in_use_is_not_touched(call, tmp_path, trace):
     out = tmp_path / "used"
     out.mkdir()
     (out / "rows.csv").write_text("mine")
-    for script in ("train.py", "evaluate.py"):
+    for script in ("train", "evaluate"):
         done = call(script, "--trace", trace, "--out", out)
         assert done.returncode == 2
         assert str(out) in done.stderr
@@ -199,7 +199,7 @@ def test_damaged_and_foreign_checkpoints_are_refused(refused, run, tmp_path):
         (empty, "cannot be read"),
         (evil, "cannot be read"),
     ):
-        refused("evaluate.py", "--checkpoint", path, message=[path.name, message])
+        refused("evaluate", "--checkpoint", path, message=[path.name, message])
     assert not (tmp_path / "executed").exists()
 
 

@@ -17,7 +17,7 @@ def made(call, trace, tmp_path_factory):
     """Classes by two representations and a forecaster of few steps."""
     out = tmp_path_factory.mktemp("ec") / "classes"
     options = ["--representations", "aggregate", "dtw", "--radius", "12", *QUICK, *FORECAST]
-    done = call("fit_ec.py", "--trace", trace, "--out", out, *options)
+    done = call("classes", "--trace", trace, "--out", out, *options)
     assert done.returncode == 0, done.stderr
     return out, done.stdout
 
@@ -49,15 +49,15 @@ def test_the_report_says_what_was_chosen_and_why(made):
 def test_training_and_checkpoints_use_the_file(call, tiny, made, trace, tmp_path):
     file, out = made[0] / "classes.json", tmp_path / "run"
     options = ["--ec", file, *tiny, "--iterations", 2]
-    done = call("train.py", "--trace", trace, "--out", out, *options)
+    done = call("train", "--trace", trace, "--out", out, *options)
     assert done.returncode == 0, done.stderr
     assert json.loads((out / "evaluation" / "run.json").read_text())["classes"] == json.loads(file.read_text())
     assert json.loads((out / "run.json").read_text())["ec"] == str(file)
     options = ["--schedulers", "random", "--sequences", 1, "--no-bounds", "--out", tmp_path / "e"]
-    again = call("evaluate.py", "--checkpoint", out, *options)
+    again = call("evaluate", "--checkpoint", out, *options)
     assert again.returncode == 0, again.stderr
     options = ["--ec", "none", *tiny, "--iterations", 2, "--stop-after", 1]
-    none = call("train.py", "--trace", trace, "--out", tmp_path / "none", *options)
+    none = call("train", "--trace", trace, "--out", tmp_path / "none", *options)
     assert none.returncode == 0, none.stderr
 
 
@@ -65,31 +65,31 @@ def test_training_and_checkpoints_use_the_file(call, tiny, made, trace, tmp_path
 def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
     options = ["--representation", "aggregate", "--representations", "aggregate", "--k", "3", "--initialisations", "2"]
     options += ["--no-compare-by-forecast", "--fit-on", "all", "--out", tmp_path / "a"]
-    done = call("fit_ec.py", "--trace", trace, *options)
+    done = call("classes", "--trace", trace, *options)
     assert done.returncode == 0, done.stderr
     assert "**aggregate** with 3 classes; it was asked for" in done.stdout
     assert "24 workloads" in done.stdout
 
 
 def test_bad_input(refused, made, trace, tiny, tmp_path, monkeypatch):
-    refused("fit_ec.py", "--trace", trace, "--k", 99, message=["k is 99, but there are 13 workloads"])
+    refused("classes", "--trace", trace, "--k", 99, message=["k is 99, but there are 13 workloads"])
     for k in (-1, 0, 1, 254):
-        refused("fit_ec.py", "--trace", trace, "--k", k, message=[f"k is {k}: must be 2 to 253"])
+        refused("classes", "--trace", trace, "--k", k, message=[f"k is {k}: must be 2 to 253"])
     monkeypatch.setitem(sys.modules, "sklearn_extra.cluster", None)
     missing = ["backend 'sklearn-extra' cannot be used", "pip install 'tvwrl[sklx]'"]
-    refused("fit_ec.py", "--trace", trace, "--backends.k-medoids", "sklearn-extra", message=missing)
-    refused("fit_ec.py", "--trace", trace, "--forecast.seed", 1, message=["--forecast.seed"])
-    refused("fit_ec.py", "--trace", trace, "--k-min", 1, message=["k_min is 1: must be 2 to 253"])
-    refused("fit_ec.py", "--trace", trace, "--k-min", 6, "--k-max", 4, message=["k_max is 4: must be 6 to 253"])
-    refused("fit_ec.py", "--trace", trace, "--forecast.folds", 1, message=["folds is 1: must be at least 2"])
-    refused("fit_ec.py", "--trace", tmp_path / "nothing", message=["no such file, folder or name"])
-    refused("train.py", "--trace", trace, "--ec", "shape", message=["ec is shape", "temporal", "none"])
+    refused("classes", "--trace", trace, "--backends.k-medoids", "sklearn-extra", message=missing)
+    refused("classes", "--trace", trace, "--forecast.seed", 1, message=["--forecast.seed"])
+    refused("classes", "--trace", trace, "--k-min", 1, message=["k_min is 1: must be 2 to 253"])
+    refused("classes", "--trace", trace, "--k-min", 6, "--k-max", 4, message=["k_max is 4: must be 6 to 253"])
+    refused("classes", "--trace", trace, "--forecast.folds", 1, message=["folds is 1: must be at least 2"])
+    refused("classes", "--trace", tmp_path / "nothing", message=["no such file, folder or name"])
+    refused("train", "--trace", trace, "--ec", "shape", message=["ec is shape", "temporal", "none"])
     broken = tmp_path / "classes.json"
     broken.write_text("{}")
-    refused("train.py", "--trace", trace, "--ec", broken, message=["not a classes file of format 2"])
+    refused("train", "--trace", trace, "--ec", broken, message=["not a classes file of format 2"])
     hour = ["--step-seconds", 3600]
     refused(
-        "train.py",
+        "train",
         "--trace",
         trace,
         "--ec",
@@ -97,15 +97,15 @@ def test_bad_input(refused, made, trace, tiny, tmp_path, monkeypatch):
         *hour,
         message=["made with step_seconds 1800, but here it is 3600"],
     )
-    refused("reproduce.py", "table1", "--google", "", "--alibaba", "", message=["give at least one"])
-    refused("reproduce.py", "table2-clustering", "--seeds", -1, message=["seeds is -1: must be at least 0"])
+    refused("reproduce", "table1", "--google", "", "--alibaba", "", message=["give at least one"])
+    refused("reproduce", "table2-clustering", "--seeds", -1, message=["seeds is -1: must be at least 0"])
 
 
 @pytest.mark.slow
 def test_table_1_stands_beside_the_published_one(call, trace, tmp_path):
     forecast = [*FORECAST, "--forecast.steps", "2"]
     options = ["--google", trace, "--alibaba", "", "--radius", "6", "--out", tmp_path / "t", *forecast]
-    done = call("reproduce.py", "table1", *options)
+    done = call("reproduce", "table1", *options)
     assert done.returncode == 0, done.stderr
     for published in ("(5)", "(0.65)", "(6.82)", "(9.83)", "(0.55)"):
         assert published in done.stdout

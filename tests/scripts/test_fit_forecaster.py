@@ -26,7 +26,7 @@ def other(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(call, trace, other, tmp_path_factory):
     out = tmp_path_factory.mktemp("forecaster") / "out"
-    done = call("fit_forecaster.py", "--trace", trace, "--also", other, "--out", out, *QUICK, *FEW)
+    done = call("forecast", "--trace", trace, "--also", other, "--out", out, *QUICK, *FEW)
     assert done.returncode == 0, done.stderr
     return out, done.stdout
 
@@ -90,7 +90,7 @@ def test_what_fails_is_named_and_the_others_have_their_table(call, trace, tmp_pa
 
     calls = []
     monkeypatch.setattr(forecaster_cells, "score", fails)
-    done = call("fit_forecaster.py", "--trace", trace, "--out", tmp_path / "out", *QUICK, *FEW)
+    done = call("forecast", "--trace", trace, "--out", tmp_path / "out", *QUICK, *FEW)
     assert done.returncode == 2
     assert (
         f"cell {split}/{'percentiles' if failing == 'Percentiles' else 'network-own'}: ValueError: out of tea"
@@ -104,7 +104,7 @@ def test_what_fails_is_named_and_the_others_have_their_table(call, trace, tmp_pa
 def test_the_same_command_again_repeats_nothing(call, made, trace, other):
     out, printed = made
     before = {path: path.stat().st_mtime_ns for path in (out / CELLS).rglob("cell.json")}
-    done = call("fit_forecaster.py", "--trace", trace, "--also", other, "--out", out, *QUICK, *FEW)
+    done = call("forecast", "--trace", trace, "--also", other, "--out", out, *QUICK, *FEW)
     assert done.returncode == 0, done.stderr
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert done.stdout.partition("## ")[2] == printed.partition("## ")[2]
@@ -114,11 +114,11 @@ def test_the_same_command_again_repeats_nothing(call, made, trace, other):
 def test_the_file_is_used_by_training_and_evaluation(call, made, trace, tiny, tmp_path):
     out, _ = made
     options = ["--trace", trace, "--forecaster", out]
-    done = call("train.py", *options, "--out", tmp_path / "run", *tiny, "--iterations", 1)
+    done = call("train", *options, "--out", tmp_path / "run", *tiny, "--iterations", 1)
     assert done.returncode == 0, done.stderr
     plain = ["--schedulers", "expected-cost,spread", "--sequences", 2, "--workloads", 12, "--no-bounds"]
     for name, more in (("told", options), ("own", options[:2])):
-        done = call("evaluate.py", *more, "--out", tmp_path / name, *plain)
+        done = call("evaluate", *more, "--out", tmp_path / name, *plain)
         assert done.returncode == 0, done.stderr
     told, own = (pl.read_csv(tmp_path / name / "rows.csv") for name in ("told", "own"))
     same = told.filter(pl.col("scheduler") == "spread")["reward"].equals(
@@ -132,9 +132,9 @@ def test_the_file_is_used_by_training_and_evaluation(call, made, trace, tiny, tm
 def test_a_forecaster_of_something_else_is_refused(refused, made, trace, other, run):
     out, _ = made
     message = ["was made for step_seconds 1800, but here it is 3600"]
-    refused("train.py", "--trace", trace, "--forecaster", out, "--step-seconds", 3600, message=message)
+    refused("train", "--trace", trace, "--forecaster", out, "--step-seconds", 3600, message=message)
     refused(
-        "evaluate.py",
+        "evaluate",
         "--trace",
         other,
         "--forecaster",
@@ -142,7 +142,7 @@ def test_a_forecaster_of_something_else_is_refused(refused, made, trace, other, 
         message=["was made for trace 'google'", "here it is 'alibaba'"],
     )
     both = ["--forecaster cannot be combined with --checkpoint"]
-    refused("evaluate.py", "--checkpoint", run[0], "--forecaster", out, message=both)
+    refused("evaluate", "--checkpoint", run[0], "--forecaster", out, message=both)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_forecaster_of_something_else_is_refused(refused, made, trace, other, 
     ],
 )
 def test_bad_options_are_refused(refused, trace, options, message):
-    refused("fit_forecaster.py", "--trace", trace, *options, message=[message])
+    refused("forecast", "--trace", trace, *options, message=[message])
 
 
 def test_traces_that_do_not_go_together_are_refused(refused, trace, tmp_path):
@@ -174,8 +174,8 @@ def test_traces_that_do_not_go_together_are_refused(refused, trace, tmp_path):
         "renamed": ["renamed", "has the resources cpu, disk", "has cpu, mem"],
         "swapped": ["swapped", "has the resources mem, cpu"],
     }.items():
-        refused("fit_forecaster.py", "--trace", trace, "--also", tmp_path / name, message=message)
-    refused("fit_forecaster.py", "--trace", trace, "--also", trace, message=["must be different traces, without"])
+        refused("forecast", "--trace", trace, "--also", tmp_path / name, message=message)
+    refused("forecast", "--trace", trace, "--also", trace, message=["must be different traces, without"])
 
 
 def test_another_preparation_of_the_same_cluster_is_refused(refused, trace, tmp_path):
@@ -183,7 +183,7 @@ def test_another_preparation_of_the_same_cluster_is_refused(refused, trace, tmp_
     write_trace(recorded, tmp_path / "own")
     write_trace(replace(recorded, name="again", usage=recorded.usage * 2), tmp_path / "again")
     message = ["again", "shares workload names with", "leave it out, or rename its workloads"]
-    refused("fit_forecaster.py", "--trace", tmp_path / "own", "--also", tmp_path / "again", message=message)
+    refused("forecast", "--trace", tmp_path / "own", "--also", tmp_path / "again", message=message)
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,6 @@ def test_few_and_dull_traces(call, tmp_path, series, resources):
     file = csv_of(tmp_path / "own.csv", series, resources)
     few = ["--candidates", "network,last-value", "--placements-per-slot", "10", "--loads", "0.3"]
     options = ["--trace", file, "--slot-seconds", 600, "--out", tmp_path / "out", *QUICK, *few]
-    done = call("fit_forecaster.py", *options)
+    done = call("forecast", *options)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "forecaster.json").is_file()

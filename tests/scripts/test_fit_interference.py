@@ -13,7 +13,7 @@ from tvwrl.interference.score import InterferenceScore
 def file(call, trace, tmp_path_factory):
     """A score of the small trace."""
     path = tmp_path_factory.mktemp("score") / "score.npz"
-    done = call("fit_interference.py", "--trace", trace, "--episodes", 16, "--file", path)
+    done = call("interference", "--trace", trace, "--episodes", 16, "--file", path)
     assert done.returncode == 0, done.stderr
     assert "20 of 20 services learnt" in done.stdout
     return path
@@ -21,7 +21,7 @@ def file(call, trace, tmp_path_factory):
 
 def test_the_same_seed_gives_the_same_score_whole(call, trace, file, tmp_path):
     again = tmp_path / "again.npz"
-    assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--file", again).returncode == 0
+    assert call("interference", "--trace", trace, "--episodes", 16, "--file", again).returncode == 0
     first, second = (np.load(path) for path in (file, again))
     assert first.files == second.files
     assert all(np.array_equal(first[name], second[name]) for name in first.files)
@@ -30,21 +30,21 @@ def test_the_same_seed_gives_the_same_score_whole(call, trace, file, tmp_path):
 
 def test_explains_what_pushes_the_score(call, file):
     """Of a category that presses, more instances push more; what runs is taken apart, category by category."""
-    done = call("fit_interference.py", "--explain", file)
+    done = call("interference", "--explain", file)
     assert done.returncode == 0, done.stderr
     assert "Classes begin at" in done.stdout
     rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ")][2:]
     category, points = int(rows[0][0]), [float(cell) for cell in rows[0][2:]]
     assert points[-1] > 10
     assert sorted(points) == points
-    done = call("fit_interference.py", "--explain", file, "--tasks", f"{category}=5")
+    done = call("interference", "--explain", file, "--tasks", f"{category}=5")
     assert f"{points[-1]:+.1f}" in done.stdout
 
 
 @pytest.mark.slow
 def test_a_trained_policy_is_compared_with_and_without(call, trace, run, tmp_path):
     few = ["--schedulers", "spread", "--laws", "memory", "--sequences", 2, "--episodes", 16]
-    done = call("reproduce.py", "pism-schedulers", "--checkpoint", run[0], *few, "--out", tmp_path)
+    done = call("reproduce", "pism-schedulers", "--checkpoint", run[0], *few, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     named = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| memory: ")]
     assert named == [f"memory: {one}{way}" for one in ("whole", "spread") for way in ("", " + utilisation", " + pism")]
@@ -56,7 +56,7 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
     out = tmp_path / "evaluation"
     names = f"spread,spread+pism={file},policy+pism={file}"
     options = ["--schedulers", names, "--sequences", 2, "--no-bounds", "--out", out]
-    done = call("evaluate.py", "--checkpoint", run[0], *options)
+    done = call("evaluate", "--checkpoint", run[0], *options)
     assert done.returncode == 0, done.stderr
     assert "scores of interference" in (out / "table.md").read_text()
     assert "16 training sequences" in json.loads((out / "run.json").read_text())["scores"][str(file)]
@@ -84,41 +84,41 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
     ],
 )
 def test_bad_options(refused, trace, options, message):
-    refused("fit_interference.py", "--trace", trace, *options, message=message)
+    refused("interference", "--trace", trace, *options, message=message)
 
 
 def test_batch_tasks_give_a_score_too(call, batch_data, tmp_path):
     """Of two days of an hour on three machines; the file tells what it was learnt from."""
     file = tmp_path / "score.npz"
     small = ["--machines", 3, "--services", 24, "--hours", 1]
-    done = call("fit_interference.py", "--data", batch_data, *small, "--file", file)
+    done = call("interference", "--data", batch_data, *small, "--file", file)
     assert done.returncode == 0, done.stderr
     score = InterferenceScore.load(file)
     assert len(score.services) == 24
-    explained = call("fit_interference.py", "--explain", file).stdout
+    explained = call("interference", "--explain", file).stdout
     assert "two simulated days of 1 h of batch tasks on 3 machines" in explained
     wrong = {"--load": "--load needs --trace", "--episodes": "needs --trace", "--services": "must be at least"}
     for option, message in wrong.items():
-        done = call("fit_interference.py", "--data", batch_data, option, 0, "--file", file)
+        done = call("interference", "--data", batch_data, option, 0, "--file", file)
         assert message in done.stderr
 
 
 def test_more_instances_than_a_machine_can_run_are_refused(call, file):
     for count in ("100001", "99999999999999999999999"):
-        done = call("fit_interference.py", "--explain", file, "--tasks", f"13={count}")
+        done = call("interference", "--explain", file, "--tasks", f"13={count}")
         assert done.returncode == 2
         assert "no machine runs more than 100,000 instances" in done.stderr
     assert (
-        "cannot be combined with --explain" in call("fit_interference.py", "--explain", file, "--file", "x.npz").stderr
+        "cannot be combined with --explain" in call("interference", "--explain", file, "--file", "x.npz").stderr
     )
 
 
 def test_bad_sources(refused, call, file, tmp_path):
-    refused("fit_interference.py", message=["none given"])
-    refused("fit_interference.py", "--data", tmp_path, message=["ali18_usage_tasks.csv.gz", "cannot be read"])
-    assert "--file is missing" in call("fit_interference.py", "--trace", "google").stderr
+    refused("interference", message=["none given"])
+    refused("interference", "--data", tmp_path, message=["ali18_usage_tasks.csv.gz", "cannot be read"])
+    assert "--file is missing" in call("interference", "--trace", "google").stderr
     for bad in ("60=1", "3", "3=x", "-1=2"):
-        done = call("fit_interference.py", "--explain", file, f"--tasks={bad}")
+        done = call("interference", "--explain", file, f"--tasks={bad}")
         assert (done.returncode, f"tasks is '{bad}'" in done.stderr) == (2, True)
 
 
@@ -135,17 +135,17 @@ def test_bad_files_are_refused_before_anything_is_played(call, refused, trace, f
         (tmp_path / "none.npz", "no such file"),
         (blind, "no category thresholds"),
     ):
-        refused("evaluate.py", "--trace", trace, "--schedulers", f"spread+pism={path}", message=[message])
-    refused("evaluate.py", "--trace", trace, "--schedulers", f"best+pism={file}", message=["scheduler is 'best'"])
+        refused("evaluate", "--trace", trace, "--schedulers", f"spread+pism={path}", message=[message])
+    refused("evaluate", "--trace", trace, "--schedulers", f"best+pism={file}", message=["scheduler is 'best'"])
     refused(
-        "evaluate.py",
+        "evaluate",
         "--trace",
         trace,
         "--schedulers",
         f"policy+pism={file}",
         message=["needs a policy", "--checkpoint RUN"],
     )
-    refused("evaluate.py", "--trace", trace, "--schedulers", "spread+pism", message=["spread+pism=FILE"])
-    done = call("fit_interference.py", "--explain", cut)
+    refused("evaluate", "--trace", trace, "--schedulers", "spread+pism", message=["spread+pism=FILE"])
+    done = call("interference", "--explain", cut)
     assert done.returncode == 2
     assert f"{cut}: not an interference score" in done.stderr

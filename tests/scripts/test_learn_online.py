@@ -21,7 +21,7 @@ def rows_of(folder):
 @pytest.mark.slow
 def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    done = call("learn_online.py", "--checkpoint", run[0], *SMALL, "--out", whole)
+    done = call("learn-online", "--checkpoint", run[0], *SMALL, "--out", whole)
     assert done.returncode == 0, done.stderr
     assert "### google, load 0.8, 4 episodes" in done.stdout
     rows = rows_of(whole)
@@ -30,28 +30,28 @@ def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_pat
     assert (whole / "rewards.png").exists()
     assert json.loads((whole / "run.json").read_text())["online"]["after"] == 4
 
-    stopped = call("learn_online.py", "--checkpoint", run[0], *SMALL, "--out", parts, "--stop-after", 4)
+    stopped = call("learn-online", "--checkpoint", run[0], *SMALL, "--out", parts, "--stop-after", 4)
     assert stopped.returncode == 0, stopped.stderr
     assert not (parts / "rows.csv").exists()
-    resumed = call("learn_online.py", "--resume", parts)
+    resumed = call("learn-online", "--resume", parts)
     assert resumed.returncode == 0, resumed.stderr
     assert rows_of(parts) == rows
     one, two = (torch.load(f / "checkpoints" / "last.pt", weights_only=True) for f in (whole, parts))
     assert all(torch.equal(one["policy"][name], two["policy"][name]) for name in one["policy"])
 
     few = ["--schedulers", "best-fit", "--sequences", 1, "--no-bounds", "--out", tmp_path / "e"]
-    done = call("evaluate.py", "--checkpoint", whole, *few)
+    done = call("evaluate", "--checkpoint", whole, *few)
     assert done.returncode == 0, done.stderr
     assert "\nwhole " in done.stdout
-    refused("train.py", "--resume", whole, message=["tvwrl learn-online"])
-    refused("learn_online.py", "--resume", run[0], message=["not a run of tvwrl learn-online"])
-    refused("learn_online.py", "--checkpoint", run[0], "--shift-load", 0, message=["load is 0.0: must be a number > 0"])
-    refused("learn_online.py", "--checkpoint", run[0], "--schedulers", "x", message=["scheduler is 'x'"])
+    refused("train", "--resume", whole, message=["tvwrl learn-online"])
+    refused("learn-online", "--resume", run[0], message=["not a run of tvwrl learn-online"])
+    refused("learn-online", "--checkpoint", run[0], "--shift-load", 0, message=["load is 0.0: must be a number > 0"])
+    refused("learn-online", "--checkpoint", run[0], "--schedulers", "x", message=["scheduler is 'x'"])
 
 
 def test_bad_input_is_refused(refused, tmp_path):
-    refused("learn_online.py", message=["--checkpoint"])
-    refused("learn_online.py", "--checkpoint", tmp_path, message=["no checkpoint in this run"])
-    refused("learn_online.py", "--checkpoint", tmp_path, "--after", 0, message=["after is 0"])
+    refused("learn-online", message=["--checkpoint"])
+    refused("learn-online", "--checkpoint", tmp_path, message=["no checkpoint in this run"])
+    refused("learn-online", "--checkpoint", tmp_path, "--after", 0, message=["after is 0"])
     own = ["--resume continues with the run's own settings"]
-    refused("learn_online.py", "--resume", tmp_path, "--seed", 1, message=own)
+    refused("learn-online", "--resume", tmp_path, "--seed", 1, message=own)

@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 def test_a_folder_of_tables(call, folder, tmp_path):
     out = tmp_path / "out"
-    done = call("place.py", "--instance", folder, "--planners", "Aladdin+H.2,Tetris.1", "--out", out)
+    done = call("place", "--instance", folder, "--planners", "Aladdin+H.2,Tetris.1", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "mine: 4 applications, 6 replicas, 3 machines, 2 limits, 1 affinity group" in done.stdout
     assert "Aladdin+H.2: without a machine: 1 of 'huge': it needs 99, 1" in done.stdout
@@ -52,7 +52,7 @@ def test_a_folder_of_tables(call, folder, tmp_path):
 
 
 def test_planners_are_listed_by_how_they_place(call):
-    listed = call("place.py", "--list-planners").stdout
+    listed = call("place", "--list-planners").stdout
     assert "by flow through groups of machines (fixed fleets only):\n  Aladdin+H.2(LRF), " in listed
     assert "without regard to constraints (fixed fleets only, may break limits):\n  Tetris.1, " in listed
     assert "within a time budget:\n  best\n" in listed
@@ -63,7 +63,7 @@ def test_a_full_disk_leaves_nothing(call, folder, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("tvwrl.planning.suite.write_json", full)
-    done = call("place.py", "--instance", folder, "--planners", "Tetris.1", "--out", tmp_path / "out")
+    done = call("place", "--instance", folder, "--planners", "Tetris.1", "--out", tmp_path / "out")
     assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
@@ -71,7 +71,7 @@ def test_a_full_disk_leaves_nothing(call, folder, tmp_path, monkeypatch):
 def test_drawn_problems_and_names_with_commas(call, tmp_path):
     out = tmp_path / "out"
     size = ("--machines", 30, "--replicas", 200, "--demand", 0.5)
-    done = call("place.py", *size, "--planners", "Medea(1,0.5,0.5),Graphene.4", "--out", out)
+    done = call("place", *size, "--planners", "Medea(1,0.5,0.5),Graphene.4", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "no plan that places all replicas without a violation uses fewer than" in done.stdout
     assert pl.read_csv(out / "rows.csv")["planner"].to_list() == ["Medea(1,0.5,0.5)", "Graphene.4"]
@@ -84,46 +84,46 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
         (folder / name).unlink()
     (folder / "machines.csv").write_text("cpu\n" + 5 * "4\n")
     (folder / "applications.csv").write_text("application,replicas,limit,cpu\nweb,9,1,1\n")
-    done = call("place.py", "--instance", folder, "--planners", "Medea(1,1,1)", "--out", tmp_path / "apart")
+    done = call("place", "--instance", folder, "--planners", "Medea(1,1,1)", "--out", tmp_path / "apart")
     assert (
         "not all replicas can be placed: without a violation that takes at least 9 machines, and there are 5"
         in done.stdout
     )
     (folder / "applications.csv").write_text("application,replicas,cpu\nweb,2000,3\n")
-    done = call("place.py", "--instance", folder, "--planners", "Medea(1,1,0)", "--out", tmp_path / "many")
+    done = call("place", "--instance", folder, "--planners", "Medea(1,1,0)", "--out", tmp_path / "many")
     assert "together they demand more than the machines that may hold them have" in done.stdout
     assert "Medea(1,1,0): without a machine: 1,995 of 'web'" in done.stdout
     assert "nan" not in done.stdout
 
 
 def test_bad_input_is_refused(call, refused, folder, tmp_path):
-    refused("place.py", "--planners", "Best", message=["there is no planner 'Best': did you mean best"])
+    refused("place", "--planners", "Best", message=["there is no planner 'Best': did you mean best"])
     refused(
-        "place.py", "--planners", "FOO", message=["there is no planner 'FOO': tvwrl place --list-planners lists all;"]
+        "place", "--planners", "FOO", message=["there is no planner 'FOO': tvwrl place --list-planners lists all;"]
     )
-    refused("place.py", "--planners", "Best", message=["other numbers are possible", "-still"])
-    refused("place.py", "--planners", "Medea(0,0,0)", message=["weights are 0, 0, 0: at least one must be above 0"])
-    refused("place.py", "--planners", "Aladdin+H.4-none-still", message=["no effect with -none"])
-    refused("place.py", "--planners", "Tetris.1,Tetris.1", message=["must be different values"])
-    refused("place.py", "--machines", 3, message=["machines is 3: must be 23 to 1000000"])
+    refused("place", "--planners", "Best", message=["other numbers are possible", "-still"])
+    refused("place", "--planners", "Medea(0,0,0)", message=["weights are 0, 0, 0: at least one must be above 0"])
+    refused("place", "--planners", "Aladdin+H.4-none-still", message=["no effect with -none"])
+    refused("place", "--planners", "Tetris.1,Tetris.1", message=["must be different values"])
+    refused("place", "--machines", 3, message=["machines is 3: must be 23 to 1000000"])
     refused(
-        "place.py",
+        "place",
         "--instance",
         tmp_path / "none",
         message=["there is no file or folder", "must be generated, a folder with"],
     )
     refused(
-        "place.py",
+        "place",
         "--instance",
         folder,
         "--demand",
         0.5,
         message=["demand is 0.5: must be left out, except of generated problems"],
     )
-    refused("place.py", "--times", 98, message=["times is 98: must be left out of generated problems"])
-    refused("place.py", "--instance", folder, "--machines", 2, message=["machines and times must be left out"])
+    refused("place", "--times", 98, message=["times is 98: must be left out of generated problems"])
+    refused("place", "--instance", folder, "--machines", 2, message=["machines and times must be left out"])
     refused(
-        "place.py",
+        "place",
         "--instance",
         folder,
         "--replicas",
@@ -131,7 +131,7 @@ def test_bad_input_is_refused(call, refused, folder, tmp_path):
         message=["replicas is 2: must be left out, except of generated"],
     )
     (folder / "affinity.csv").write_text("group,application\nfront,nobody\n")
-    refused("place.py", "--instance", folder, message=["affinity.csv: row 1, group 'front': application is 'nobody'"])
-    done = call("place.py", "--machines", 30, "--out", folder)
+    refused("place", "--instance", folder, message=["affinity.csv: row 1, group 'front': application is 'nobody'"])
+    done = call("place", "--machines", 30, "--out", folder)
     assert done.returncode == 2
     assert "already exists and is not empty" in done.stderr

@@ -25,7 +25,7 @@ def write(tmp_path):
 def test_plans_are_written_and_pass_verification(call, write, tmp_path):
     instance, out = write(*ROWS), tmp_path / "out"
     names = "FF,SpreadWFD-Avg-BinSearch,WFD-AvgExp"
-    done = call("provision.py", "--instance", instance, *MACHINE, "--planners", names, "--out", out)
+    done = call("provision", "--instance", instance, *MACHINE, "--planners", names, "--out", out)
     assert done.returncode == 0, done.stderr
     rows = pl.read_csv(out / "rows.csv")
     assert {"instance", "planner", "machines", "bound", "above_bound_pct", "seconds", "peak_mb"} <= set(rows.columns)
@@ -42,29 +42,29 @@ def test_plans_are_written_and_pass_verification(call, write, tmp_path):
     assert (out / "explorer.html").exists()
     facts = json.loads((out / "run.json").read_text())
     assert (facts["applications"], facts["replicas"], facts["limits"]) == (3, 6, 1)
-    checked = call("provision.py", "--instance", instance, *MACHINE, "--verify", out / "plan.parquet")
+    checked = call("provision", "--instance", instance, *MACHINE, "--verify", out / "plan.parquet")
     assert checked.returncode == 0
     assert "no rule is broken" in checked.stdout
-    smaller = call("provision.py", "--instance", instance, "--machine", 4, 3, "--verify", out / "plan.parquet")
+    smaller = call("provision", "--instance", instance, "--machine", 4, 3, "--verify", out / "plan.parquet")
     assert smaller.returncode == 1
     assert "mem 4 of 3" in smaller.stdout
 
 
 def test_the_integer_programme_and_slack(call, write, tmp_path):
     instance, out = write(*ROWS), tmp_path / "out"
-    done = call("provision.py", "--instance", instance, *MACHINE, "--milp-seconds", 10, "--out", out)
+    done = call("provision", "--instance", instance, *MACHINE, "--milp-seconds", 10, "--out", out)
     assert done.returncode == 0, done.stderr
     row = pl.read_csv(out / "rows.csv").row(0, named=True)
     assert (row["planner"], row["machines"], row["bound"], row["above_bound_pct"]) == ("MILP", 4, 4, 0.0)
     slack = ["--machine", 8, 16, "--slack", 0.5, "--planners", "FF", "--out", tmp_path / "slack"]
-    done = call("provision.py", "--instance", instance, *slack)
+    done = call("provision", "--instance", instance, *slack)
     assert done.returncode == 0, done.stderr
     assert pl.read_csv(tmp_path / "slack" / "rows.csv")["bound"].item() == 3
 
 
 def test_a_fixed_fleet_of_two_kinds(call, write, tmp_path):
     fleet = ["--machine", 4, 8, "--machine", 2, 4, "--counts", 1, 2, "--fixed"]
-    done = call("provision.py", "--instance", write(*ROWS), *fleet, "--planners", "FF", "--out", tmp_path / "out")
+    done = call("provision", "--instance", write(*ROWS), *fleet, "--planners", "FF", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     row = pl.read_csv(tmp_path / "out" / "rows.csv").row(0, named=True)
     # two of 1 on the first machine, one on the second; 2 beside no 1 goes to the third: 1 replica; 3 is too large
@@ -74,10 +74,10 @@ def test_a_fixed_fleet_of_two_kinds(call, write, tmp_path):
 @pytest.mark.slow
 def test_the_best_plan_and_advice(call, write, tmp_path):
     instance, out = write(*ROWS), tmp_path / "out"
-    done = call("provision.py", "--instance", instance, *MACHINE, "--seconds", 1, "--out", out)
+    done = call("provision", "--instance", instance, *MACHINE, "--seconds", 1, "--out", out)
     assert done.returncode == 0, done.stderr
     assert pl.read_csv(out / "rows.csv").select("planner", "machines").row(0) == ("best", 4)
-    advised = call("provision.py", "--instance", instance, *MACHINE, "--advise", "--seconds", 60)
+    advised = call("provision", "--instance", instance, *MACHINE, "--advise", "--seconds", 60)
     assert advised.returncode == 0, advised.stderr
     assert "use best: " in advised.stdout
 
@@ -85,7 +85,7 @@ def test_the_best_plan_and_advice(call, write, tmp_path):
 def test_a_trace_is_planned_and_handed_over(call, trace, tmp_path):
     out = tmp_path / "out"
     asked = ["--planners", "FF", "--times", 4, "--hand-over", "--out", out]
-    done = call("provision.py", "--instance", trace, "--machine", 2, 2, *asked)
+    done = call("provision", "--instance", trace, "--machine", 2, 2, *asked)
     assert done.returncode == 0, done.stderr
     assert "overshoot 0 %" in done.stdout
     assert (out / "hand-over" / "episodes.parquet").exists()
@@ -96,7 +96,7 @@ def test_bad_instances(refused, write):
         ("4\t1\t5\t1\t0\t[]", ["application '4' needs 5, 1", "larger than every machine"]),
         ("4\t0\t1\t1\t0\t[]", ["hand.csv: line 5", "nb_instances is '0'"]),
     ):
-        refused("provision.py", "--instance", write(*ROWS, row), *MACHINE, "--planners", "FF", message=message)
+        refused("provision", "--instance", write(*ROWS, row), *MACHINE, "--planners", "FF", message=message)
 
 
 def test_bad_plans(refused, write, tmp_path):
@@ -104,12 +104,12 @@ def test_bad_plans(refused, write, tmp_path):
     plan = {"planner": ["X"] * 3, "application": ["1", "2", "3"], "machine": ["1", "2", "3"], "replicas": [2, 2, 1]}
     pl.DataFrame(plan).write_parquet(file)
     message = ["plan.parquet: row 1: X places 2 replicas of application '1': it has 3"]
-    refused("provision.py", "--instance", instance, *MACHINE, "--verify", file, message=message)
+    refused("provision", "--instance", instance, *MACHINE, "--verify", file, message=message)
     file.write_text("planner")
-    refused("provision.py", "--instance", instance, *MACHINE, "--verify", file, message=["not a readable Parquet"])
+    refused("provision", "--instance", instance, *MACHINE, "--verify", file, message=["not a readable Parquet"])
     pl.DataFrame(plan).write_csv(table := tmp_path / "plan.csv")
     message = ["plan.csv: row 1: X places 2 replicas of application '1': it has 3"]
-    refused("provision.py", "--instance", instance, *MACHINE, "--verify", table, message=message)
+    refused("provision", "--instance", instance, *MACHINE, "--verify", table, message=message)
 
 
 def test_a_folder_has_its_own_machines_and_limits(refused, tmp_path):
@@ -121,12 +121,12 @@ def test_a_folder_has_its_own_machines_and_limits(refused, tmp_path):
         (("--times", 2), "machines and times must be left out"),
         (("--times", 2, "--machine", 8), "must be left out: a folder of tables has its own"),
     ):
-        refused("provision.py", "--instance", tmp_path, *options, message=[message])
+        refused("provision", "--instance", tmp_path, *options, message=[message])
 
 
 def test_bad_options(refused, write, tmp_path):
     def check(*options, message):
-        refused("provision.py", "--instance", instance, *options, message=message)
+        refused("provision", "--instance", instance, *options, message=message)
 
     instance = write(*ROWS)
     check(message=["no machines are given", "--machine 32 64 (cpu, mem), or --machines-file"])

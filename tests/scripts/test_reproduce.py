@@ -5,7 +5,7 @@ import re
 
 def test_deeprm_is_trained_as_its_preset_says_unless_asked_otherwise(call, refused, tmp_path):
     def listed(*arguments):
-        done = call("reproduce.py", *arguments, "--seeds", 0, "--out", tmp_path / "runs", "--dry-run")
+        done = call("reproduce", *arguments, "--seeds", 0, "--out", tmp_path / "runs", "--dry-run")
         return dict(re.findall(r"^\| *(\S+)/training *\| *0 of (\d+) iterations *\|", done.stdout, re.MULTILINE))
 
     figure = listed("fig4")
@@ -14,4 +14,4 @@ def test_deeprm_is_trained_as_its_preset_says_unless_asked_otherwise(call, refus
     assert table == {"google-deeprm-seed0": "7", "google-tvw-rl-seed0": "7"}
     asked = listed("fig4", "--preset", "smoke", "--deeprm-iterations", 9)
     assert (asked["google-deeprm-seed0"], asked["google-tvw-rl-seed0"]) == ("9", "6")
-    refused("reproduce.py", "fig5", "--deeprm-iterations", 0, message=["iterations is 0"])
+    refused("reproduce", "fig5", "--deeprm-iterations", 0, message=["iterations is 0"])

@@ -27,7 +27,7 @@ def tables(tmp_path):
 def test_a_users_own_tables(call, tables, tmp_path):
     history, new = tables
     out = tmp_path / "out"
-    done = call("size.py", "--profiles", history, "--measured", new, "--goal", 0.45, "--margin", 0, "--out", out)
+    done = call("size", "--profiles", history, "--measured", new, "--goal", 0.45, "--margin", 0, "--out", out)
     assert done.returncode == 0, done.stderr
     found = json.loads((out / "recommendation.json").read_text())
     assert (found["configuration"], found["collocation"], found["reached"]) == ("m2", 2, True)
@@ -50,17 +50,17 @@ def test_configurations_that_nobody_was_measured_in_are_left_out_and_named(call,
     lines = [f"{name},{','.join(map(str, numbers))}\n" for name, numbers in rows.items()]
     table.write_text("configuration,cpu,mem,collocation\n" + "".join(lines))
     asked = ["--profiles", history, "--measured", new, "--configurations", table]
-    done = call("size.py", *asked, "--goal", 0.1, "--out", tmp_path / "found")
+    done = call("size", *asked, "--goal", 0.1, "--out", tmp_path / "found")
     assert done.returncode == 0, done.stderr
     assert "no application of history.csv was measured in: xs, xl.\n" in done.stdout
     with (tmp_path / "found" / "curve.csv").open() as file:
         assert {row["configuration"] for row in csv.DictReader(file)} <= set(CONFIGURATIONS)
     new.write_text("application,configuration,performance\nmine,s,0.3\nmine,xl,0.9\n")
-    refused("size.py", *asked, message=["unknown configuration 'xl'; known are: s, m, l, m2, m4"])
+    refused("size", *asked, message=["unknown configuration 'xl'; known are: s, m, l, m2, m4"])
 
 
 def test_without_files_it_simulates_and_says_so(call, tmp_path):
-    done = call("size.py", "--earlier", 12, "--out", tmp_path / "out")
+    done = call("size", "--earlier", 12, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "SIMULATED" in done.stdout
     assert "SIMULATED" in json.loads((tmp_path / "out" / "recommendation.json").read_text())["source"]
@@ -69,12 +69,12 @@ def test_without_files_it_simulates_and_says_so(call, tmp_path):
 def test_bad_input_is_refused(refused, tables, tmp_path):
     history, new = tables
     both = ["--profiles", history, "--measured", new]
-    refused("size.py", *both, "--goal", 1.5, message=["goal is 1.5"])
-    refused("size.py", "--profiles", history, message=["must be given together"])
-    refused("size.py", *both, "--simulate", message=["--simulate cannot be combined"])
-    refused("size.py", "--earlier", 1, message=["earlier is 1: must be at least 2"])
+    refused("size", *both, "--goal", 1.5, message=["goal is 1.5"])
+    refused("size", "--profiles", history, message=["must be given together"])
+    refused("size", *both, "--simulate", message=["--simulate cannot be combined"])
+    refused("size", "--earlier", 1, message=["earlier is 1: must be at least 2"])
     new.write_text("application,configuration,performance\nmine,xl,0.5\n")
-    refused("size.py", *both, message=["new.csv: row 1: configuration is 'xl'"])
+    refused("size", *both, message=["new.csv: row 1: configuration is 'xl'"])
     new.write_text("application,configuration,performance\nmine,s,0.5\nyours,s,0.5\n")
-    refused("size.py", *both, message=["holds 2 applications"])
-    refused("size.py", "--profiles", tmp_path / "none.csv", "--measured", new, message=["none.csv"])
+    refused("size", *both, message=["holds 2 applications"])
+    refused("size", "--profiles", tmp_path / "none.csv", "--measured", new, message=["none.csv"])

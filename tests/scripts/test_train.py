@@ -41,7 +41,7 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
     """After a stop in the training, and after one in the comparison."""
     whole, _ = run
     out = tmp_path / "parts"
-    first = call("train.py", "--trace", trace, "--out", out, *tiny, "--iterations", 6, "--stop-after", 3)
+    first = call("train", "--trace", trace, "--out", out, *tiny, "--iterations", 6, "--stop-after", 3)
     assert first.returncode == 0, first.stderr
     assert "--resume" in first.stderr
     assert not (out / "evaluation").exists()
@@ -54,11 +54,11 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(Runner, "play", interrupted)
-        second = call("train.py", "--resume", out)
+        second = call("train", "--resume", out)
     assert second.returncode == 130, second.stderr
     assert f"continue with: tvwrl train --resume {out}" in second.stderr
     assert [path.name for path in (out / "evaluation").iterdir()] == ["cells"]
-    third = call("train.py", "--resume", out)
+    third = call("train", "--resume", out)
     assert third.returncode == 0, third.stderr
     assert third.stdout.splitlines()[-5] == run[1].splitlines()[-5]  # of the table
     assert row_of("deeprm", third.stdout) == row_of("deeprm", run[1])
@@ -73,25 +73,25 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
 @pytest.mark.slow
 def test_deeprm_is_trained_resumed_and_evaluated_like_any_policy(call, refused, run, tiny, trace, tmp_path):
     options = ["--policy", "deeprm", "--trace", trace, *tiny, "--iterations", 4]
-    assert call("train.py", "--out", tmp_path / "deeprm", *options, "--stop-after", 3).returncode == 0
-    done = call("train.py", "--resume", tmp_path / "deeprm")
+    assert call("train", "--out", tmp_path / "deeprm", *options, "--stop-after", 3).returncode == 0
+    done = call("train", "--resume", tmp_path / "deeprm")
     assert done.returncode == 0, done.stderr
     assert "\ndeeprm " in done.stdout
     progress = (tmp_path / "deeprm" / "progress.csv").read_text()
     assert {"slowdown", "unused", "eval_reward", "eval_wait_mean"} < set(progress.splitlines()[0].split(","))
 
     score = tmp_path / "score.npz"
-    assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--file", score).returncode == 0
+    assert call("interference", "--trace", trace, "--episodes", 16, "--file", score).returncode == 0
     deeprm = f"deeprm={tmp_path / 'deeprm'}"
     few = ["--trace", trace, "--sequences", 1, "--no-bounds"]
     for more in ([], ["--checkpoint", run[0]]):
         out = tmp_path / f"evaluation{len(more)}"
-        done = call("evaluate.py", "--schedulers", f"tetris,{deeprm},{deeprm}+pism={score}", *few, *more, "--out", out)
+        done = call("evaluate", "--schedulers", f"tetris,{deeprm},{deeprm}+pism={score}", *few, *more, "--out", out)
         assert done.returncode == 0, done.stderr
         assert "\ndeeprm " in done.stdout
         assert "\ndeeprm+pism " in done.stdout
         assert "`deeprm`: peaks of running and waiting workloads, and how long" in (out / "table.md").read_text()
-    refused("evaluate.py", "--schedulers", f"deeprm={run[0]}", message=["policy 'shared'", "--policy deeprm"])
+    refused("evaluate", "--schedulers", f"deeprm={run[0]}", message=["policy 'shared'", "--policy deeprm"])
 
 
 def row_of(scheduler, printed):
@@ -123,7 +123,7 @@ def check_resumes(call, out, printed):
             assert int(list(csv.DictReader(file))[-1]["iteration"]) == saved
         assert f"stopped after iteration {saved}" in printed
     assert f"continue with: tvwrl train --resume {out}" in printed
-    resumed = call("train.py", "--resume", out, "--stop-after", 1)
+    resumed = call("train", "--resume", out, "--stop-after", 1)
     assert resumed.returncode == 0, resumed.stderr
     assert torch.load(out / "checkpoints/last.pt", weights_only=True)["iteration"] == saved + 1
     return saved
@@ -156,7 +156,7 @@ def test_sigterm_leaves_a_checkpoint_to_resume_from(call, tiny, trace, tmp_path,
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, step, terminated)
-        stopped = call("train.py", "--trace", trace, "--out", out, *tiny, "--iterations", 3)
+        stopped = call("train", "--trace", trace, "--out", out, *tiny, "--iterations", 3)
     assert stopped.returncode == 143, stopped.stderr
     assert "Traceback" not in stopped.stderr
     assert check_resumes(call, out, stopped.stderr) == iteration
@@ -165,7 +165,7 @@ def test_sigterm_leaves_a_checkpoint_to_resume_from(call, tiny, trace, tmp_path,
 @pytest.mark.slow
 def test_resuming_a_finished_run_shows_its_comparison_again(call, run):
     before = (run[0] / "evaluation/rows.csv").read_bytes()
-    again = call("train.py", "--resume", run[0])
+    again = call("train", "--resume", run[0])
     assert again.returncode == 0, again.stderr
     assert (run[0] / "evaluation/rows.csv").read_bytes() == before
     assert "\nclairvoyant " in again.stdout
@@ -182,7 +182,7 @@ def test_resuming_a_finished_run_shows_its_comparison_again(call, run):
     ],
 )
 def test_bad_arguments(refused, trace, arguments, message):
-    refused("train.py", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, message=message)
+    refused("train", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, message=message)
 
 
 def test_what_cannot_be_trained_on_is_refused_before_minutes_of_preparation(refused, trace, tmp_path, monkeypatch):
@@ -191,17 +191,17 @@ def test_what_cannot_be_trained_on_is_refused_before_minutes_of_preparation(refu
 
     monkeypatch.setattr(Problem, "build", prepared)
     options = ["--trace", trace, "--iterations", 5]
-    refused("train.py", *options, "--also", "no-such-trace", message=["unknown trace 'no-such-trace'"])
-    refused("train.py", *options, "--also", trace, message=["it has the same content as trace 'google'"])
-    refused("train.py", *options, "--start-from", tmp_path, message=["no checkpoint in this run"])
+    refused("train", *options, "--also", "no-such-trace", message=["unknown trace 'no-such-trace'"])
+    refused("train", *options, "--also", trace, message=["it has the same content as trace 'google'"])
+    refused("train", *options, "--start-from", tmp_path, message=["no checkpoint in this run"])
 
 
 def test_a_run_cannot_be_called_like_a_scheduler(call, trace, tmp_path):
-    done = call("train.py", "--trace", trace, "--out", tmp_path / "tetris")
+    done = call("train", "--trace", trace, "--out", tmp_path / "tetris")
     assert done.returncode == 2
     assert "tetris" in done.stderr
     assert not (tmp_path / "tetris").exists()
 
 
 def test_only_a_run_can_be_resumed(refused):
-    refused("train.py", "--resume", "no-such-run", message=["no-such-run"])
+    refused("train", "--resume", "no-such-run", message=["no-such-run"])

@@ -46,12 +46,12 @@ def test_the_command_trains_with_the_parameters(trace, preset):
     ],
 )
 def test_bad_arguments(refused, trace, arguments, message):
-    refused("tune.py", *([] if "--resume" in arguments else ["--trace", trace]), *arguments, message=message)
+    refused("tune", *([] if "--resume" in arguments else ["--trace", trace]), *arguments, message=message)
 
 
 def test_optuna_is_asked_for(refused, trace, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    refused("tune.py", "--trace", trace, message=["pip install '.[tune]'"])
+    refused("tune", "--trace", trace, message=["pip install '.[tune]'"])
 
 
 @pytest.mark.slow
@@ -60,11 +60,11 @@ def test_an_interrupted_search_continues_with_two_trials_at_a_time(call, trace, 
     options = ["--trace", trace, "--out", out, *tiny, "--iterations", 2, "--trials", 2]
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "evaluate", mock.Mock(side_effect=KeyboardInterrupt))
-        stopped = call("tune.py", *options)
+        stopped = call("tune", *options)
     assert stopped.returncode == 130, stopped.stderr
     assert "stopped; continue with:" in stopped.stderr
-    assert "0 of 2 cells are finished" in call("tune.py", "--resume", out, "--trials", 2, "--dry-run").stdout
-    done = call("tune.py", "--resume", out, "--trials", 2, "--workers", 2)
+    assert "0 of 2 cells are finished" in call("tune", "--resume", out, "--trials", 2, "--dry-run").stdout
+    done = call("tune", "--resume", out, "--trials", 2, "--workers", 2)
     assert done.returncode == 0, done.stderr
     assert [row["state"] for row in rows(out)] == ["fail", "complete", "complete"]
     assert rows(out)[1]["retry_of"] == "0"
@@ -74,5 +74,5 @@ def test_an_interrupted_search_continues_with_two_trials_at_a_time(call, trace, 
     assert best["command"] in done.stdout
     assert max(float(row["reward"]) for row in rows(out)[1:]) == best["reward"]
     policy = ["--checkpoint", out / best["run"], "--sequences", 1, "--schedulers", "best-fit", "--no-bounds"]
-    evaluated = call("evaluate.py", *policy, "--out", tmp_path / "evaluation")
+    evaluated = call("evaluate", *policy, "--out", tmp_path / "evaluation")
     assert evaluated.returncode == 0, evaluated.stderr

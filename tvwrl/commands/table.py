@@ -217,12 +217,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.warm_up:WarmUpOptions",
             "tvwrl.warm_up:report_warm_up",
         ),
-        Command(
-            "completion",
-            "print a script that completes subcommands and options in a shell",
-            "tvwrl.commands.completion:CompletionOptions",
-            "tvwrl.commands.completion:print_completion",
-        ),
     ),
 }  # fmt: skip
 COMMANDS = {command.name: command for commands in GROUPS.values() for command in commands}

@@ -95,7 +95,7 @@ def test_the_address_of_a_cell():
 
 def test_the_script_fetches_and_says_how_to_go_on(call, site, tmp_path, monkeypatch):
     monkeypatch.setenv("TVWRL_DATA", str(tmp_path))
-    done = call("fetch_trace.py", "bitbrains", "--base-url", site.url)
+    done = call("fetch", "bitbrains", "--base-url", site.url)
     assert done.returncode == 0
     folder = tmp_path / "raw" / "bitbrains"
     assert sorted(path.name for path in folder.iterdir()) == [ZIP, "gwa_t_12_rnd.zip"]
@@ -104,7 +104,7 @@ def test_the_script_fetches_and_says_how_to_go_on(call, site, tmp_path, monkeypa
 
 def test_the_script_ends_with_code_2_and_one_clear_line(call, site, tmp_path, fetched):
     site.files.clear()
-    done = call("fetch_trace.py", "bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
+    done = call("fetch", "bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(f"error: {site.url}/{ZIP}: HTTP 404")
     assert "Traceback" not in done.stderr
@@ -116,7 +116,7 @@ def test_an_interrupted_script_says_how_to_go_on(call, site, tmp_path, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(http_download.Client, "fetch_file", stop)
-    done = call("fetch_trace.py", "bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
+    done = call("fetch", "bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
     assert done.returncode == 130
     hint = f"run the same command again to continue; the downloaded part is in {tmp_path / 'raw'}\n"
     assert done.stderr.endswith(hint + "interrupted\n")

@@ -19,7 +19,7 @@ def prepare(call: Callable[..., Any]) -> Callable[..., tuple[int, str, str]]:
     """Calls the script; returns exit code, output and errors."""
 
     def prepare(*arguments: object) -> tuple[int, str, str]:
-        done = call("prepare_trace.py", *arguments)
+        done = call("prepare", *arguments)
         return done.returncode, done.stdout, done.stderr
 
     return prepare
