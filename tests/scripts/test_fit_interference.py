@@ -108,9 +108,7 @@ def test_more_instances_than_a_machine_can_run_are_refused(call, file):
         done = call("interference", "--explain", file, "--tasks", f"13={count}")
         assert done.returncode == 2
         assert "no machine runs more than 100,000 instances" in done.stderr
-    assert (
-        "cannot be combined with --explain" in call("interference", "--explain", file, "--file", "x.npz").stderr
-    )
+    assert "cannot be combined with --explain" in call("interference", "--explain", file, "--file", "x.npz").stderr
 
 
 def test_bad_sources(refused, call, file, tmp_path):

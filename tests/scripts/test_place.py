@@ -98,9 +98,7 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
 
 def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place", "--planners", "Best", message=["there is no planner 'Best': did you mean best"])
-    refused(
-        "place", "--planners", "FOO", message=["there is no planner 'FOO': tvwrl place --list-planners lists all;"]
-    )
+    refused("place", "--planners", "FOO", message=["there is no planner 'FOO': tvwrl place --list-planners lists all;"])
     refused("place", "--planners", "Best", message=["other numbers are possible", "-still"])
     refused("place", "--planners", "Medea(0,0,0)", message=["weights are 0, 0, 0: at least one must be above 0"])
     refused("place", "--planners", "Aladdin+H.4-none-still", message=["no effect with -none"])

@@ -1,39 +1,36 @@
-"""Rows of the results -> pages: tables by what schedulers may know, whether targets are reached, what was trained."""
+"""Rows of the results -> pages: tables by what schedulers may know, what was trained."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.episode_rows import GAPS, incomplete_by, no_value
 from tvwrl.experiments.plots import PENALTY
-from tvwrl.experiments.results.targets import (
-    AGENT,
-    AGENTS,
-    DENSE,
-    LEARNT,
-    Measures,
-    Target,
-    best_rival,
-    cost_saved,
-    gap_closed,
-    of_another,
-    shown,
-    slots_gap,
-    targets,
-)
 from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate, estimates_by_column, interquartile_mean, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates, ranked
-from tvwrl.schedulers import GROUPS, is_ours, titles_of
+from tvwrl.schedulers import GROUPS, is_ours, knowing_no_more, titles_of
+from tvwrl.types import Float
 
 if TYPE_CHECKING:
     import polars as pl
 
+AGENT = "agent"
+AGENTS: dict[str, dict[str, Any]] = {  # what they are shown differs so from the preset's scenario
+    AGENT: {},
+    "agent-history": {"observe_request": False, "observe_forecast": False, "choose_from_queue": False},
+    "agent-peak": {"observe_forecast": False, "observe_peak": True},
+    "agent-forecast-peak": {"observe_peak": True},
+}
+LEARNT = (*AGENTS, DEEPRM)
+DENSE = 0.5  # above this load workloads wait whatever a scheduler does
+Measures = Mapping[str, Mapping[str, Estimate]]  # scheduler -> column of the rows -> estimate
 METRICS = ("reward", "overshoot_pct", "machines_used", *GAPS, "wait_mean", "unplaced")
 MIDDLE = "reward, IQM"
 HEAD = [
@@ -46,15 +43,14 @@ TRAINED = "what-was-trained"  # the name of a page
 DRAWN = 2  # schedulers of each knowledge group in a picture
 COMPARED = ["agent", "best rival", "ahead by (thousands)", "cost saved %", "gap closed %"]
 COMPARED += ["overshoot %", "wait (slots)"]
-REACHED = ["better than all", "saves 8 %", "low overshoot", "short wait", "gap"]  # in the order of `targets`
 NOTE = (
     "Values are means, with 95 % bootstrap intervals over test sequences and training seeds in brackets; ratios and "
     "differences are paired by sequence. Gap closed: where the mean reward lies between that of "
     f"`{FLOOR}` (0 %) and that of `{CEILING}` (100 %)."
 )
-TARGETS = (
-    "*Best rival*: the best scheduler that knows no more than the agent. *Significantly*: the paired interval of the "
-    "difference in reward lies above 0. The last columns say which targets are met (-: there is none):"
+RIVAL = (
+    "*Best rival*: the best scheduler that knows no more than the agent; an asterisk: the agent is significantly "
+    "better than every one of them (the paired interval of the difference in reward lies above 0)."
 )
 COLUMNS = (
     "Agents are averaged over their seeds. A scheduler that left workloads unplaced in any sequence has no means and "
@@ -62,6 +58,54 @@ COLUMNS = (
     f"bound on machines is for schedules in which nothing waits, as in nearly all at loads up to {DENSE:g}. At higher "
     "loads workloads wait: then only the bound with waiting holds, and none on the peak (docs/explanation/bounds.md)."
 )
+
+
+def rivals(measures: Measures, knowledge: Mapping[str, str], agent: str) -> list[str]:
+    """The other schedulers that know no more than the agent and left no workload unplaced; `knowledge`: the group of
+    every scheduler."""
+    groups = knowing_no_more(knowledge[agent])
+    able = [name for name in measures if name not in AGENTS and knowledge[name] in groups]
+    return [name for name in able if not measures[name]["unplaced"].mean]
+
+
+def best_rival(measures: Measures, knowledge: Mapping[str, str], agent: str) -> str:
+    """The one of `rivals` with the highest mean reward; empty if there is none."""
+    return max(rivals(measures, knowledge, agent), key=lambda name: measures[name]["reward"].mean, default="")
+
+
+def cost_saved(measures: Measures, scheduler: str, other: str) -> Estimate:
+    """Share of the other's cost, the reward with its sign changed, that a scheduler saves."""
+    if not {scheduler, other} <= measures.keys():
+        return NO_ESTIMATE
+    its = measures[other]["reward"]
+    return (its - measures[scheduler]["reward"]) / its
+
+
+def gap_closed(measures: Measures, scheduler: str) -> Estimate:
+    """How far the mean reward is on the way from `FLOOR` (0) to `CEILING` (1); NaN where that is not the higher one."""
+    if not {FLOOR, CEILING, scheduler} <= measures.keys():
+        return NO_ESTIMATE
+    floor = measures[FLOOR]["reward"]
+    way, whole = (measures[name]["reward"] - floor for name in (scheduler, CEILING))
+    draws: Float = np.where(whole.draws > 0, whole.draws, np.nan)
+    return way / Estimate(whole.mean if whole.mean > 0 else float("nan"), draws)
+
+
+def of_another(measures: Measures, scheduler: str, other: str, column: str) -> Estimate:
+    """Its mean as a share of another scheduler's; NaN if one of them is not there."""
+    if not {scheduler, other} <= measures.keys():
+        return NO_ESTIMATE
+    return measures[scheduler][column] / measures[other][column]
+
+
+def shown(found: Estimate, decimals: int = 2, scale: float = 1.0, sign: str = "") -> str:
+    """Mean [interval], or a dash."""
+    return with_interval(found.mean, found.interval, decimals, sign, scale)
+
+
+def slots_gap(load: float) -> str:
+    """The column with the distance of machine slots to the bound that holds at a load: above `DENSE` workloads wait."""
+    return "slots_gap_waiting_pct" if load > DENSE else "slots_gap_pct"
 
 
 def measure(rows: pl.DataFrame) -> dict[str, dict[str, dict[str, Estimate]]]:
@@ -86,12 +130,7 @@ def write_pages(
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     loads = dict(rows.select("group", "load").unique().rows())
     left = incomplete_by(rows, ("group", "column"))
-    verdicts = {
-        (group, agent): targets(of, knowledge, loads[group], agent)
-        for group, of in measures.items()
-        for agent in AGENTS
-        if agent in of and of.keys() - LEARNT
-    }
+    cells = [(group, agent) for group, of in measures.items() for agent in AGENTS if agent in of and of.keys() - LEARNT]
     sequences = {group: part["sequence"].n_unique() for (group,), part in rows.group_by("group")}
     traces: dict[str, list[str]] = {}
     for group in groups:
@@ -105,14 +144,10 @@ def write_pages(
             played,
             _table(measures[group], knowledge, {n: what for (of, n), what in left.items() if of == group}),
         ]
-        for agent in AGENTS:
-            found = verdicts.get((group, agent), [])
-            parts += [f"`{agent}`:"] if found else []
-            parts.append("\n".join(f"- {t.title}: **{t.answer}**; {t.evidence}" for t in found))
     links = [f"[{trace}]({trace}.md)" for trace in traces]
     main = ["# Results", _seeds(trained), _missing(measures, trained, groups)]
-    main += ["## Agents against schedulers that know no more", _averages(measures, knowledge, verdicts)]
-    main += [_overview(measures, knowledge, verdicts), NOTE, "## Every scheduler"]
+    main += ["## Agents against schedulers that know no more", _averages(measures, knowledge, cells)]
+    main += [_overview(measures, knowledge, cells), NOTE, "## Every scheduler"]
     main += [
         f"A page per trace has them all: {', '.join(links)}. [What was trained]({TRAINED}.md) describes the agents."
     ]
@@ -230,48 +265,43 @@ def _missing(measures: Mapping[str, Measures], trained: pl.DataFrame, groups: Se
     return "Missing from all figures below:\n\n" + "\n".join(lines) if lines else ""
 
 
-def _overview(
-    measures: Mapping[str, Measures], knowledge: Mapping[str, str], verdicts: Mapping[tuple[str, str], Sequence[Target]]
-) -> str:
-    """Every agent against the best scheduler that knows no more, and which targets it reaches."""
-    if not verdicts:
+def is_better_than_all(measures: Measures, knowledge: Mapping[str, str], agent: str) -> bool:
+    """Whether the paired difference in reward lies above zero, interval and all, for every rival, if there is one."""
+    others = rivals(measures, knowledge, agent)
+    ahead = [measures[agent]["reward"] - measures[name]["reward"] for name in others]
+    return bool(ahead) and all(one.interval[0] > 0 for one in ahead)
+
+
+def _overview(measures: Mapping[str, Measures], knowledge: Mapping[str, str], cells: Sequence[tuple[str, str]]) -> str:
+    """Every agent against the best scheduler that knows no more."""
+    if not cells:
         return "No trace and load has both an agent and heuristics yet."
     body = []
-    for agent in AGENTS:
-        for (group, name), found in verdicts.items():
-            if name == agent:
-                of = measures[group]
-                best = best_rival(of, knowledge, agent)
-                ahead = of[agent]["reward"] - of[best]["reward"] if best else None
-                line = [group, agent, best, "-" if ahead is None else shown(ahead, scale=0.001, sign="+")]
-                line += [shown(cost_saved(of, agent, best), 1, 100), shown(gap_closed(of, agent), 0, 100)]
-                line += [with_interval(of[agent]["overshoot_pct"].mean, NO_ESTIMATE.interval, 3)]
-                line += [with_interval(of[agent]["wait_mean"].mean, NO_ESTIMATE.interval, 2)]
-                body.append([*line, *(one.answer for one in found)])
-    titles = [dict.fromkeys(found[place].title for found in verdicts.values()) for place in range(len(REACHED))]
-    meanings = [f"*{name}*: {', or '.join(those)}" for name, those in zip(REACHED, titles, strict=True)]
-    return f"{markdown_table(['', *COMPARED, *REACHED], body)}\n\n{TARGETS} {'; '.join(meanings)}."
+    for group, agent in sorted(cells, key=lambda cell: list(AGENTS).index(cell[1])):
+        of = measures[group]
+        best = best_rival(of, knowledge, agent)
+        ahead = shown(of[agent]["reward"] - of[best]["reward"], scale=0.001, sign="+") if best else "-"
+        line = [group, agent, best, ahead + "*" * is_better_than_all(of, knowledge, agent)]
+        line += [shown(cost_saved(of, agent, best), 1, 100), shown(gap_closed(of, agent), 0, 100)]
+        line += [with_interval(of[agent]["overshoot_pct"].mean, NO_ESTIMATE.interval, 3)]
+        body.append([*line, with_interval(of[agent]["wait_mean"].mean, NO_ESTIMATE.interval, 2)])
+    return f"{markdown_table(['', *COMPARED], body)}\n\n{RIVAL}"
 
 
-def _averages(
-    measures: Mapping[str, Measures], knowledge: Mapping[str, str], verdicts: Mapping[tuple[str, str], Sequence[Target]]
-) -> str:
+def _averages(measures: Mapping[str, Measures], knowledge: Mapping[str, str], cells: Sequence[tuple[str, str]]) -> str:
     """A line per agent: in how many cells it is better than all that know no more, and means over cells."""
     lines = []
     for agent in AGENTS:
-        cells = {group: found for (group, name), found in verdicts.items() if name == agent}
-        if not cells:
+        own = [measures[group] for group, name in cells if name == agent]
+        if not own:
             continue
-        above = sum(bool(found[0].met) for found in cells.values())
-        saved, closed = [], []
-        for group in cells:
-            of = measures[group]
-            saved.append(cost_saved(of, agent, best_rival(of, knowledge, agent)).mean)
-            closed.append(gap_closed(of, agent).mean)
-        left = sum(bool(np.isnan(measures[group][agent]["reward"].mean)) for group in cells)
+        above = sum(is_better_than_all(of, knowledge, agent) for of in own)
+        saved = [cost_saved(of, agent, best_rival(of, knowledge, agent)).mean for of in own]
+        closed = [gap_closed(of, agent).mean for of in own]
+        left = sum(bool(np.isnan(of[agent]["reward"].mean)) for of in own)
         lines.append(
-            f"- `{agent}` is significantly better than every scheduler that knows no more in {above} of "
-            f"{len(cells)} cells; "
+            f"- `{agent}` is significantly better than every scheduler that knows no more in {above} of {len(own)} "
+            "cells; "
             + (
                 f"it has no average, as it left workloads unplaced in {left} of them."
                 if left

@@ -21,8 +21,7 @@ from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
 from tvwrl.experiments.reproducing import Report, commands
 from tvwrl.experiments.results import TITLE
-from tvwrl.experiments.results.page import plot_trace, write_pages
-from tvwrl.experiments.results.targets import AGENT, AGENTS, LEARNT
+from tvwrl.experiments.results.page import AGENT, AGENTS, LEARNT, plot_trace, write_pages
 from tvwrl.experiments.scale import SCALES, Scale, Scales, describe_training
 from tvwrl.experiments.training_cells import (
     HEURISTICS,
