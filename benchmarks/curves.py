@@ -16,7 +16,7 @@ from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.online_report import online_table, plot_rewards, rewards_by_phase
+from tvwrl.experiments.learn_online_command import online_table, plot_rewards, rewards_by_phase
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import read_csv

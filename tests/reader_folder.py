@@ -17,7 +17,7 @@ from tvwrl.agents.config import PRESETS
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import evaluate
-from tvwrl.experiments.tuning.search import Search, open_search
+from tvwrl.experiments.hyperparameter_search import Search, open_search
 from tvwrl.forecasting import NetworkForecaster
 from tvwrl.forecasting.files import write_forecaster
 from tvwrl.progress import nothing

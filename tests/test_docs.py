@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.experiments.pages import MARK
+from tvwrl.experiments.reproducing import MARK
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("tvwrl", "scripts", "benchmarks", "examples", "tests")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvwrl.experiments.forecaster_cells import OTHERS, POOLED, Comparison
+from tvwrl.experiments.fit_forecaster_command import OTHERS, POOLED, Comparison
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, write_trace
 from tvwrl.traces.sequences import SequenceSampler

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tvwrl.experiments.learning import INITIAL, rules_ahead, what_training_brought
+from tvwrl.experiments.train_command import INITIAL, rules_ahead, what_training_brought
 
 
 def rows_of(best, initial):

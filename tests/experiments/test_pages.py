@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tvwrl.experiments.engine import Cell, RowsCell
-from tvwrl.experiments.pages import MARK
-from tvwrl.experiments.reproducing import Report, RunOptions, reproduce
+from tvwrl.experiments.reproducing import MARK, Report, RunOptions, reproduce
 
 TEXT = "# Results\n\nSee [the detail](detail.md) and [all of it](all.html).\n\n## More\n\n![shown](here.png)"
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
+from tvwrl.experiments.tuning import search as module
 
 from tvwrl.agents.config import ALGORITHMS, PRESETS, TrainConfig
 from tvwrl.experiments.engine import complete
-from tvwrl.experiments.tuning import search as module
-from tvwrl.experiments.tuning.report import write_report
-from tvwrl.experiments.tuning.search import Search, TrialCell, load_search, load_study, open_search
-from tvwrl.experiments.tuning.search_space import SPACE
+from tvwrl.experiments.hyperparameter_search import SPACE, Search, TrialCell, load_search, load_study, open_search
+from tvwrl.experiments.tune_command import write_report
 from tvwrl.types import InputError
 
 optuna = pytest.importorskip("optuna")

@@ -12,9 +12,8 @@ import pytest
 from tvwrl.agents.config import PRESETS
 from tvwrl.experiments.engine import distinct
 from tvwrl.experiments.episode_rows import incomplete_by
-from tvwrl.experiments.scale import SCALES, describe_training
 from tvwrl.experiments.statistics import crossed_estimate as crossed
-from tvwrl.experiments.training_cells import cells_of
+from tvwrl.experiments.training_cells import SCALES, cells_of, describe_training
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS, WAITING_WEIGHTS, Experiment
 from tvwrl.papers.tvw_rl.figures import TvwRlStudy
 from tvwrl.papers.tvw_rl.published import FIGURE_CLAIMS, INFINITE, KU, NOISE, SIX, Claim

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.experiments.handover import write_hand_over
+from tvwrl.experiments.provision_command import write_hand_over
 from tvwrl.metrics import replay_run, score_episode
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.planning.handover import Planned, hand_over, play

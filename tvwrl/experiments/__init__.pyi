@@ -20,7 +20,7 @@ from .evaluate_command import (
     Environment as Environment,
     compare_schedulers as compare_schedulers,
 )
-from .evaluated import Evaluation as Evaluation
+from .evaluation import Evaluation as Evaluation
 from .evaluation import (
     DEFAULT_SCHEDULERS as DEFAULT_SCHEDULERS,
     EPISODES as EPISODES,
@@ -43,8 +43,8 @@ from .reproducing import (
     reproduce as reproduce,
 )
 from .results.study import COMMANDS as COMMANDS
-from .rows import column as column, distinct as distinct, select as select
-from .scale import Scale as Scale, describe_training as describe_training
+from .statistics import column as column, distinct as distinct, select as select
+from .training_cells import Scale as Scale, describe_training as describe_training
 from .scheduler_names import parts_of as parts_of, scheduler_of as scheduler_of
 from .statistics import (
     Estimate as Estimate,
@@ -68,7 +68,7 @@ from .tables import (
     terminal_table as terminal_table,
 )
 from .train_command import train as train
-from .train_options import TrainingSettings as TrainingSettings
+from .train_command import TrainingSettings as TrainingSettings
 from .training_cells import (
     Changes as Changes,
     Column as Column,
@@ -79,4 +79,4 @@ from .training_cells import (
     read_columns as read_columns,
 )
 from .training_runs import pass_on_signal as pass_on_signal
-from .training_steps import begin as begin, compare_with_heuristics as compare_with_heuristics, take_up as take_up
+from .train_command import begin as begin, compare_with_heuristics as compare_with_heuristics, take_up as take_up

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import tyro
 from tqdm import tqdm
 
 from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
+from tvwrl.experiments.episode_rows import demand_table, episode_table, table_of, write_rows
 from tvwrl.experiments.exploring.plan_explorer import write_explorer_of
-from tvwrl.experiments.handover import write_hand_over
 from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.markdown import markdown_table
+from tvwrl.metrics import score_episode
+from tvwrl.penalties import PenaltyWeights
 from tvwrl.planning import (
     APPLICATIONS,
     MACHINES,
@@ -20,6 +23,7 @@ from tvwrl.planning import (
     Budget,
     Fleet,
     Instance,
+    Plan,
     PlanningProblem,
     Reading,
     advise,
@@ -28,6 +32,7 @@ from tvwrl.planning import (
     is_trace,
     open_instance,
     open_problem,
+    play,
     read_applications,
     read_machines,
     read_plans,
@@ -37,7 +42,7 @@ from tvwrl.planning import (
     validate,
 )
 from tvwrl.progress import say
-from tvwrl.runs import default_folder
+from tvwrl.runs import default_folder, provenance, whole_folder, write_json
 from tvwrl.traces import open_trace
 from tvwrl.types import InputError, Trace
 
@@ -249,3 +254,26 @@ def _advise(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> Non
     ]
     print(markdown_table(head, rows))
     print(f"\nuse {advice.algorithm}: {advice.reason}")
+
+
+def write_hand_over(trace: Trace, instance: Instance, fleet: Fleet, plan: Plan, out: Path) -> dict[str, Any]:
+    """Play and write `episodes.parquet`, `demand.parquet`, `rows.csv`, `run.json`; returns the row of metrics."""
+    weights = PenaltyWeights()
+    with whole_folder(out) as folder:
+        episode, sequences, machines = play(trace, instance, fleet, plan)
+        row = score_episode(episode, machines, weights)
+        episode_table(episode).write_parquet(folder / "episodes.parquet")
+        demand_table(sequences).write_parquet(folder / "demand.parquet")
+        write_rows(table_of([row]), folder / "rows.csv")
+        facts = {
+            "trace": {"name": trace.name, "source": trace.source, "workloads": len(trace)},
+            "plan": plan.algorithm,
+            "resources": list(trace.resources),
+            "capacities": machines.as_dicts(),
+            "step_seconds": trace.slot_seconds,
+            "penalty_weights": {name: getattr(weights, name) for name in ("K_c", "K_u", "K_o", "K_w")},
+            "overshoot_per": "workload",
+            "background": 0,
+        }
+        write_json(folder / "run.json", provenance() | facts)
+    return row

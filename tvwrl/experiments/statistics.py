@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.episode_rows import complete_only
 from tvwrl.types import Float, InputError
 
@@ -260,3 +261,18 @@ def estimates_by_column(rows: pl.DataFrame, metric: str, statistic: Statistic = 
         values = np.array(part[metric].to_list(), dtype=np.float64).reshape(seeds, sequences)
         found.setdefault(group, {})[column] = crossed_estimate(values, statistic)
     return found
+
+
+def select(rows: Rows, **where: Any) -> Rows:
+    """The rows that have all these values."""
+    return [row for row in rows if where.items() <= row.items()]
+
+
+def column(rows: Rows, name: str, **where: Any) -> Float:
+    """(rows,) values of a field in the rows that have all these values; NaN for None."""
+    return np.array([row[name] for row in select(rows, **where)], np.float64)
+
+
+def distinct(rows: Rows, name: str) -> list[Any]:
+    """The different values of a field, in order of appearance."""
+    return list(dict.fromkeys(row[name] for row in rows))

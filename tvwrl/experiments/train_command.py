@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import tyro
+
+from tvwrl.agents import (
+    INITIAL_POLICY,
+    PRESETS,
+    Checkpoint,
+    TrainConfig,
+    Trainer,
+    check_device,
+    check_start,
+    find_checkpoint,
+    load_policy,
+    open_others,
+    preset_of,
+)
+from tvwrl.command_line import ForecasterFile, SlotSeconds, TraceName
+from tvwrl.ec import EquivalenceClasses, find_classes
+from tvwrl.envs import Problem
+from tvwrl.experiments.deeprm_baseline import DEEPRM, begin_deeprm, deeprm_beside
+from tvwrl.experiments.engine import complete
+from tvwrl.experiments.episode_rows import incomplete_by
+from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, Evaluation, evaluate, is_unfinished
 from tvwrl.experiments.exploring.explorer_file import first_look
+from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.experiments.tables import terminal_table
-from tvwrl.experiments.train_options import TrainingSettings
-from tvwrl.experiments.training_runs import EXIT_CODES, check_resume
-from tvwrl.experiments.training_steps import begin, compare_with_heuristics, take_up
-from tvwrl.progress import say
-from tvwrl.runs import how_to_continue
-from tvwrl.schedulers import KNOWLEDGE
+from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
+from tvwrl.forecasting import read_forecaster
+from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
+from tvwrl.progress import Report, say
+from tvwrl.runs import LAST, START, check_new_folder, default_folder, how_to_continue, whole_file
+from tvwrl.schedulers import CURRENT_LOAD, INITIAL, KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
+from tvwrl.traces import SequenceSampler, open_and_describe, trace_identity
+from tvwrl.types import InputError, Trace
 
 
 def train(settings: TrainingSettings) -> int:
@@ -37,3 +71,217 @@ def train(settings: TrainingSettings) -> int:
     print(f"unseen workloads of trace '{trace.name}' ({trace.source}); tables, plots and records are in {found.folder}")
     print(first_look(found.folder))
     return 0
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
+
+    The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
+    Ctrl-C saves a checkpoint; --resume continues from it exactly.
+    """
+
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
+    ec: str = "temporal"
+    """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
+    none."""
+    forecaster: ForecasterFile = None
+    preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
+    """Defaults of the hyper-parameters: smoke (a trial, seconds), counterfactual (minutes), medium (minutes; the
+    default with another algorithm), paper (the paper's values), deeprm (the default of --policy deeprm)."""
+    deeprm: bool = True
+    """Train DeepRM too, the paper's learnt baseline, on the same training sequences, so that the comparison at the end
+    has it."""
+    out: Path | None = None
+    """Output folder; default: runs/<trace>-<timestamp>."""
+    resume: Path | None = None
+    """Continue the run in this folder to its original number of iterations; only --stop-after can be combined with
+    it."""
+    stop_after: int | None = None
+    """Stop after this number of updates; --resume continues."""
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=lambda: preset_of([]))
+
+    @classmethod
+    def default_for(cls, options: Sequence[str]) -> TrainingSettings:
+        """The settings that a command line changes: those of the preset that its options name."""
+        return cls(config=preset_of(options))
+
+
+def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None) -> Trainer:
+    """A new run in its folder, before its first iteration; `trace`: that of the settings if it is open already.
+
+    Raises InputError for bad settings.
+    """
+    given = trace is not None
+    trace = trace or open_and_describe(settings.trace, settings.slot_seconds, report)
+    identity = trace_identity(trace, None if given else settings.trace, settings.slot_seconds)
+    folder = settings.out or default_folder(trace.name)
+    check_new_folder(folder)
+    is_deeprm = settings.config.policy == DEEPRM
+    if folder.name in SCHEDULERS or (folder.name == DEEPRM and settings.deeprm and not is_deeprm):
+        raise InputError(f"--out {folder}: the run would have the name of scheduler '{folder.name}': choose another")
+    check_device(settings.config.device)  # this and what follows: before the minutes of preparation
+    others = open_others(settings.config, trace)
+    scenario, forecaster = settings.config.scenario, None
+    if settings.forecaster is not None:
+        forecaster = read_forecaster(settings.forecaster, SequenceSampler(trace, scenario))
+    classes = find_classes(settings.ec, trace, scenario)
+    if isinstance(classes, EquivalenceClasses):
+        report(f"classes: {classes.k} by {classes.representation}, from {settings.ec}")
+    if settings.config.start_from:
+        labels = scenario.classes if isinstance(classes, str) else classes.k
+        check_start(settings.config, trace.resources, labels)
+    problem = Problem.build(trace, scenario, classes, forecaster=forecaster, report=report)
+    trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, report, settings.forecaster, others)
+    if is_deeprm and settings.deeprm:
+        report("the policy is DeepRM, so no other DeepRM is trained to compare it with")
+    elif settings.deeprm:
+        begin_deeprm(trainer)
+    report(f"run folder: {folder} (watch it with: tensorboard --logdir {shlex.quote(str(folder))})")
+    return trainer
+
+
+def take_up(folder: Path, report: Report) -> Trainer:
+    """A run as its last checkpoint left it. Raises InputError if there is none, or its trace has changed."""
+    if not folder.is_dir():
+        raise InputError(f"no run folder {folder}")
+    saved = Checkpoint.load(find_checkpoint(folder, (LAST.name,)))
+    if (folder / START).exists():
+        raise InputError(f"{folder} is a run of tvwrl learn-online: resume it by: {how_to_continue(folder)}")
+    trace = open_again(saved.trace, report)
+    trainer = restored_trainer(saved, trace, folder, report)
+    report(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")
+    return trainer
+
+
+def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluation, str]:
+    """Play the best policy against the heuristics on test sequences; returns what was found, and a sentence on what
+    training brought, empty if there is nothing to say. Writes evaluation/ and learning.png to the run's folder."""
+    folder = trainer.folder
+    out = folder / "evaluation"
+    saved = Checkpoint.load(find_checkpoint(folder))
+    policy = load_policy(folder, saved, trainer.config.device)
+    initial = _initial_policy(trainer, policy.name) if saved.iteration else []
+    deeprm = deeprm_beside(trainer, report)
+    knowledge = {one.name: one.knowledge for one in (policy, *initial, *deeprm)}
+    files = {policy.name: find_checkpoint(folder)}
+    files |= {one.name: folder / "checkpoints" / INITIAL_POLICY for one in initial}
+    files |= {one.name: find_checkpoint(folder / DEEPRM) for one in deeprm}
+    with whole_file(folder / "learning.png") as picture:
+        plot_learning(trainer.progress, trainer.best_iteration, picture)
+    if not out.exists() or is_unfinished(out):
+        evaluate(
+            trainer.problem,
+            [policy, *initial, *deeprm, *(make_scheduler(name) for name in DEFAULT_SCHEDULERS)],
+            [trainer.config.scenario.load],
+            trainer.config.comparison_sequences,
+            0,
+            out,
+            {
+                "checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace},
+                "policies": {name: f"../{file.relative_to(folder)}" for name, file in files.items()},
+            },
+            knowledge,
+            policy.name,
+            origins={policy.name: saved.iteration} | {one.name: 0 for one in initial},
+            completed=partial(complete, report=report),
+            report=report,
+        )
+    found = Evaluation(out, None, knowledge, {policy.name: f"iteration {saved.iteration}"})
+    brought = ""
+    if initial:
+        brought = what_training_brought(found.rows, policy.name, saved.iteration)
+    elif trainer.best_iteration == 0:
+        brought = (
+            "training did not improve on the initial policy, which is the best on validation sequences and is kept"
+        )
+    if ahead := rules_ahead(found.rows, policy.name):
+        trial = trainer.config.iterations <= PRESETS["smoke"].iterations
+        brought = "; ".join(filter(None, [brought, ahead, "so short a training is only a trial" * trial]))
+    return found, brought
+
+
+def _initial_policy(trainer: Trainer, name: str) -> list[Scheduler]:
+    """The policy of iteration 0, for comparison; none if training did not validate it."""
+    file = trainer.folder / "checkpoints" / INITIAL_POLICY
+    if not file.is_file():
+        return []
+    initial = load_policy(file, Checkpoint.load(file), trainer.config.device)
+    initial.name = name + INITIAL
+    return [initial]
+
+
+def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
+    """A sentence on the rewards of policy `name`, of `iteration`, against the initial policy in `rows`."""
+    left = incomplete_by(rows, ["scheduler"])
+    if what := left.get((name,)):
+        return f"nothing can be said of its reward: the policy of iteration {iteration} left workloads unplaced, {what}"
+    if what := left.get((name + INITIAL,)):
+        return f"training taught the policy to place every workload; the initial policy left some unplaced, {what}"
+    best, initial = (
+        rows.filter(pl.col("scheduler") == one).sort("load", "sequence")["reward"].to_numpy() / 1000
+        for one in (name, name + INITIAL)
+    )
+    gain, low, high = paired_bootstrap(best, initial)
+    share = 100 * gain / max(abs(float(initial.mean())), 1e-9)
+    if len(best) == 1:
+        return (
+            f"on one unseen sequence, {gain:+.1f} thousand ({share:+.1f} %) from the initial policy to that of "
+            f"iteration {iteration}: one is too few to rule out chance; compare on more (--comparison-sequences)"
+        )
+    if low > 0:
+        verdict = "training improved the policy"
+    elif high < 0:
+        verdict = "training made the policy worse"
+    else:
+        verdict = "training made no significant difference"
+    return (
+        f"{verdict}: {gain:+.1f} thousand [{low:+.1f}, {high:+.1f}] per sequence ({share:+.1f} %) from the initial "
+        f"policy to that of iteration {iteration}, on {len(best)} unseen sequences (paired, 95 %)"
+    )
+
+
+def rules_ahead(rows: pl.DataFrame, name: str) -> str:
+    """A sentence that names the rules in `rows` that look only at the current load, yet have significantly better
+    rewards than policy `name`; empty if there are none."""
+    left = incomplete_by(rows, ["scheduler"])
+    rewards = {
+        one: rows.filter(pl.col("scheduler") == one).sort("load", "sequence")["reward"].to_numpy()
+        for one in rows["scheduler"].unique(maintain_order=True)
+        if (one,) not in left
+    }
+    simple = [one for one in rewards if one in KNOWLEDGE and KNOWLEDGE[one] == CURRENT_LOAD]
+    if name not in rewards:
+        return f"it is behind every rule that places all workloads, as {' and '.join(simple)}" if simple else ""
+    ahead = [rule for rule in simple if paired_bootstrap(rewards[rule], rewards[name])[1] > 0]
+    if not ahead or len(rewards[name]) == 1:  # one sequence is too few to rule out chance
+        return ""
+    ahead.sort(key=lambda rule: float(rewards[rule].mean()), reverse=True)
+    return f"the policy is still behind the simple rule{'s' * (len(ahead) > 1)} {' and '.join(ahead)}"
+
+
+def plot_learning(progress: Sequence[Mapping[str, Any]], best: int, file: Path) -> None:
+    """A PNG of the validation reward by iteration, with the initial policy's as a line and the best one marked."""
+    from matplotlib.ticker import MaxNLocator
+
+    validated = [row for row in progress if row.get("eval_reward") not in (None, "")]
+    if not validated:
+        return
+    iteration = [int(row["iteration"]) for row in validated]
+    reward = np.array([float(row["eval_reward"]) for row in validated]) / 1000
+    figure = new_figure(WIDTH, 4.0)
+    axis = figure.subplots()
+    axis.plot(iteration, reward, "-o", color=OURS, ms=5, label="policy")
+    if iteration[0] == 0:
+        axis.axhline(reward[0], color=OTHERS, linestyle="--", lw=1.4, label="policy before training")
+    if best in iteration:
+        star = {"ls": "", "marker": "*", "ms": 18, "mfc": "white", "mec": OURS, "mew": 1.6}
+        axis.plot([best], [reward[iteration.index(best)]], **star, label="best, which is kept")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_xlabel("iteration", fontsize=9.5)
+    axis.set_ylabel("reward of a validation sequence,\nthousands (higher is better)", fontsize=9.5)
+    axis.tick_params(labelsize=9)
+    tidy(axis, "y")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.savefig(file, dpi=DPI, format="png")

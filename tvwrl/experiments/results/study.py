@@ -22,13 +22,16 @@ from tvwrl.experiments.engine import Cell, folder_of, is_finished
 from tvwrl.experiments.reproducing import Report, commands
 from tvwrl.experiments.results import TITLE
 from tvwrl.experiments.results.page import AGENT, AGENTS, LEARNT, plot_trace, write_pages
-from tvwrl.experiments.scale import SCALES, Scale, Scales, describe_training
 from tvwrl.experiments.training_cells import (
     HEURISTICS,
+    SCALES,
     TVW_RL,
     Column,
+    Scale,
+    Scales,
     Setup,
     cells_of,
+    describe_training,
     iterations_done,
     opened,
     read_columns,

@@ -1,18 +1,114 @@
-"""What a hyper-parameter search found: trials.csv, best.json with a command that trains with it, and a plot."""
+"""One hyper-parameter search from its options to its report; it continues what its folder holds."""
 
 from __future__ import annotations
 
+import math
 import shlex
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tvwrl.agents import PRESETS, TrainConfig
-from tvwrl.experiments.engine import CELLS
-from tvwrl.experiments.tuning.search import CELL, RETRIED, TROUBLE, Search, complete_trials, ended_trials, load_study
+import tyro
+
+from tvwrl.agents import PRESETS, TrainConfig, preset_of
+from tvwrl.checks import at_least, positive
+from tvwrl.command_line import SlotSeconds, TraceName
+from tvwrl.experiments.cell_options import CellOptions
+from tvwrl.experiments.engine import CELLS, refuse_failed
+from tvwrl.experiments.hyperparameter_search import (
+    CELL,
+    RETRIED,
+    TROUBLE,
+    Search,
+    TrialCell,
+    complete_trials,
+    ended_trials,
+    load_search,
+    load_study,
+    open_search,
+)
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
-from tvwrl.runs import write_csv, write_json
+from tvwrl.runs import default_folder, write_csv, write_json
+from tvwrl.traces import open_and_describe
+from tvwrl.types import InputError
+
+
+def tune(settings: TuningSettings) -> None:
+    """Bring a search to as many trials as asked for, those of earlier sessions among them, and report the best.
+
+    Writes study.db, run.json, trials.csv, best.json, search.png, and each trial as a training run in `cells/`. Raises
+    InputError for bad options, if the folder holds another search, and at the end if trials failed, naming each.
+    """
+    settings.check()
+    if settings.resume:
+        (search, _), folder = load_search(settings.resume), settings.resume
+    else:
+        search = Search(settings.trace, settings.slot_seconds, settings.ec, settings.config)
+        folder = settings.out or default_folder(f"tune-{Path(settings.trace).stem}")
+    open_and_describe(search.trace, search.slot_seconds, print)
+    cells = [TrialCell(search, number) for number in range(settings.trials)]
+    if settings.dry_run:
+        settings.complete(folder, cells)
+        return
+    open_search(search, folder)
+    deadline = math.inf if settings.seconds is None else time.time() + settings.seconds
+    try:
+        failed = settings.complete(folder, cells, deadline)
+    finally:
+        best = write_report(search, folder)
+    print(best)
+    print(f"trials, plot and the runs of the trials are in {folder}")
+    refuse_failed(failed or {})
+
+
+ITERATIONS, EVAL_EVERY = 40, 5  # of a trial
+WITH_RESUME = ("trials", "seconds", "workers", "ray", "dry_run")
+
+
+@dataclass(frozen=True)
+class TuningSettings(CellOptions):
+    """Search for hyper-parameters with many short training runs; unpromising ones are pruned.
+
+    The folder holds study.db, trials.csv, best.json, search.png, and each trial as a training run. Ctrl-C, or a crash,
+    loses only the trials in progress: run the same command again to continue. The search space is SPACE of
+    tvwrl/experiments/tuning/search_space.py.
+    """
+
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
+    ec: str = "temporal"
+    """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
+    none."""
+    preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
+    """Hyper-parameters of the first trial, and of all others where the search does not vary them."""
+    trials: int = 30
+    """Total number of trials, complete or pruned, including those of earlier sessions."""
+    seconds: float | None = None
+    """Time limit of the search, seconds; default: none. No trial starts after it."""
+    resume: Path | None = None
+    """Continue the run in this folder with its own settings; only --trials, --seconds, --workers, --ray and
+    --dry-run can be combined with it."""
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+
+    @classmethod
+    def default_for(cls, options: Sequence[str]) -> TuningSettings:
+        """The settings that a command line changes: those of the preset that its options name, but for short trials."""
+        return cls(config=replace(preset_of(options), iterations=ITERATIONS, eval_every=EVAL_EVERY))
+
+    def check(self) -> None:
+        """Raise InputError for options that are out of range, or cannot be combined with `resume`."""
+        self.check_run()
+        at_least(1, trials=self.trials)
+        positive(seconds=self.seconds)
+        own = {name: getattr(self, name) for name in ("resume", *WITH_RESUME)}
+        if self.resume and self != replace(self.default_for(()), **own):
+            allowed = ", ".join(f"--{name.replace('_', '-')}" for name in WITH_RESUME)
+            raise InputError(
+                f"--resume continues with the search's own settings: only {allowed} can be combined with it"
+            )
+
 
 # fmt: off
 OF_THE_SEARCH = (  # what the command leaves to the preset
@@ -61,12 +157,12 @@ def train_command(search: Search, parameters: Mapping[str, float]) -> list[str]:
 def options_of(config: Any, default: Any) -> list[str]:
     """Options of the command line that make `config` of `default`, both dataclasses."""
     words: list[str] = []
-    for field in fields(config):
-        value, before = getattr(config, field.name), getattr(default, field.name)
-        option = field.name.replace("_", "-")
+    for one in fields(config):
+        value, before = getattr(config, one.name), getattr(default, one.name)
+        option = one.name.replace("_", "-")
         if is_dataclass(value):
             words += options_of(value, before)
-        elif value == before or (isinstance(config, TrainConfig) and field.name in OF_THE_SEARCH):
+        elif value == before or (isinstance(config, TrainConfig) and one.name in OF_THE_SEARCH):
             continue
         elif isinstance(value, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
