@@ -16,7 +16,7 @@ import torch
 import tyro
 
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import Rows, RowsCell, complete, read_rows, refuse_failed
+from tvwrl.experiments.engine import Rows, RowsCell, complete, read_cell_rows, refuse_failed
 from tvwrl.experiments.statistics import bootstrap_interval, with_interval
 from tvwrl.forecasting import Beginnings, Forecaster, NetworkForecaster, Outcomes, training_windows
 from tvwrl.forecasting.base import WINDOWS
@@ -234,7 +234,7 @@ def speed(trace: str = "google2011", repeats: int = 5) -> None:
 
 def rewards_and_skills(out: Path, cells: Sequence[RowsCell], started: bool | None = None) -> tuple[Float, Float]:
     """(seeds, sequences) rewards and (seeds,) skills of cells; with or without a start where cells have both."""
-    parts = [[row for row in read_rows(out, [cell]) if started is None or row["start"] == started] for cell in cells]
+    parts = [[row for row in read_cell_rows(out, [cell]) if started is None or row["start"] == started] for cell in cells]
     rewards = np.array([[row["reward"] for row in part] for part in parts])
     return rewards, np.array([part[0]["skill"] for part in parts])
 
@@ -274,7 +274,7 @@ def start_table(out: Path, cells: Sequence[Start]) -> str:
         seeds = [cell for cell in cells if (cell.trace, cell.workloads) == (trace, workloads)]
         nothing, shipped = (rewards_and_skills(out, seeds, started) for started in (False, True))
         errors = np.array(
-            [[rows[0]["error"], rows[-1]["error"]] for rows in (read_rows(out, [cell]) for cell in seeds)]
+            [[rows[0]["error"], rows[-1]["error"]] for rows in (read_cell_rows(out, [cell]) for cell in seeds)]
         )
         taken = errors[:, 1] < errors[:, 0]
         gain = shipped[0] - nothing[0]

@@ -30,8 +30,8 @@ from tvwrl.traces.sequences import SequenceSampler
 LONG = (  # where long work starts
     "tvwrl.agents.checkpoint.Checkpoint.problem",
     "tvwrl.agents.exporting.exported.load_exported",
-    "tvwrl.benchmark.command.check_submission",
-    "tvwrl.benchmark.command.trace_of",
+    "tvwrl.benchmark.study.check_submission",
+    "tvwrl.benchmark.study.trace_of",
     "tvwrl.benchmark.comparison.compare",
     "tvwrl.ec.fitting.compare",
     "tvwrl.ec.classes.EquivalenceClasses.load",

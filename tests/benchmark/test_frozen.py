@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import tvwrl
-from tvwrl.benchmark.frozen import FROZEN
-from tvwrl.benchmark.tasks import OBSERVED, TASKS, sequences_hash, trace_of
+from tvwrl.benchmark.tasks import FROZEN, OBSERVED, TASKS, sequences_hash, trace_of
 from tvwrl.ec import OwnLabels
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler

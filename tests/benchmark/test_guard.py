@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tvwrl.benchmark import guard, study
-from tvwrl.benchmark.entries import Setting, entry_of
-from tvwrl.benchmark.guard import TERMINATED, Guarded
+from tvwrl.benchmark.entries import TERMINATED, Guarded, Setting, entry_of
 from tvwrl.benchmark.tasks import problem_of
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.head_of_queue import HeadOfQueue

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.experiments.engine import Cell, RowsCell, read_rows
+from tvwrl.experiments.engine import Cell, RowsCell, read_cell_rows
 from tvwrl.experiments.reproducing import Report, RunOptions, reproduce
 from tvwrl.types import InputError
 
@@ -45,7 +45,7 @@ class Numbers:
         return [Number(figure, number) for number in self.numbers]
 
     def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
-        rows = read_rows(out, cells)
+        rows = read_cell_rows(out, cells)
         return Report(f"# {figure}\n\n{[row['number'] for row in rows]}", rows)
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from tvwrl.experiments.tuning import search as module
 
 from tvwrl.agents.config import ALGORITHMS, PRESETS, TrainConfig
+from tvwrl.experiments import hyperparameter_search as module
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.hyperparameter_search import SPACE, Search, TrialCell, load_search, load_study, open_search
 from tvwrl.experiments.tune_command import write_report

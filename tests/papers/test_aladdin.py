@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tvwrl.experiments.engine import complete, read_rows
+from tvwrl.experiments.engine import complete, read_cell_rows
 from tvwrl.experiments.reproducing import RunOptions, reproduce
 from tvwrl.papers.aladdin import figures, plots
 from tvwrl.papers.aladdin.cells import PlacementCell
@@ -32,13 +32,13 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cell_is_one_planner_on_one_problem(tmp_path: Path) -> None:
     cell = PlacementCell(GENERATED, 30, 0, 0.6, "Tetris.1")
     assert complete(tmp_path, [cell]) == {}
-    (row,) = read_rows(tmp_path, [cell])
+    (row,) = read_cell_rows(tmp_path, [cell])
     assert (row["machines"], row["replicas"], row["placed"]) == (30, 250, 250)
     assert row["machines_used"] >= row["bound"] > 1
     assert row["violations"] == row["above_limits"] + row["apart"]
     assert row["cpu_low"] <= row["cpu_pct"] <= row["cpu_high"] <= 100
     assert row["latency_ms"] == pytest.approx(1000 * row["seconds"] / 250)
-    assert read_rows(tmp_path, [replace(cell, medea_seconds=3.0)]) == [row]  # which Tetris does not depend on
+    assert read_cell_rows(tmp_path, [replace(cell, medea_seconds=3.0)]) == [row]  # which Tetris does not depend on
     assert replace(cell, planner="Medea(1,1,1)").request()["medea_seconds"] == 2.0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.experiments.engine import complete, read_rows
+from tvwrl.experiments.engine import complete, read_cell_rows
 from tvwrl.experiments.reproducing import RunOptions, reproduce
 from tvwrl.papers.lrasched import figures, tables, testbed
 from tvwrl.papers.lrasched.figures import COMMANDS, FIGURES, GapStudy, LearningStudy, PlacementStudy, PlanningTimeStudy
@@ -78,7 +78,7 @@ def test_the_programme_places_at_least_as_much_as_the_heuristics(tmp_path: Path)
     study = replace(GAP, seeds=(0,), replica_range=(1, 2), milp_seconds=2.0)
     asked = study.cells("gap")[: len(HEURISTICS) + 1]  # those of two dimensions
     assert complete(tmp_path, asked) == {}
-    rows = {row["scheme"]: row for row in tables.with_best_bound(read_rows(tmp_path, asked))}
+    rows = {row["scheme"]: row for row in tables.with_best_bound(read_cell_rows(tmp_path, asked))}
     assert len({row["bound_pct"] for row in rows.values()}) == 1
     for row in rows.values():
         assert 0 < row["placed_pct"] <= row["bound_pct"] + 1e-9

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.experiments.engine import complete, read_rows
+from tvwrl.experiments.engine import complete, read_cell_rows
 from tvwrl.experiments.reproducing import RunOptions, reproduce
 from tvwrl.interference.testbed.responses import ResponseModel
 from tvwrl.papers.pism.cells import CLASSES, AnchorCell
@@ -106,7 +106,7 @@ def test_clusters_are_shared_between_figures(clusters):
 def test_rows_of_clusters(clusters):
     """Every way to learn has its trees, and schedulers without PISM are scored by all of them."""
     out, _, _ = clusters
-    rows = read_rows(out, CLUSTER.cells("fig12"))
+    rows = read_cell_rows(out, CLUSTER.cells("fig12"))
     ways = (ONCE, COUNTS, SHUFFLED, AGAIN)
     found = {(row["scheduler"], row["learnt"], row["trees"]): row for row in rows}
     assert len(found) == len(rows) == 2 * len(ways) + 2 * len(ways)
@@ -127,7 +127,7 @@ def test_the_same_seed_gives_the_same_rows(clusters):
     out, _, _ = clusters
     cell = next(one for one in CLUSTER.cells("fig12") if one.scheduler == NO_MOVES)
     learn.cache_clear()
-    assert cell.measure() == read_rows(out, [cell])
+    assert cell.measure() == read_cell_rows(out, [cell])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_same_seed_gives_the_same_rows(clusters):
 )
 def test_schedulers_are_shown_alone_with_utilisation_and_with_pism(clusters, figure, schedulers, tmp_path):
     """A line each, of rows as those of Figure 12, and a plot."""
-    rows = read_rows(clusters[0], CLUSTER.cells("fig12"))
+    rows = read_cell_rows(clusters[0], CLUSTER.cells("fig12"))
     ways = {"", UTILISATION, ONCE, COUNTS, SHUFFLED, AGAIN}
     tried = [(cell.scheduler, cell.learnt) for cell in CLUSTER.cells(figure)]
     assert set(tried) - {("default", "")} == {(name, way) for name in schedulers for way in ways}
@@ -205,7 +205,7 @@ def test_pism_places_elsewhere_and_helps_where_a_scheduler_piles_up(tmp_path):
 def test_services_meet_their_anchors_in_another_period(tmp_path):
     cell = AnchorCell(0)
     assert complete(tmp_path, [cell]) == {}
-    for row in read_rows(tmp_path, [cell]):
+    for row in read_cell_rows(tmp_path, [cell]):
         low, high = {"checkout": (146, 318), "coupon": (7, 9)}[row["service"]]
         assert row["p10"] == pytest.approx(low, rel=0.1)
         assert row["p90"] == pytest.approx(high, rel=0.1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.experiments.engine import complete, read_rows
+from tvwrl.experiments.engine import complete, read_cell_rows
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.testbed import laws
@@ -132,7 +132,7 @@ def test_kinds_of_pods_predict_nginx_better_than_their_number(tmp_path):
     assert (len(runs.seconds), len(campaign), len(set(campaign))) == (2644, 2644, 23)
     cells = [NginxCell(name, BATCH / NGINX_FILE) for name in NGINX_PREDICTORS]
     assert complete(tmp_path, cells) == {}
-    kinds, line, tree, middle = (np.mean([row["within"] for row in read_rows(tmp_path, [cell])]) for cell in cells)
+    kinds, line, tree, middle = (np.mean([row["within"] for row in read_cell_rows(tmp_path, [cell])]) for cell in cells)
     assert kinds > 85
     assert kinds > tree + 5
     assert line > middle + 20

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.experiments import forecaster_cells
+from tvwrl.experiments import fit_forecaster_command as forecaster_cells
 from tvwrl.experiments.engine import CELLS
 from tvwrl.traces import open_trace, write_trace
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from tvwrl import SUPERSEDED_TASKS, TASK_NAMES
-from tvwrl.benchmark.frozen import FROZEN, TRACES
 from tvwrl.checks import hint
 from tvwrl.ec import OwnLabels
 from tvwrl.envs import Problem
@@ -279,3 +278,77 @@ def sequences_hash(drawn: SequenceSet, sampler: SequenceSampler) -> str:
         rounded = np.round(np.asarray(array, np.float64), DIGITS) + 0.0  # no negative zeros
         digest.update(np.where(np.isnan(rounded), np.nan, rounded).astype("<f8").tobytes())
     return digest.hexdigest()[:16]
+
+
+TRACES = {  # `trace_hash` of each
+    "google": "cee8f975c484dcca01f1be5e1c42ad63182ac9293e1b424200e802fb7d91fc55",
+    "google2011": "f092aa43b2cb757f8b286381ce7b88faffd1cba5507226da0e5475936e59841f",
+    "google2019": "322d4fe9f2f7cfcd2d1104098010a46dd67881f50895da921f5ac775ce512eca",
+    "tianchi": "dc67e813dd6e369851d90761ede7cd70d9476b68d2fec6a9e9d2dbe8894f9f5c",
+    "bitbrains": "92ec726726d937e43ed5bb63da6d13a86ab5d22b8f1803045ff113438f785ebf",
+}
+
+# Task -> hash of its test sequences, and the mean penalty per decision of best-fit-peak on training sequences, rounded
+# to two digits; benchmarks/freeze_tasks.py prints both
+FROZEN: dict[str, tuple[str, float]] = {
+    "google-0.3-v1": ("8b7c20b26c638bfc", 7_300.0),
+    "google-0.5-v1": ("e9639039081acbbb", 6_400.0),
+    "google-0.8-v1": ("6f8ac42d85fd3916", 6_000.0),
+    "google-0.5-burst-v1": ("aa97b4e46a9ee531", 54_000.0),
+    "google-0.5-delay-v1": ("4f592b308c4d5805", 54_000.0),
+    "google-0.5-large-v1": ("61b359f042e8520a", 4_600.0),
+    "google2011-0.3-v1": ("aa4702ab428d1c55", 7_500.0),
+    "google2011-0.5-v1": ("41d6d78f7fe223a3", 6_700.0),
+    "google2011-0.8-v1": ("fee90bbc04f7ad59", 5_800.0),
+    "google2011-0.5-burst-v1": ("e0aeb95245718727", 55_000.0),
+    "google2011-0.5-delay-v1": ("2e11489b25b98a8f", 55_000.0),
+    "google2011-0.5-large-v1": ("11555a78c0be63a5", 4_200.0),
+    "google2019-0.3-v1": ("3415762aff3856f2", 9_000.0),
+    "google2019-0.5-v1": ("61fdabcdd5fe0fb1", 7_800.0),
+    "google2019-0.8-v1": ("e449ceeb68e6000f", 7_800.0),
+    "google2019-0.5-burst-v1": ("9c1b82bac07df39b", 62_000.0),
+    "google2019-0.5-delay-v1": ("3781e33e14fc079d", 62_000.0),
+    "google2019-0.5-large-v1": ("2f4b54799e7c4554", 5_600.0),
+    "tianchi-0.3-v1": ("f7dbe0ce1cea4f08", 5_700.0),
+    "tianchi-0.5-v1": ("8b84daaab8f3314e", 5_100.0),
+    "tianchi-0.8-v1": ("6d5ecea7cce02a7c", 4_200.0),
+    "tianchi-0.5-burst-v1": ("f57c90fbd5503bf7", 12_000.0),
+    "tianchi-0.5-delay-v1": ("b87ec20a894be1f9", 12_000.0),
+    "tianchi-0.5-large-v1": ("64d6802a43d1e419", 3_500.0),
+    "bitbrains-0.3-v1": ("b5b9aa1899341ce4", 19_000.0),
+    "bitbrains-0.5-v1": ("eaf8dee60a186ccc", 18_000.0),
+    "bitbrains-0.8-v1": ("71281ae52a04b3da", 21_000.0),
+    "bitbrains-0.5-burst-v1": ("53108c87751afa67", 110_000.0),
+    "bitbrains-0.5-delay-v1": ("8921b3ba0aaf3d88", 110_000.0),
+    "bitbrains-0.5-large-v1": ("7915a90e8f75d8c3", 15_000.0),
+    "google-0.3-v0": ("8b7c20b26c638bfc", 7_300.0),
+    "google-0.5-v0": ("e9639039081acbbb", 6_400.0),
+    "google-0.8-v0": ("6f8ac42d85fd3916", 6_000.0),
+    "google-0.5-burst-v0": ("5eb503034ab8ca14", 7_400.0),
+    "google-0.5-delay-v0": ("0611c16cc1c3c6b9", 7_400.0),
+    "google-0.5-large-v0": ("61b359f042e8520a", 4_600.0),
+    "google2011-0.3-v0": ("aa4702ab428d1c55", 7_500.0),
+    "google2011-0.5-v0": ("41d6d78f7fe223a3", 6_700.0),
+    "google2011-0.8-v0": ("fee90bbc04f7ad59", 5_800.0),
+    "google2011-0.5-burst-v0": ("c9c7e8c10b791dec", 7_100.0),
+    "google2011-0.5-delay-v0": ("748bc171173721cd", 7_100.0),
+    "google2011-0.5-large-v0": ("11555a78c0be63a5", 4_200.0),
+    "google2019-0.3-v0": ("3415762aff3856f2", 9_000.0),
+    "google2019-0.5-v0": ("61fdabcdd5fe0fb1", 7_800.0),
+    "google2019-0.8-v0": ("e449ceeb68e6000f", 7_800.0),
+    "google2019-0.5-burst-v0": ("e77e35222232f054", 8_500.0),
+    "google2019-0.5-delay-v0": ("12ede876bc3e44db", 8_500.0),
+    "google2019-0.5-large-v0": ("2f4b54799e7c4554", 5_600.0),
+    "tianchi-0.3-v0": ("f7dbe0ce1cea4f08", 5_700.0),
+    "tianchi-0.5-v0": ("8b84daaab8f3314e", 5_100.0),
+    "tianchi-0.8-v0": ("6d5ecea7cce02a7c", 4_200.0),
+    "tianchi-0.5-burst-v0": ("e1e9e2ec9ff40fe5", 5_500.0),
+    "tianchi-0.5-delay-v0": ("6601de418f9d68e4", 5_500.0),
+    "tianchi-0.5-large-v0": ("64d6802a43d1e419", 3_500.0),
+    "bitbrains-0.3-v0": ("b5b9aa1899341ce4", 19_000.0),
+    "bitbrains-0.5-v0": ("eaf8dee60a186ccc", 18_000.0),
+    "bitbrains-0.8-v0": ("71281ae52a04b3da", 21_000.0),
+    "bitbrains-0.5-burst-v0": ("8a653594b13a18e7", 19_000.0),
+    "bitbrains-0.5-delay-v0": ("d5cf454b8085ac0c", 19_000.0),
+    "bitbrains-0.5-large-v0": ("7915a90e8f75d8c3", 15_000.0),
+}

@@ -134,8 +134,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "benchmark",
             "run schedulers on all benchmark tasks, or check a submission",
-            "tvwrl.benchmark.command:BenchmarkSettings",
-            "tvwrl.benchmark.command:run_benchmark",
+            "tvwrl.benchmark.study:BenchmarkSettings",
+            "tvwrl.benchmark.study:run_benchmark",
             ("named_tasks", "list_tasks", "schedulers", "runs", "submissions", "check", "sequences", "out", "workers"),
         ),
         Command(
