@@ -11,8 +11,8 @@ from itertools import chain
 
 from timing import least_seconds
 
-from tvwrl.commands.parsing import members_of
-from tvwrl.commands.table import COMMANDS
+from tvwrl.cli.dispatch import members_of
+from tvwrl.cli.table import COMMANDS
 from tvwrl.markdown import markdown_table
 
 REPEATS = 5

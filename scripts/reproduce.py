@@ -1,6 +1,6 @@
 """Does what `tvwrl reproduce` does."""
 
-from tvwrl.commands import main
+from tvwrl.cli import main
 
 if __name__ == "__main__":
     main("reproduce")

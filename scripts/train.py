@@ -1,6 +1,6 @@
 """Does what `tvwrl train` does."""
 
-from tvwrl.commands import main
+from tvwrl.cli import main
 
 if __name__ == "__main__":
     main("train")

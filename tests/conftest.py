@@ -49,7 +49,7 @@ def no_prepared_traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 def _call(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Runs `tvwrl COMMAND` in this process, as imports cost seconds each time."""
-    from tvwrl.commands import main
+    from tvwrl.cli import main
 
     out, err, words = io.StringIO(), io.StringIO(), ["tvwrl", command, *map(str, arguments)]
     with (

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import tvwrl
-from tvwrl.commands.table import COMMANDS
+from tvwrl.cli.table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tvwrl"
@@ -57,7 +57,7 @@ ROOMS = (
     "library",
     "papers",
     "warm_up",
-    "commands",
+    "cli",
     "__main__",
 )
 HEAVY = ("numpy", "gymnasium", "numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")
@@ -306,7 +306,7 @@ def test_every_dependency_is_pinned_to_a_public_version():
 @pytest.mark.parametrize("path", sorted(ROOT.glob("scripts/*.py")), ids=lambda path: path.stem)
 def test_a_script_only_calls_the_command(path):
     tree = ast.parse(path.read_text())
-    assert set(imports(path)) == {"tvwrl.commands.main"}
+    assert set(imports(path)) == {"tvwrl.cli.main"}
     assert [ast.unparse(node) for node in tree.body[2:]] == [
         f"if __name__ == '__main__':\n    main('{command_of(path)}')",
     ]

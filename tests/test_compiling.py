@@ -148,7 +148,7 @@ INTERRUPTED = """
 import os
 import sys
 from numba.core import event
-from tvwrl.commands.door import run
+from tvwrl.cli.door import run
 
 class Interruption(event.Listener):
     depth = 0

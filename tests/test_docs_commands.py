@@ -21,8 +21,7 @@ import tyro
 
 from tests.documented_commands import ROOT, Command, documented, of_block, of_code, of_page
 from tests.reader_folder import Began, reader_in
-from tvwrl.commands.dispatch import HELP, HELP_ALL, dispatch
-from tvwrl.commands.parsing import Line, line_of
+from tvwrl.cli.dispatch import HELP, HELP_ALL, Line, dispatch, line_of
 from tvwrl.envs.problem import Problem
 from tvwrl.types import InputError
 

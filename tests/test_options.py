@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.commands.help import meaning_of, type_of
-from tvwrl.commands.parsing import Line, members_of
-from tvwrl.commands.table import COMMANDS
+from tvwrl.cli.dispatch import Line, members_of
+from tvwrl.cli.help import meaning_of, type_of
+from tvwrl.cli.table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "options.md"

@@ -1,6 +1,6 @@
 """`python -m tvwrl` is the command `tvwrl`."""
 
-from tvwrl.commands import main
+from tvwrl.cli import main
 
 if __name__ == "__main__":
     main()

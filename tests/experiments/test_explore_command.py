@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.commands.parsing import line_of
+from tvwrl.cli.dispatch import line_of
 from tvwrl.experiments.evaluation import PAGE, evaluate
 from tvwrl.experiments.exploring import explore_command
 from tvwrl.experiments.exploring.explore_command import ExploreSettings, explore

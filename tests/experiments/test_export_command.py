@@ -9,7 +9,7 @@ from tests.agents.exporting import checkpoint_of
 from tvwrl.agents import load_exported
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.benchmark.entries import Setting, entry_of
-from tvwrl.commands.parsing import line_of
+from tvwrl.cli.dispatch import line_of
 from tvwrl.experiments.episode_rows import read_rows
 from tvwrl.experiments.evaluate_command import ComparisonSettings, compare_schedulers
 from tvwrl.experiments.evaluation import evaluate

@@ -342,7 +342,7 @@ def _shown(simulation: Simulation) -> Shown:
 
 FIRST = 10  # decisions that do not count, since they compile and load code
 JUDGED = 20  # while fewer were timed, together they may take as long as this many
-TERMINATED = 128 + signal.SIGTERM  # exit code of a program that was terminated from outside (`tvwrl.commands.door`)
+TERMINATED = 128 + signal.SIGTERM  # exit code of a program that was terminated from outside (`tvwrl.cli.door`)
 
 
 class Guarded(Scheduler):

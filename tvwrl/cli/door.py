@@ -56,7 +56,7 @@ def _ignore_signals() -> None:
 
 def _follow(words: list[str]) -> int | None:
     sys.argv = ["tvwrl", *words]  # what is recorded with results, and printed as the command to continue with
-    from tvwrl.commands.dispatch import dispatch
+    from tvwrl.cli.dispatch import dispatch
 
     return dispatch(words)
 

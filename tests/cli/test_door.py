@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.commands.door import EXTRAS, run
+from tvwrl.cli.door import EXTRAS, run
 from tvwrl.types import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,7 +100,7 @@ def test_a_signal_that_a_finaliser_swallows_is_sent_again(capsys: pytest.Capture
     assert outcome(work, capsys) == (130, "interrupted\n")
 
 
-@pytest.mark.parametrize("module", ["tvwrl.commands.dispatch", "numpy"])
+@pytest.mark.parametrize("module", ["tvwrl.cli.dispatch", "numpy"])
 def test_a_signal_while_modules_load_is_one_line(module: str, tmp_path: Path) -> None:
     """The process interrupts itself in the middle of the import of a module."""
     (tmp_path / "sitecustomize.py").write_text(
@@ -142,7 +142,7 @@ def test_there_are_no_colours_in_a_terminal(words: list[str]) -> None:
 def test_a_signal_after_the_work_changes_nothing() -> None:
     code = """
 import os, signal, sys
-from tvwrl.commands.door import main
+from tvwrl.cli.door import main
 
 class Late:
     def __del__(self):  # while Python puts everything away

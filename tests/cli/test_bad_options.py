@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.reader_folder import Began, reader_in
-from tvwrl.commands.dispatch import dispatch
-from tvwrl.commands.help import type_of
-from tvwrl.commands.parsing import line_of
+from tvwrl.cli.dispatch import dispatch, line_of
+from tvwrl.cli.help import type_of
 from tvwrl.envs.problem import Problem
 from tvwrl.types import InputError
 

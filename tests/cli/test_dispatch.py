@@ -11,10 +11,9 @@ from typing import Any, get_type_hints
 import pytest
 
 from tvwrl import papers
-from tvwrl.commands.dispatch import dispatch
-from tvwrl.commands.help import long_help, overview, short_help
-from tvwrl.commands.parsing import Line, line_of, members_of
-from tvwrl.commands.table import COMMANDS, Command
+from tvwrl.cli.dispatch import Line, dispatch, line_of, members_of
+from tvwrl.cli.help import long_help, overview, short_help
+from tvwrl.cli.table import COMMANDS, Command
 from tvwrl.types import InputError
 
 
@@ -170,7 +169,7 @@ print([name for name in heavy if name in sys.modules])
 
 
 def test_the_overview_needs_next_to_nothing() -> None:
-    code = "import sys; from tvwrl.commands.dispatch import dispatch; dispatch(['reproduce']); print([*sys.modules])"
+    code = "import sys; from tvwrl.cli.dispatch import dispatch; dispatch(['reproduce']); print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for name in ("torch", "numba", "polars", "tyro"):
         assert f"'{name}'" not in done.stdout

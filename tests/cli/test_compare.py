@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.commands.compare import TaskComparison, compare_on_task
-from tvwrl.commands.parsing import line_of
+from tvwrl.cli.compare import TaskComparison, compare_on_task
+from tvwrl.cli.dispatch import line_of
 from tvwrl.types import InputError
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module, metadata
 from pathlib import Path
 
-from tvwrl.commands.output import check_folder
+from tvwrl.cli.dispatch import check_folder
 from tvwrl.types import InputError
 
 NOT_FOR_USERS = ("dev", "sklx")  # extras for work on the package itself

@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from tvwrl.commands.parsing import Line, members_of
-from tvwrl.commands.table import GROUPS
+from tvwrl.cli.dispatch import Line, members_of
+from tvwrl.cli.table import GROUPS
 
 WIDEST = 110  # columns; longer lines are hard to read
 FEW = 12  # so many options are all shown

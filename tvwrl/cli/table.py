@@ -35,15 +35,15 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "prepare",
             "turn published files, your own table or a Prometheus server into a trace",
-            "tvwrl.commands.prepare:options_of",
-            "tvwrl.commands.prepare:prepare_trace",
+            "tvwrl.cli.prepare:options_of",
+            "tvwrl.cli.prepare:prepare_trace",
             (
                 "source", "name", "out", "slot_seconds", "gaps", "min_records", "readers", "plots",
                 "columns", "scale", "workload_column", "time_column", "time_unit",
                 "application_column", "interval",
             ),
             fresh=True,
-            family="tvwrl.commands.prepare:loaders",
+            family="tvwrl.cli.prepare:loaders",
         ),
         Command(
             "population",
@@ -126,8 +126,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "compare",
             "compare schedulers, training runs and ONNX files with ours on a benchmark task",
-            "tvwrl.commands.compare:TaskComparison",
-            "tvwrl.commands.compare:compare_on_task",
+            "tvwrl.cli.compare:TaskComparison",
+            "tvwrl.cli.compare:compare_on_task",
             fresh=True,
             alone=True,
         ),
@@ -141,10 +141,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "reproduce",
             "reproduce the figures and tables of the papers",
-            "tvwrl.commands.reproduce:options_of",
-            "tvwrl.commands.reproduce:make_figure",
+            "tvwrl.cli.reproduce:options_of",
+            "tvwrl.cli.reproduce:make_figure",
             ("preset", *CELLS, "seeds", "iterations", "sequences", "data", "report_only", "page"),
-            family="tvwrl.commands.reproduce:figures",
+            family="tvwrl.cli.reproduce:figures",
         ),
     ),
     "Clusters": (
@@ -208,8 +208,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "doctor",
             "say what is installed, which traces are on this machine, and what is wrong",
-            "tvwrl.commands.doctor:DoctorOptions",
-            "tvwrl.commands.doctor:examine",
+            "tvwrl.cli.doctor:DoctorOptions",
+            "tvwrl.cli.doctor:examine",
         ),
         Command(
             "warm-up",

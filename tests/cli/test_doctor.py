@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.commands import doctor
-from tvwrl.commands.doctor import DoctorOptions, examine
+from tvwrl.cli import doctor
+from tvwrl.cli.doctor import DoctorOptions, examine
 from tvwrl.traces import open_trace, write_trace
 
 

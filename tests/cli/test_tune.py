@@ -10,7 +10,7 @@ import pytest
 
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.training import Trainer
-from tvwrl.commands.parsing import line_of
+from tvwrl.cli.dispatch import line_of
 from tvwrl.experiments.hyperparameter_search import Search, load_search
 from tvwrl.experiments.tune_command import OF_THE_SEARCH, train_command
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tvwrl.commands.dispatch import dispatch
-from tvwrl.commands.output import check_contents, check_output, undisturbed
-from tvwrl.commands.table import COMMANDS
+from tvwrl.cli.dispatch import check_contents, check_output, dispatch, undisturbed
+from tvwrl.cli.table import COMMANDS
 from tvwrl.runs import locked
 from tvwrl.types import InputError
 
