@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import tyro
 from timing import measure
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
@@ -16,7 +15,7 @@ from tvwrl.agents.exporting.export import export_policy
 from tvwrl.agents.exporting.exported import ExportedPolicy
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.training import Trainer
-from tvwrl.command_line import Names, Numbers
+from tvwrl.command_line import parse
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import PRODUCTION, Scheduler, make_scheduler
 from tvwrl.simulation.cluster import Cluster
@@ -35,8 +34,8 @@ FIRST = 20  # decisions that are not counted: they load and prepare what the oth
 
 def main(
     checkpoint: Path | None = None,
-    machines: Numbers = (10, 100, 1000),
-    schedulers: Names = OTHERS,
+    machines: tuple[int, ...] = (10, 100, 1000),
+    schedulers: tuple[str, ...] = OTHERS,
     load: float = 0.5,
     decisions: int = 3000,
 ) -> None:
@@ -123,4 +122,4 @@ def untrained(choose_from_queue: bool) -> Checkpoint:
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    parse(main)

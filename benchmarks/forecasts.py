@@ -234,7 +234,9 @@ def speed(trace: str = "google2011", repeats: int = 5) -> None:
 
 def rewards_and_skills(out: Path, cells: Sequence[RowsCell], started: bool | None = None) -> tuple[Float, Float]:
     """(seeds, sequences) rewards and (seeds,) skills of cells; with or without a start where cells have both."""
-    parts = [[row for row in read_cell_rows(out, [cell]) if started is None or row["start"] == started] for cell in cells]
+    parts = [
+        [row for row in read_cell_rows(out, [cell]) if started is None or row["start"] == started] for cell in cells
+    ]
     rewards = np.array([[row["reward"] for row in part] for part in parts])
     return rewards, np.array([part[0]["skill"] for part in parts])
 

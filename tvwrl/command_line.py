@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import tyro
-from tyro.constructors import PrimitiveConstructorSpec
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 
 def split_list(text: str) -> list[str]:
@@ -23,9 +23,11 @@ def split_list(text: str) -> list[str]:
     return [item.strip() for item in items if item.strip()]
 
 
-def _split_kinds(text: str) -> list[str]:
-    """Machine types, as in `6x8,8,4x16,8`: an item begins with COUNTx, its own commas stay."""
-    return [item for item in re.split(r",(?=\d+x)", text) if item]
+def _split_names(text: str) -> list[str]:
+    """Names, or machine types as in `6x8,8,4x16,8`: such an item begins with COUNTx, and its own commas stay."""
+    if re.match(r"\d+x", text):
+        return [item for item in re.split(r",(?=\d+x)", text) if item]
+    return split_list(text)
 
 
 def _listed(kind: type, split: Callable[[str], list[str]] = split_list, plain: bool = False) -> Any:
@@ -44,11 +46,23 @@ def _listed(kind: type, split: Callable[[str], list[str]] = split_list, plain: b
     )
 
 
-Numbers = Annotated[tuple[int, ...], _listed(int)]
-Shares = Annotated[tuple[float, ...], _listed(float)]
-Names = Annotated[tuple[str, ...], _listed(str)]
-Kinds = Annotated[tuple[str, ...], _listed(str, _split_kinds)]
-Weights = Annotated[float | tuple[float, ...], _listed(float, plain=True)]
+LISTS = ConstructorRegistry()  # how tuples are read, so that dataclasses of options are plain
+
+
+@LISTS.primitive_rule
+def _list_of(of: PrimitiveTypeInfo) -> Any:
+    """The rule for a tuple of numbers or names, and for one number or several."""
+    if set(get_args(of.type)) == {float, tuple[float, ...]}:
+        return _listed(float, plain=True)
+    kind, *more = get_args(of.type) if of.type_origin is tuple else (None,)
+    if more != [...] or kind not in (int, float, str):
+        return None
+    return _listed(kind, _split_names) if kind is str else _listed(kind)
+
+
+def parse(options: Callable[..., Any], **more: Any) -> Any:
+    """What `tyro.cli` makes of the words of the command line, with lists between commas."""
+    return tyro.cli(options, registry=LISTS, **more)
 
 
 def described(meaning: str, default: str = "") -> Any:

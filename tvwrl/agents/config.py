@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 from tvwrl.agents.features import BUILT_IN
 from tvwrl.checks import at_least, different, one_of, positive, with_known_fields, within
-from tvwrl.command_line import Names, Shares
 from tvwrl.schedulers import (
     BASES,
     CURRENT_LOAD,
@@ -73,9 +72,9 @@ class TrainConfig:
     """Learning rate of Adam during imitation."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
-    train_loads: Shares = ()
+    train_loads: tuple[float, ...] = ()
     """Offered loads of training and validation sequences, in turn; default: --load."""
-    also: Names = ()
+    also: tuple[str, ...] = ()
     """Further traces to train on, in turn with --trace; validation and test use --trace alone. Each has its own
     forecasts, and its own classes, made in the same way and as many as for --trace."""
     sequences_per_iteration: int = 160

@@ -29,7 +29,6 @@ from tvwrl.benchmark.tasks import (
     trace_of,
 )
 from tvwrl.checks import at_least, different
-from tvwrl.command_line import Names
 from tvwrl.envs import Problem
 from tvwrl.experiments import Cell, Report, Rows, RowsCell, RunOptions, read_cell_rows, reproduce, terminal_table
 from tvwrl.markdown import markdown_table
@@ -189,15 +188,15 @@ def _runner_on(problem: Problem, task: Task, split: Split, count: int) -> tuple[
 class BenchmarkStudy:
     """Play every scheduler, rules with tuned margins too, on the test sequences of every task, and add submissions."""
 
-    named_tasks: Names = ()
+    named_tasks: tuple[str, ...] = ()
     """Names of tasks, see --list-tasks; default: all tasks whose traces are on this machine."""
-    schedulers: Names = tuple(name for name in SCHEDULERS if name not in SEARCHING)
+    schedulers: tuple[str, ...] = tuple(name for name in SCHEDULERS if name not in SEARCHING)
     """Names of schedulers. Rules of production clusters are played twice: with their defaults, and with the margin that
     is best on validation sequences (with backfilling, if that is better there)."""
-    runs: Names = ()
+    runs: tuple[str, ...] = ()
     """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run skips tasks for
     which its folder does not exist."""
-    submissions: Names = ()
+    submissions: tuple[str, ...] = ()
     """Folders written by tvwrl.submit. Every episode is replayed, and the entries are run again, also on fresh
     sequences; the tables have what was measured here."""
     sequences: int | None = None

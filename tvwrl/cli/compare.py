@@ -9,7 +9,6 @@ from typing import Any
 import tyro
 
 from tvwrl.checks import at_least
-from tvwrl.command_line import Names
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.types import InputError
 
@@ -28,9 +27,9 @@ class TaskComparison:
     """Benchmark task; `tvwrl benchmark --list-tasks` shows all."""
     sequences: int | None = None
     """Number of test sequences to play, starting with the first; default: all of the task's."""
-    against: Names | None = None
+    against: tuple[str, ...] | None = None
     """Schedulers to compare with; default: six rules, from spread to clairvoyant."""
-    observe: Names = ()
+    observe: tuple[str, ...] = ()
     """What functions and models observe differently, as FIELD=VALUE,...: history=5,hold_action=true,mask=any."""
     bounds: bool = True
     """Compute lower bounds on the number of machines needed, and the gaps to them."""

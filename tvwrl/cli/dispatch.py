@@ -152,8 +152,11 @@ class Line:
 
     def _more(self) -> dict[str, Any]:
         """What tyro has to know: the default of settings that depend on a preset among the words."""
+        from tvwrl.command_line import LISTS
+
         default_for = getattr(self.settings(), "default_for", None)
-        return {} if default_for is None else {"default": default_for(self.words)}
+        more = {} if default_for is None else {"default": default_for(self.words)}
+        return more | {"registry": LISTS}
 
 
 def line_of(words: Sequence[str]) -> Line:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tvwrl.checks import at_least, different, one_of, within
-from tvwrl.command_line import Names, SlotSeconds, TraceName
+from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.ec.backends import load_backend
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
 from tvwrl.ec.classifier_report import report_classifier
@@ -42,7 +42,7 @@ class ClassFitOptions:
     slot_seconds: SlotSeconds = None
     out: Path | None = None
     """Output folder; default: runs/ec-<trace>-<timestamp>."""
-    representations: Names = REPRESENTATIONS
+    representations: tuple[str, ...] = REPRESENTATIONS
     """Representations to compare: aggregate, temporal, dtw."""
     representation: Literal["aggregate", "temporal", "dtw"] | None = None
     """Use this representation whatever the comparison shows; default: the one with the highest prediction gain."""

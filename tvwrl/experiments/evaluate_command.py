@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from tvwrl.checks import at_least, different
-from tvwrl.command_line import TRACE, ForecasterFile, Names, Shares, SlotSeconds, described
+from tvwrl.command_line import TRACE, ForecasterFile, SlotSeconds, described
 from tvwrl.envs import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
@@ -75,12 +75,12 @@ class ComparisonSettings(CellOptions):
     checkpoint: Path | None = None
     """Training run (its folder, a .pt file, or an .onnx file of tvwrl export) whose policy is compared too; environment
     and classes are then the run's, and by default the trace, which an .onnx file does not name."""
-    schedulers: Names = DEFAULT_SCHEDULERS
+    schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
     """Schedulers to compare; --list-schedulers lists their names."""
     trace: Annotated[str | None, described(TRACE, "the checkpoint's, or google")] = None
     slot_seconds: SlotSeconds = None
     forecaster: ForecasterFile = None
-    loads: Shares = (0.5,)
+    loads: tuple[float, ...] = (0.5,)
     """Offered loads."""
     machines: int | None = None
     """Machines in the cluster; default: the checkpoint's, or 10. Only a shared policy can play on a different number of

@@ -15,7 +15,7 @@ import numpy as np
 import tyro
 
 from tvwrl.checks import at_least, different, one_of
-from tvwrl.command_line import Names, Shares, SlotSeconds, TraceName
+from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.envs import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.engine import ROWS, Cell, Rows, folder_of, read_cell_rows, refuse_failed
@@ -87,11 +87,11 @@ class ForecasterFitOptions(CellOptions):
 
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
-    also: Names = ()
+    also: tuple[str, ...] = ()
     """Other traces whose training series networks may learn from. They need the same resources, and slots that divide
     --step-seconds. CSV files are read with --slot-seconds."""
-    candidates: Annotated[Names, tyro.conf.arg(help=CANDIDATES)] = DEFAULT
-    loads: Shares = (0.3, 0.5, 0.8)
+    candidates: Annotated[tuple[str, ...], tyro.conf.arg(help=CANDIDATES)] = DEFAULT
+    loads: tuple[float, ...] = (0.3, 0.5, 0.8)
     """Offered loads."""
     sequences: int = 60
     """Validation sequences per load, used to choose the network, and test sequences per load, used to judge it."""

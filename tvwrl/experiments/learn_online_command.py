@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from tvwrl.agents import ONLINE, Checkpoint, OnlineConfig, OnlineLearner, Phase, find_checkpoint, play_frozen
 from tvwrl.checks import positive
-from tvwrl.command_line import TRACE, Names, SlotSeconds, described
+from tvwrl.command_line import TRACE, SlotSeconds, described
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
 from tvwrl.markdown import markdown_table
@@ -149,7 +149,7 @@ class OnlineSettings:
     """Trace after the shift, as --trace; its units are fitted on its own training series."""
     shift_load: float | None = None
     """Offered load after the shift."""
-    schedulers: Names = ("best-fit-peak", "forecast-fit")
+    schedulers: tuple[str, ...] = ("best-fit-peak", "forecast-fit")
     """Schedulers to compare; the error for an unknown name lists all."""
     out: Path | None = None
     """Output folder; default: runs/online-<trace>-<timestamp>."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 
-from tvwrl.command_line import Names
 from tvwrl.experiments.exploring.plan_explorer import write_explorer_of
 from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.planning import (
@@ -39,7 +38,7 @@ class PlacementSettings(SearchOptions):
     """Applications and machines: generated (random, with the paper's distributions); a folder with applications.csv,
     machines.csv and optionally affinity.csv, anti-affinity.csv, blacklist.csv and running.csv; or the Tianchi contest's
     zip or folder."""
-    planners: Names = ("best",)
+    planners: tuple[str, ...] = ("best",)
     """Planners to compare, e.g. best,FF,Aladdin+H.4(SRF); --list-planners names all."""
     list_planners: bool = False
     """Only list what --planners takes."""

@@ -9,7 +9,7 @@ from typing import Any
 import tyro
 from tqdm import tqdm
 
-from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
+from tvwrl.command_line import SlotSeconds
 from tvwrl.experiments.episode_rows import demand_table, episode_table, table_of, write_rows
 from tvwrl.experiments.exploring.plan_explorer import write_explorer_of
 from tvwrl.experiments.search_options import SearchOptions
@@ -60,22 +60,22 @@ class PlanningSettings(SearchOptions):
     """Applications to place: a published .csv or .csv.gz; the Tianchi contest's zip or folder; a trace (name, folder or
     CSV); or a CSV with columns application, replicas, optionally limit (replicas on one machine), and one column per
     resource."""
-    machine: tyro.conf.UseAppendAction[tuple[Shares, ...]] = ()
+    machine: tyro.conf.UseAppendAction[tuple[tuple[float, ...], ...]] = ()
     """Capacity of a machine, one number per resource (cores, GiB). Repeat it for several kinds; machines are opened in
     this order."""
     machines_file: Path | None = None
     """Instead of --machine: a CSV with a row per machine, or per kind with a column count; optionally with columns
     machine (names) and cost; the other columns hold the free amount of each resource."""
-    counts: Numbers = ()
+    counts: tuple[int, ...] = ()
     """Numbers of machines, one of each kind; unless --fixed, any number of machines of the last kind may be added."""
-    costs: Shares = ()
+    costs: tuple[float, ...] = ()
     """What a machine of each kind costs, one number each; plans then cost as little as possible. Default: 1 each, which
     minimises the number of machines."""
     fixed: bool = False
     """Use only these machines and place as many replicas as possible."""
     slack: float = 0.0
     """Share of every machine to keep free, at least 0 and below 1."""
-    planners: Names = ()
+    planners: tuple[str, ...] = ()
     """Planners to compare, e.g. FF,SpreadWFD-Avg-BinSearch; the error for an unknown name lists all."""
     best: bool = False
     """Search for the best plan within --seconds: several algorithms, then guided ejection. Writes every better plan as

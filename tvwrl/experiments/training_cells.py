@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from tvwrl.agents import PRESETS, TrainConfig
-from tvwrl.command_line import Numbers
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs import Problem
 from tvwrl.experiments.deeprm_baseline import DEEPRM, deeprm_scenario
@@ -330,7 +329,7 @@ class Scale:
     preset: Literal["smoke", "medium", "paper"] = "medium"
     """smoke: a trial, seconds per training; medium: PPO, minutes per training, 3 seeds; paper: the paper's
     hyper-parameters, 5 seeds, half an hour and more per training."""
-    seeds: Numbers | None = None
+    seeds: tuple[int, ...] | None = None
     """Training seeds; default: the preset's."""
     iterations: int | None = None
     """Updates of the policy; default: the preset's."""

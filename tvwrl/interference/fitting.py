@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.command_line import TRACE, Names, described
+from tvwrl.command_line import TRACE, described
 from tvwrl.envs import Problem
 from tvwrl.interference.explanation import explain_score
 from tvwrl.interference.score import InterferenceScore
@@ -42,7 +42,7 @@ class InterferenceFitOptions:
     sets the thresholds between categories."""
     explain: Path | None = None
     """Only explain the score in this file: which task categories raise a machine's score, and by how much."""
-    tasks: Names = ()
+    tasks: tuple[str, ...] = ()
     """With --explain: tasks that run on the machine, as CATEGORY=INSTANCES,..., with categories 0 to 59; default: 1, 3
     or 5 instances of each category that changes the score."""
     law: str = "memory"

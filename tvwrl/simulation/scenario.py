@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 
 from tvwrl.checks import at_least, one_of, positive, with_known_fields, within
-from tvwrl.command_line import Kinds, Shares, Weights
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.types import InputError, Machines
 
@@ -31,9 +30,9 @@ class Scenario:
 
     machines: int = 10
     """Machines in the cluster."""
-    capacity: Shares = (8.0,)
+    capacity: tuple[float, ...] = (8.0,)
     """Capacity of a machine in units: one number, or one per resource (C_d)."""
-    machine_types: Kinds = ()
+    machine_types: tuple[str, ...] = ()
     """Machines of several kinds, as COUNTxUNITS,UNITS..., e.g. 6x8,8,4x16,8; 2x0,0 are switched off. Replaces
     --machines and --capacity."""
     load: float = 0.5
@@ -91,11 +90,11 @@ class Scenario:
     scheduler (the paper's noise: 1 to 3)."""
     perturb: int = 0
     """Largest random change of a workload's demand, in whole units, drawn for every slot and resource (paper: 1)."""
-    K_c: Weights = 0.1
+    K_c: float | tuple[float, ...] = 0.1
     """Weight of contention: one number, or one per resource."""
-    K_u: Weights = 3.0
+    K_u: float | tuple[float, ...] = 3.0
     """Exponent of under-utilisation: one number, or one per resource; 0 switches the term off."""
-    K_o: Weights = 30000.0
+    K_o: float | tuple[float, ...] = 30000.0
     """Penalty of a first overshoot: one number, or one per resource."""
     K_w: float = 50.0
     """Penalty per slot and waiting workload."""

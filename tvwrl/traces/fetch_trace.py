@@ -11,7 +11,6 @@ from urllib.parse import urljoin
 
 import tyro
 
-from tvwrl.command_line import Names
 from tvwrl.progress import say
 from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.http_download import Client
@@ -33,7 +32,7 @@ class FetchOptions:
     """google2011, google2019, alibaba2018, azure2019 or bitbrains."""
     parts: str | None = None
     """Parts to download, counted from 0: 0-9, or 0,3,7-8, or all; default: 0."""
-    tables: Names = ()
+    tables: tuple[str, ...] = ()
     """Tables to download; default: those that the loader needs. The error for an unknown name lists all."""
     cell: str | None = None
     """Cell of google2019, a to h; default: a."""

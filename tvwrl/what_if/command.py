@@ -10,7 +10,6 @@ import numpy as np
 
 from tvwrl.agents import Facts, ObservingScheduler, open_policy
 from tvwrl.checks import at_least, different, positive
-from tvwrl.command_line import Names
 from tvwrl.experiments import parts_of, scheduler_of
 from tvwrl.forecasting import shipped_forecaster
 from tvwrl.progress import phase, say
@@ -67,14 +66,14 @@ class WhatIfSettings:
     nodes: Path | None = None
     """With --usage: columns node, cpu (cores) and memory (GiB), and if known kind, price (of an hour), pool, role
     (control-plane) and gpus."""
-    excluded_nodes: Names = USUAL
+    excluded_nodes: tuple[str, ...] = USUAL
     """Nodes to leave out, with the pods on them: names of pools, kinds or nodes, in which * stands for any letters.
     control-plane and gpu are those with that role, and with GPUs; none: leave out none."""
     interval: int = 300
     """Interval of the samples, seconds; of a server, at least twice the scrape interval."""
-    schedulers: Names = DEFAULT
+    schedulers: tuple[str, ...] = DEFAULT
     """Rules to replay, as in tvwrl evaluate; tvwrl evaluate --list-schedulers lists them."""
-    policies: Names = ()
+    policies: tuple[str, ...] = ()
     """Trained policies to replay: training runs (folders or .pt files), or exported .onnx files."""
     record: Path | None = None
     """Decisions of a server in shadow mode (its --record) to score like a rule: JSON lines with time (seconds since
@@ -96,7 +95,7 @@ class WhatIfSettings:
     """Draws these orders."""
     price_per_machine_hour: float | None = None
     """Price of an hour of each node without a price of its own, to give savings in money too."""
-    prices: Names = ()
+    prices: tuple[str, ...] = ()
     """Price of an hour by kind of node, e.g. m5.xlarge=0.192,m5.2xlarge=0.384, or a CSV file with columns kind and
     price. Kinds are from the column kind, or the label node.kubernetes.io/instance-type."""
     currency: str = ""

@@ -11,7 +11,6 @@ from typing import Literal, get_args
 import tyro
 
 from tvwrl.checks import at_least, different, one_of
-from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import CELLS, AnotherRequest, complete, folder_of, refuse_failed
 from tvwrl.experiments.evaluation import PAGE
 from tvwrl.experiments.exploring.explored import Explored, cells_of, open_explored
@@ -49,9 +48,9 @@ class ExploreSettings:
     """What to write; default: what the name of --file ends with, or html. html: the explorer. perfetto: a trace for
     Perfetto's viewer (ui.perfetto.dev). png, svg, pdf: a report of one sequence and one or two schedulers, for
     papers."""
-    schedulers: Names | None = None
+    schedulers: tuple[str, ...] | None = None
     """Schedulers to show; default: all, or in a report the first two."""
-    loads: Shares | None = None
+    loads: tuple[float, ...] | None = None
     """Offered loads; default: all for html, otherwise the first."""
     sequences: int | None = None
     """Number of sequences per load; default: all that the evaluation kept (30; fewer on large clusters) for html,

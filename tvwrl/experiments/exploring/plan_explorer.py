@@ -66,8 +66,7 @@ def explore_plans(folder: Path, out: Path) -> None:
 
 def _problem_of(folder: Path, facts: dict[str, Any]) -> PlanningProblem:
     """The problem that the command in run.json opened, if it is still the same."""
-    import tyro
-
+    from tvwrl.command_line import parse
     from tvwrl.experiments.place_command import PlacementSettings
     from tvwrl.experiments.provision_command import PlanningSettings
 
@@ -84,7 +83,7 @@ def _problem_of(folder: Path, facts: dict[str, Any]) -> PlanningProblem:
     settings = PlacementSettings if name == "place" else PlanningSettings
     again = f"run tvwrl {name} again where its files are, or give them back their places"
     try:
-        problem = tyro.cli(settings, args=words).problem()
+        problem = parse(settings, args=words).problem()
     except InputError as error:
         raise InputError(
             f"{folder} has no {FILE}, and its instance cannot be opened any more: {error}; {again}"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tvwrl.agents import PRESETS
 from tvwrl.checks import different, one_of
-from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
 from tvwrl.experiments.reproducing import Report, commands
@@ -58,14 +57,14 @@ class ResultsStudy(Scale):
     preset: Literal["smoke", "medium", "paper"] = "medium"
     """smoke: a trial, seconds per training; medium: counterfactual learning, minutes per training, 5 seeds, 60 test
     sequences; paper: the paper's hyper-parameters, 5 seeds, half an hour and more per training."""
-    traces: Names = ("google2011", "google2019", "tianchi", "bitbrains")
+    traces: tuple[str, ...] = ("google2011", "google2019", "tianchi", "bitbrains")
     """Names or folders of traces."""
-    loads: Shares = LOADS
+    loads: tuple[float, ...] = LOADS
     """Offered loads."""
-    agents: Names = tuple(AGENTS)
+    agents: tuple[str, ...] = tuple(AGENTS)
     """Agents to train: agent observes requests and forecasts of demand; agent-history only load and history; agent-peak
     requests and true lifetime peaks; agent-forecast-peak all of these."""
-    train_loads: Shares = LOADS
+    train_loads: tuple[float, ...] = LOADS
     """Offered loads of training and validation sequences, in turn."""
 
     partial = True

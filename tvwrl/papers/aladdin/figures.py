@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tvwrl.checks import at_least, different, positive, within
-from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments import Cell, Report, Rows, check_seeds, commands, distinct, read_cell_rows, select
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.aladdin.cells import TIANCHI, PlacementCell
@@ -81,7 +80,7 @@ class _Study(ABC):
 
     preset: Literal["smoke", "medium", "paper"] = "paper"
     """smoke: fewer than 100 machines, a minute; medium: 100 to 400, minutes; paper: 1,000 to 12,000."""
-    seeds: Numbers = (0,)
+    seeds: tuple[int, ...] = (0,)
     """Seeds of generated problems; values are means over them."""
 
     partial = False
@@ -106,7 +105,7 @@ class SizeStudy(_Study):
 
     tianchi: str = ""
     """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
-    planners: Names = (*ALADDIN, *BASELINES, *OTHERS)
+    planners: tuple[str, ...] = (*ALADDIN, *BASELINES, *OTHERS)
     """Planners to compare, e.g. best,Aladdin+H.4(SRF); the error for an unknown name lists all."""
     demand: float = DEMAND
     """Demand of generated replicas, as a share of the scarcer resource of all machines, above 0 and at most 1."""
@@ -170,10 +169,10 @@ class SizeStudy(_Study):
 class RepackStudy(_Study):
     """Aladdin+H with several rules for when placed replicas may move, on generated problems."""
 
-    planners: Names = REPACKED
+    planners: tuple[str, ...] = REPACKED
     """Planners to compare, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists
     all."""
-    demands: Shares = DEMANDS
+    demands: tuple[float, ...] = DEMANDS
     """Demand of the replicas, as shares of the scarcer resource of all machines."""
 
     def cells(self, figure: str) -> list[Cell]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl.checks import at_least, different, within
-from tvwrl.command_line import Numbers, Shares
 from tvwrl.experiments import Report, check_seeds, commands, read_cell_rows
 from tvwrl.papers.lrasched import learning, tables, testbed
 from tvwrl.papers.lrasched.cells import Measurement
@@ -40,7 +39,7 @@ class PaperStudy:
 class LearningStudy(PaperStudy):
     """How well performance is predicted, on a simulated testbed and on real measurements."""
 
-    seeds: Numbers = tuple(range(10))
+    seeds: tuple[int, ...] = tuple(range(10))
     """Seeds of applications and models; means and intervals are over them."""
     data: Path | None = None
     """For table2: folder with erms_inflection.csv.gz and ntua_nginx_ibench.csv.gz; default: simulated data only."""
@@ -78,7 +77,7 @@ class LearningStudy(PaperStudy):
 class TestbedStudy(PaperStudy):
     """A simulated testbed: applications arrive, are sized by short profiles, and placed by three schemes."""
 
-    seeds: Numbers = tuple(range(5))
+    seeds: tuple[int, ...] = tuple(range(5))
     """Seeds of applications, arrivals and noise; means and intervals are over them."""
     margin: float = 0.02
     """Safety margin on top of the performance goal, against prediction errors."""
@@ -107,9 +106,9 @@ class TestbedStudy(PaperStudy):
 class GapStudy(PaperStudy):
     """Placing small batches on unequal machines: LRASched, local search, first fit and the integer programme."""
 
-    seeds: Numbers = (0, 1, 2)
+    seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of the drawn batches; means and intervals are over them."""
-    largest_sizes: Shares = (0.5, 0.2)
+    largest_sizes: tuple[float, ...] = (0.5, 0.2)
     """Largest sizes of a replica: 0.5 as printed in the paper, or 0.2, which reproduces its percentages."""
     replica_range: tuple[int, int] = (1, 1)
     """Fewest and most replicas of an application (not in the paper)."""
@@ -156,7 +155,7 @@ class PlacementStudy(GapStudy):
 class PlanningTimeStudy(PaperStudy):
     """How long placement takes, by cluster size: LRASched, first fit and the integer programme."""
 
-    seeds: Numbers = (0,)
+    seeds: tuple[int, ...] = (0,)
     """Seeds of the drawn batches; means are over them."""
     milp_seconds: float = 20.0
     """Time limit of each integer programme, seconds; 0 leaves it out."""

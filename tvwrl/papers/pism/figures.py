@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from tvwrl.checks import at_least, below, different, one_of, positive
-from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments import Report, Rows, RowsCell, check_seeds, commands, read_cell_rows
 from tvwrl.interference import ARRIVALS_FILE, LAWS, LEAST_SERVICES, STALE_AFTER, USAGE_FILE, TwoDays, check_training
 from tvwrl.papers.pism import cluster_tables, clusters, measured_tables, prediction_tables, titles, trace_tables
@@ -65,7 +64,7 @@ class StudyOfData(PaperStudy):
 class StudyUnderLaws(PaperStudy):
     """A study of several laws."""
 
-    laws: Names = tuple(LAWS)
+    laws: tuple[str, ...] = tuple(LAWS)
     """Laws by which batch work slows services: memory (bandwidth and cache), queue (run queue and bandwidth), control
     (total CPU alone)."""
 
@@ -88,7 +87,7 @@ class TraceStudy(StudyOfData):
 class ClassifierStudy(StudyOfData):
     """Categories of tasks of measured usage, learnt from earlier tasks and predicted for later ones."""
 
-    seeds: Numbers = (0, 1, 2)
+    seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of the random split by jobs; one fit per seed."""
 
     files = (USAGE_FILE,)
@@ -114,7 +113,7 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
     preset: Literal["smoke", "medium", "paper"] = "medium"
     """smoke: a trial, a minute; medium: 40 machines, 10 seeds, minutes per seed; paper: 600 machines, 150 services,
     hours."""
-    seeds: Numbers | None = None
+    seeds: tuple[int, ...] | None = None
     """Seeds of the simulation; means and intervals are over them. Default: the preset's."""
     machines: int | None = None
     """Machines in the cluster; default: the preset's, 14 for Figure 15."""
@@ -181,7 +180,7 @@ def _tried(figure: str, ways: Sequence[str]) -> list[tuple[str, str]]:
 class PredictionStudy(StudyUnderLaws, StudyOfData):
     """How well interference is predicted: one simulated day to learn from, the next to predict."""
 
-    seeds: Numbers = (0, 1, 2)
+    seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of deployments, arrivals and noise; means and intervals are over them."""
     machines: int = 40
     """Machines in the cluster."""
@@ -221,7 +220,15 @@ class NginxStudy(StudyOfData):
 class SchedulerStudy(SchedulerTrial, StudyUnderLaws):
     """Schedulers with and without PISM on the same test sequences of a trace; response times are simulated."""
 
-    schedulers: Names = ("spread", "stack", "stack-80", "random", "load-aware", "target-load-packing", "risk-balancing")
+    schedulers: tuple[str, ...] = (
+        "spread",
+        "stack",
+        "stack-80",
+        "random",
+        "load-aware",
+        "target-load-packing",
+        "risk-balancing",
+    )
     """Schedulers to compare; the error for an unknown name lists all."""
 
     @property
@@ -248,7 +255,7 @@ class SchedulerStudy(SchedulerTrial, StudyUnderLaws):
 class LawStudy(StudyOfData):
     """Measured slowdowns under interference, real; and the anchored services in simulated clusters."""
 
-    seeds: Numbers = tuple(range(10))
+    seeds: tuple[int, ...] = tuple(range(10))
     """Seeds of the clusters in which anchors are measured."""
 
     files = (TAOBENCH_FILE, NGINX_FILE, ERMS_FILE)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tvwrl.checks import at_least, different, one_of
-from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments import Cell, Report, RunOptions, commands, read_cell_rows
 from tvwrl.papers.provisioning import titles
 from tvwrl.papers.provisioning.cells import KNOWN, PlanCell, base_instance
@@ -36,13 +35,13 @@ class ProvisioningStudy(RunOptions):
     preset: Literal["smoke", "medium", "paper"] = "smoke"
     """smoke: one arbitrary graph, 50 times fewer applications, seconds; medium: 3 graphs with 3 instances each, 10
     times fewer applications, minutes; paper: the paper's sizes, 3 graphs with 10 instances each, hours."""
-    graphs: Names | None = None
+    graphs: tuple[str, ...] | None = None
     """Kinds of affinity graphs: arbitrary, normal, threshold; default: the preset's."""
     instances: int | None = None
     """Instances of each graph and value; default: the preset's."""
-    densities: Numbers = (1, 5, 10)
+    densities: tuple[int, ...] = (1, 5, 10)
     """Affinity densities of Figures 3, 4 and 6, %."""
-    application_counts: Numbers = FEW
+    application_counts: tuple[int, ...] = FEW
     """Numbers of applications of Figures 5 and 7."""
     base: str = "tianchi"
     """Instance or trace to draw applications, replicas and limits from, unless --reference-data has one."""
