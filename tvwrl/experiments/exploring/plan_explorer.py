@@ -83,7 +83,7 @@ def _problem_of(folder: Path, facts: dict[str, Any]) -> PlanningProblem:
     settings = PlacementSettings if name == "place" else PlanningSettings
     again = f"run tvwrl {name} again where its files are, or give them back their places"
     try:
-        problem = parse(settings, args=words).problem()
+        problem: PlanningProblem = parse(settings, args=words).problem()
     except InputError as error:
         raise InputError(
             f"{folder} has no {FILE}, and its instance cannot be opened any more: {error}; {again}"
