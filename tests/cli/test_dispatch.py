@@ -135,7 +135,6 @@ def test_the_word_help_is_the_option(subcommand: list[str], capsys: pytest.Captu
             "--preset is 'smok': did you mean smoke? It must be one of smoke, medium, paper",
         ),
         ("train --trace", "--trace needs a value: `tvwrl train --help` shows which kind"),
-        ("fetch", "tvwrl fetch needs NAME"),
         ("provision --machine 8 8", "tvwrl provision needs --instance"),
     ],
 )

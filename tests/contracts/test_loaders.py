@@ -17,8 +17,8 @@ import pytest
 from tests.traces.conftest import digest, prepared, write_file
 from tvwrl.traces.loaders import LOADERS
 from tvwrl.traces.preparation import prepare as preparing
+from tvwrl.traces.preparation.options import OWN_TABLES
 from tvwrl.traces.preparation.series import SeriesRules
-from tvwrl.traces.publishers import PUBLISHERS
 from tvwrl.types import InputError
 
 Record = tuple[int, int, float, float]  # workload 0 or 1, slot, cpu and mem as fractions
@@ -307,7 +307,7 @@ def test_damaged_foreign_and_absent_files_are_refused(name: str, tmp_path: Path)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("hello")
     (tmp_path / "cut.zip").write_bytes(b"PK but no archive")
-    how = "; download it with: " if name in (*PUBLISHERS, "tianchi") else ""
+    how = "; " if name not in OWN_TABLES else ""
     for source, message in (
         ("nowhere", "nowhere: no such file or folder"),
         ("empty", f"empty: the folder is empty: no .* here{how}"),

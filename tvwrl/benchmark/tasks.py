@@ -234,7 +234,7 @@ def trace_of(task: Task) -> Trace:
     else:
         raise InputError(
             f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): get the "
-            f"part of it that docs/reference/tasks.md names (tvwrl fetch {task.trace}), then run tvwrl prepare "
+            f"part of it that docs/reference/tasks.md names, then run tvwrl prepare "
             f"{task.trace} --source FOLDER; tasks whose names begin with {EMBEDDED}- need none"
         )
     if found != task.trace_hash:

@@ -27,12 +27,6 @@ class Command:
 GROUPS: dict[str, tuple[Command, ...]] = {
     "Traces": (
         Command(
-            "fetch",
-            "download a published trace from its publisher",
-            "tvwrl.traces.fetch_trace:FetchOptions",
-            "tvwrl.traces.fetch_trace:fetch_and_report",
-        ),
-        Command(
             "prepare",
             "turn published files, your own table or a Prometheus server into a trace",
             "tvwrl.cli.prepare:options_of",

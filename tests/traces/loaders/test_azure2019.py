@@ -91,5 +91,5 @@ def test_a_vm_with_an_unreadable_size_is_named_and_left_out(tmp_path: Path, size
 
 def test_both_tables_are_needed(tmp_path: Path) -> None:
     (write(tmp_path / "in") / "vmtable" / "vmtable.csv.gz").unlink()
-    with pytest.raises(InputError, match=r"no vmtable.csv.gz here; download it with: tvwrl fetch azure2019"):
+    with pytest.raises(InputError, match=r"no vmtable.csv.gz here; docs/how-to/prepare-a-trace.md"):
         run(tmp_path / "in", tmp_path / "out")

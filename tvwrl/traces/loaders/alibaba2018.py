@@ -13,6 +13,7 @@ from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import (
     CONTRADICTS,
+    PUBLISHED,
     Extras,
     Loader,
     Part,
@@ -88,7 +89,7 @@ class Alibaba2018(Loader):
         """The files of container_usage and container_meta, of one piece or in folders of parts."""
         usage = parts_of("container_usage", tables_of(source, "container_usage"))
         if not usage:
-            raise not_found(source, "container_usage*.csv.gz", "tvwrl fetch alibaba2018")
+            raise not_found(source, "container_usage*.csv.gz", PUBLISHED)
         return usage + parts_of("container_meta", tables_of(source, "container_meta"), usage=False)
 
     def read(self, part: Part) -> Rows:

@@ -67,7 +67,7 @@ class Bitbrains(Loader):
             return tables + parts_of("meta", files_of(source, ["*_meta.csv", "*_meta.csv.gz"]), usage=False)
         folders = _folders(source)
         if not folders:
-            raise not_found(source, "<month>/<vm>.csv", "tvwrl fetch bitbrains")
+            raise not_found(source, "<month>/<vm>.csv", PUBLISHED)
         months = _months(folders)
         bundles = [b for place, files in sorted(folders.items()) for b in _bundles(place, months[place], sorted(files))]
         return [

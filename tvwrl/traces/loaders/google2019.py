@@ -13,7 +13,7 @@ from tvwrl.traces.loaders.google import Google
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.json_lines import read_json_lines
 from tvwrl.traces.preparation.layout import Column, Table, alike, dtype_of, no_column, usage_column
-from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.loader import PUBLISHED, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 
@@ -92,7 +92,7 @@ class Google2019(Google):
         """Usage and events. Without instance_events, those of collections decide, and usage may hold limits."""
         usage = self.files(source, "instance_usage")
         if not usage:
-            raise not_found(source, "instance_usage-*.json.gz", "tvwrl fetch google2019")
+            raise not_found(source, "instance_usage-*.json.gz", PUBLISHED)
         instances = parts_of("instance_events", self.files(source, "instance_events"), usage=False)
         collections = parts_of("collection_events", self.files(source, "collection_events"), usage=False)
         if not instances:

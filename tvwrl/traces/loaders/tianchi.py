@@ -161,7 +161,7 @@ class Tianchi(Loader):
         return tables
 
 
-FETCH = "a browser, from https://tianchi.aliyun.com/competition/entrance/231663 (it needs an account)"
+FETCH = "download it with a browser, from https://tianchi.aliyun.com/competition/entrance/231663 (it needs an account)"
 
 
 def _files(source: str) -> Iterator[tuple[str, str, Part]]:

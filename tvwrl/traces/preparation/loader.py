@@ -182,12 +182,15 @@ class Loader(ABC):
         return Extras()
 
 
-def not_found(source: str | Path, needed: str, fetch: str = "") -> InputError:
+PUBLISHED = "docs/how-to/prepare-a-trace.md says where it is published"
+
+
+def not_found(source: str | Path, needed: str, where: str = "") -> InputError:
     """The error for a source without the file that its loader needs."""
     folder = Path(source)
     if not folder.exists():
         return InputError(f"{folder}: no such file or folder")
     if not folder.is_dir():
         return InputError(f"{folder}: this is not {needed}")
-    hint = f"; download it with: {fetch}" if fetch else ""
+    hint = f"; {where}" if where else ""
     return InputError(f"{folder}: {'no' if any(folder.iterdir()) else 'the folder is empty: no'} {needed} here{hint}")

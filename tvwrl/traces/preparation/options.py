@@ -1,4 +1,4 @@
-"""What a user may ask of a preparation, and the one call that does it: download if need be, prepare, report."""
+"""What a user may ask of a preparation, and the one call that does it: prepare and report."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class PrepareOptions:
     """The options of every loader."""
 
     source: str
-    """Folder or file of the published data, or the address of the publisher or a mirror to download it from; for
-    prometheus the address of the server."""
+    """Folder or file of the published data; for prometheus the address of the server."""
     name: str | None = None
     """Name of the trace; default: the loader's name, or for csv and parquet the name of the source."""
     out: Path | None = None
@@ -58,7 +57,7 @@ class PrepareOptions:
 def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[str], object]) -> Path:
     """Prepare the trace that the options ask for; passes its report to `report` and returns the folder written.
 
-    A source with an address is downloaded first. Raises InputError for options or input that cannot be used.
+    Raises InputError for options or input that cannot be used.
     """
     records = loader.min_records if options.min_records is None else options.min_records
     if options.paper_filter:
@@ -72,11 +71,11 @@ def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[s
     name = _name(options, loader)
     out = options.out or data_folder() / name
     source = options.source
-    check_new_folder(out)  # before a download of days
+    check_new_folder(out)
     within(0, 1, max_bad_fraction=options.max_bad_fraction)
     at_least(1, readers=options.readers)
     if "://" in source and loader.name != "prometheus":
-        source = _fetched(loader.name, source)
+        raise InputError(f"--source {source}: {loader.name} only reads files: download them first, and give their path")
     limits = options.max_bad_fraction, options.readers, options.ray, options.plots
     with _interruption_explained(working_path(out)):
         found = prepare(loader, source, out, rules, *limits, name=name)
@@ -109,16 +108,3 @@ def _name(options: PrepareOptions, loader: Any) -> str:
     for ending in (".gz", ".csv", ".parquet"):
         name = name.removesuffix(ending)
     return name.lstrip(".") or str(loader.name)
-
-
-def _fetched(name: str, url: str) -> str:
-    """The folder to which all parts at an address were downloaded."""
-    from tvwrl.traces.fetch_trace import FetchOptions, fetch, split_cell
-
-    if name in OWN_TABLES:
-        raise InputError(f"--source {url}: {name} only reads files: download it first, and give its path")
-    base, cell = split_cell(name, url)
-    options = FetchOptions(name, parts="all", base_url=base, cell=cell)
-    with _interruption_explained(options.folder):
-        fetch(options)
-    return str(options.source)
