@@ -19,14 +19,11 @@ from tvwrl.agents.networks import Policy
 from tvwrl.agents.shapes import shapes_of
 from tvwrl.ec import EquivalenceClasses
 from tvwrl.envs import PlacementVectorEnv, Problem, picture
-from tvwrl.explorer import record
 from tvwrl.progress import Report, nothing, phase
-from tvwrl.schedulers import Runner, Scheduler
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
 EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention", "unplaced")  # and utilisation
-SECONDS = 5.0  # to simulate alternatives for a picture
 DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
 
 
@@ -53,11 +50,6 @@ class Task(ABC):
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8] | None:
         """An RGB picture of the cluster halfway through the first validation sequence; None if it has no machines."""
-        return None
-
-    def costliest_decision(self, policy: Scheduler) -> tuple[npt.NDArray[np.uint8], str] | None:
-        """An RGB picture of the costliest decision on the first validation sequence, and the decision in words; None if
-        no alternative would have cost less."""
         return None
 
 
@@ -150,18 +142,6 @@ class PlacementTask(Task):
             logits, _ = logits_of(policy, seen, envs.action_masks(), self._config.device)
             seen, *_ = envs.step(deterministic.choose(logits.cpu().numpy()))
         return draw_cluster(picture(envs.simulation, 0, title))
-
-    def costliest_decision(self, policy: Scheduler) -> tuple[npt.NDArray[np.uint8], str] | None:
-        """See `Task`."""
-        from tvwrl.explorer import costliest_decisions, decision_in_words, draw_decision, figure_pixels
-
-        runner = Runner(self._validation_set, self.problem.machines, self._config.scenario)
-        recording = record(runner, policy, 0, seconds=SECONDS)
-        found = costliest_decisions(recording, 1)
-        if not found:
-            return None
-        pixels = figure_pixels(draw_decision(recording, found[0], self.problem.machines))
-        return pixels, decision_in_words(recording, found[0])
 
     def _deterministic(self) -> DeterministicActions:
         return DeterministicActions(self._validation.num_envs, self._validation.simulation.placements)

@@ -26,7 +26,6 @@ from tvwrl.agents.divergence import Diverged, check_gradients, check_update, res
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
-from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.starting_policy import check_start, with_starting_rule
 from tvwrl.agents.tasks import make_tasks, open_others
 from tvwrl.envs import Problem
@@ -267,14 +266,6 @@ class Trainer:
         frame = self._task.picture(self.policy, f"iteration {self.iteration}")
         if frame is not None:
             writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
-            self._paint_costliest_decision(writer)
-
-    def _paint_costliest_decision(self, writer: Any) -> None:
-        with torch.random.fork_rng(devices=[]):  # a network is made here, which must not change what is drawn later
-            found = self._task.costliest_decision(PolicyScheduler("the policy", self.checkpoint(), self.config.device))
-        if found is not None:
-            writer.add_image("costliest decision", found[0], self.iteration, dataformats="HWC")
-            writer.add_text("costliest decision", found[1], self.iteration)
 
     def save(self, name: str = "last.pt") -> None:
         """Write progress.csv, then checkpoints/<name>, whose iteration says how many rows are valid."""

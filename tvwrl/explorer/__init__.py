@@ -3,4 +3,4 @@
 import lazy_loader
 
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
-__all__ = ["Recording", "draw_report", "record", "write_perfetto"]
+__all__ = ["Recording", "draw_report", "record"]

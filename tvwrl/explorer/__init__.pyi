@@ -1,8 +1,5 @@
-from .decision import draw_decision as draw_decision, figure_pixels as figure_pixels
-from .derived import costliest_decisions as costliest_decisions
 from .followed import Followed as Followed
 from .html import write_explorer as write_explorer
-from .perfetto import write_perfetto as write_perfetto
 from .recorder import ALL as ALL, MOST as MOST, SECONDS as SECONDS, record as record
 from .recording import Recording as Recording
 from .report import draw_report as draw_report
@@ -17,4 +14,4 @@ from .trees import (
     sequence_facts as sequence_facts,
     sequence_tree as sequence_tree,
 )
-from .words import decision_in_words as decision_in_words, shortened as shortened
+from .words import shortened as shortened

@@ -1,16 +1,13 @@
-"""What a decision was and what it cost, in plain English: the same sentence in every picture, trace and page."""
+"""Names and numbers as reports and pages show them."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from tvwrl.explorer.derived import ROUNDING, only
-from tvwrl.explorer.recording import NONE, WAIT, Recording
+from tvwrl.explorer.derived import only
+from tvwrl.explorer.recording import WAIT, Recording
 from tvwrl.penalties import TERMS
 
 TERM_WORDS = dict(zip(TERMS, ("contention", "under-utilisation", "overshoot", "waiting"), strict=True))
 LONGEST_NAME = 100  # letters of a workload's name; traces may have any, a megabyte too
-WORTH_A_WORD = 0.001  # share of a decision's regret, below which a term is not named
 
 
 def number_in_words(value: float) -> str:
@@ -53,33 +50,3 @@ def savings(recording: Recording, k: int) -> dict[str, float]:
     costs, own, best = decision.costs[0], int(decision.own[0]), int(decision.best[0])
     parts = dict(zip(TERMS, (costs[own] - costs[best]).tolist(), strict=True))
     return dict(sorted(parts.items(), key=lambda part: -part[1]))
-
-
-def decision_in_words(recording: Recording, k: int, letters: int = LONGEST_NAME) -> str:
-    """One sentence on decision `k`: what was done, and what the cheapest alternative would have saved, by term.
-
-    `letters`: longest name of a workload. As in "Slot 41: w17 went to machine 3; machine 7 would have cost 31,204 less
-    (30,000 less for overshoot, 1,204 less for under-utilisation)".
-    """
-    chosen, workload = int(recording.chosen[k]), workload_in_words(recording, k, letters)
-    did = f"{workload} was left waiting" if chosen == WAIT else f"{workload} went to machine {chosen}"
-    return f"Slot {int(recording.slot[k]):,}: {did}; {_alternative(only(recording, k))}"
-
-
-def _alternative(decision: Recording) -> str:
-    """How the cheapest alternative compares with what was done; of a recording of one decision."""
-    if np.count_nonzero(decision.machines[0] != NONE) < 2:
-        return "there was no alternative"
-    regret = float(decision.regret[0])
-    if np.isnan(regret):
-        return "its alternatives were not simulated"
-    own, best = int(decision.own[0]), int(decision.best[0])
-    if regret <= ROUNDING * max(1.0, float(decision.totals[0, own])):
-        return "no simulated alternative would have cost less"
-    parts = [
-        f"{number_in_words(abs(value))} {'less' if value > 0 else 'more'} for {TERM_WORDS[term]}"
-        for term, value in savings(decision, 0).items()
-        if abs(value) >= WORTH_A_WORD * regret
-    ]
-    instead = alternative_in_words(int(decision.machines[0, best]))
-    return f"{instead} would have cost {number_in_words(regret)} less ({', '.join(parts)})"

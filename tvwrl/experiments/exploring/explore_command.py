@@ -14,17 +14,16 @@ from tvwrl.checks import at_least, different, one_of
 from tvwrl.experiments.engine import CELLS, AnotherRequest, complete, folder_of, refuse_failed
 from tvwrl.experiments.evaluation import PAGE
 from tvwrl.experiments.exploring.explored import Explored, cells_of, open_explored
-from tvwrl.experiments.exploring.explorer_file import sequences_of, write_other, write_page
+from tvwrl.experiments.exploring.explorer_file import sequences_of, write_page, write_report
 from tvwrl.experiments.exploring.plan_explorer import explore_plans
 from tvwrl.explorer import Recording
 from tvwrl.progress import say
 from tvwrl.types import InputError
 
-Format = Literal["html", "perfetto", "png", "svg", "pdf"]
-NAMES = {"html": PAGE, "perfetto": "episodes.perfetto.json.gz"}
+Format = Literal["html", "png", "svg", "pdf"]
+NAMES = {"html": PAGE}
 SUFFIXES = {
     "html": (".html", ".htm"),
-    "perfetto": (".json", ".json.gz"),
     "png": (".png",),
     "svg": (".svg",),
     "pdf": (".pdf",),
@@ -43,11 +42,10 @@ class ExploreSettings:
     run: tyro.conf.Positional[Path]
     """Folder of the evaluation, the training run or the plan."""
     file: Path | None = None
-    """File to write; default: in the folder, explorer.html, episodes.perfetto.json.gz or report.FORMAT."""
+    """File to write; default: in the folder, explorer.html or report.FORMAT."""
     format: Format | None = None
-    """What to write; default: what the name of --file ends with, or html. html: the explorer. perfetto: a trace for
-    Perfetto's viewer (ui.perfetto.dev). png, svg, pdf: a report of one sequence and one or two schedulers, for
-    papers."""
+    """What to write; default: what the name of --file ends with, or html. html: the explorer. png, svg, pdf: a
+    report of one sequence and one or two schedulers, for papers."""
     schedulers: tuple[str, ...] | None = None
     """Schedulers to show; default: all, or in a report the first two."""
     loads: tuple[float, ...] | None = None
@@ -99,7 +97,7 @@ def explore(settings: ExploreSettings) -> None:
     if format == "html":
         write_page(file, explored, schedulers, chosen, read, left_out=left_out)
     else:
-        write_other(format, file, explored, [read(*episode)[0] for episode in found])
+        write_report(file, explored, [read(*episode)[0] for episode in found])
     shutil.rmtree(work)  # nobody else knows of it
     _say_where(file, settings)
 
@@ -128,7 +126,7 @@ def _selected(
     explored: Explored, settings: ExploreSettings, format: Format
 ) -> tuple[tuple[str, ...], dict[float, list[int]], list[str]]:
     """Schedulers, load -> sequences, and sentences on what is left out."""
-    report = format not in ("html", "perfetto")
+    report = format != "html"
     schedulers = settings.schedulers or (explored.schedulers[:2] if report else explored.schedulers)
     different(schedulers=schedulers)
     for name in schedulers:

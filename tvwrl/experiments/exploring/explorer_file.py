@@ -23,7 +23,6 @@ from tvwrl.explorer import (
     sequence_facts,
     sequence_tree,
     write_explorer,
-    write_perfetto,
 )
 from tvwrl.progress import Report, say, ticking
 from tvwrl.types import InputError, SequenceSet
@@ -126,15 +125,10 @@ def sequences_of(
     return chosen, left_out
 
 
-def write_other(format: str, file: Path, explored: Explored, recordings: Sequence[Recording]) -> None:
-    """Write episodes as a trace for Perfetto (`format` perfetto), or draw them as a report, in the format that the
-    name of the file ends with."""
+def write_report(file: Path, explored: Explored, recordings: Sequence[Recording]) -> None:
+    """Draw episodes as a report, in the format that the name of the file ends with."""
     part = explored.parts[0]
-    machines = part.scenario.cluster(part.sequences.resources)
-    if format == "perfetto":
-        write_perfetto(file, recordings, machines, part.scenario.step_seconds)
-    else:
-        draw_report(recordings, machines, file)
+    draw_report(recordings, part.scenario.cluster(part.sequences.resources), file)
 
 
 def _with_forecasts(explored: Explored, load: float) -> SequenceSet:
