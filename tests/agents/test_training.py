@@ -172,21 +172,3 @@ def test_tensorboard_says_what_its_curves_are(problem, tmp_path):
     assert all(
         any(re.match(pattern, name) for name in scalars) for pattern in shown if "expected_regret" not in pattern
     )
-
-
-def test_tensorboard_shows_the_costliest_decision_without_changing_the_training(problem, tmp_path):
-    weights = []
-    for name, every in (("often", 1), ("seldom", 100)):
-        run = trainer(problem, tmp_path / name, picture_every=every)
-        run.run()
-        weights.append(run.policy.state_dict())
-        (file,) = (tmp_path / name / "tensorboard").iterdir()
-        events = EventAccumulator(str(file), {"images": 0})
-        events.Reload()
-        assert [event.step for event in events.Images("costliest decision")] == ([1, 2] if every == 1 else [1])
-        (text, *_) = (
-            event.tensor_proto.string_val[0].decode() for event in events.Tensors("costliest decision/text_summary")
-        )
-        assert re.match(r"Slot \d+: .* would have cost .* less \(", text)
-    for one, other in zip(*(part.values() for part in weights), strict=True):
-        assert torch.equal(one, other)

@@ -204,7 +204,6 @@ FOLDERS = ("out", "resume")  # fields of settings that name a folder to write to
 FILES = ("file", "page")  # and a file
 WITHOUT_OUTPUT = (
     "dry_run",
-    "advise",
     "verify",
     "explain",
     "list_tasks",

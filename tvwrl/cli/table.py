@@ -166,7 +166,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "plan the fewest machines that hold all replicas of many applications",
             "tvwrl.experiments.provision_command:PlanningSettings",
             "tvwrl.experiments.provision_command:plan_machines",
-            ("instance", "machine", "counts", "fixed", "planners", "best", "seconds", "advise", "verify", "out"),
+            ("instance", "machine", "counts", "fixed", "planners", "best", "seconds", "verify", "out"),
             fresh=True,
             alone=True,
         ),

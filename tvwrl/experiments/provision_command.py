@@ -1,4 +1,4 @@
-"""Plans how few machines hold an instance, or checks or advises on a plan, as `tvwrl provision` is asked to."""
+"""Plans how few machines hold an instance, or checks a plan, as `tvwrl provision` is asked to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from tqdm import tqdm
 
 from tvwrl.command_line import SlotSeconds
 from tvwrl.experiments.episode_rows import demand_table, episode_table, table_of, write_rows
@@ -26,7 +25,6 @@ from tvwrl.planning import (
     Plan,
     PlanningProblem,
     Reading,
-    advise,
     check_fits,
     is_folder,
     is_trace,
@@ -81,7 +79,7 @@ class PlanningSettings(SearchOptions):
     """Search for the best plan within --seconds: several algorithms, then guided ejection. Writes every better plan as
     soon as it is found."""
     seconds: float = 30.0
-    """With --best or --advise: time limit of the search, seconds."""
+    """With --best: time limit of the search, seconds."""
     milp_seconds: float | None = None
     """Also run the integer programme, with this time limit in seconds, on up to 2,000 applications; it starts from the
     best plan of the other planners and makes it cheaper. Of machines that are --fixed and do not hold all, it makes as
@@ -92,8 +90,6 @@ class PlanningSettings(SearchOptions):
     bound_seconds: float = 0.0
     """Time limit of each programme that tightens the lower bounds, seconds (tvwrl evaluate: dozens per sequence;
     tvwrl provision: one); 0: none."""
-    advise: bool = False
-    """Only recommend a planner for the instance and the time limit, with the reason."""
     verify: Path | None = None
     """Only check this plan.csv or plan.parquet against instance and machines; the exit code is 1 if it is
     infeasible."""
@@ -158,13 +154,13 @@ class PlanningSettings(SearchOptions):
 
 
 def plan_machines(settings: PlanningSettings) -> int:
-    """Plan, advise, or check a plan; returns the exit code, 1 for a plan that breaks a rule.
+    """Plan, or check a plan; returns the exit code, 1 for a plan that breaks a rule.
 
     Raises InputError for bad options, instances and plans; KeyboardInterrupt passes through, with the plans so far
     written.
     """
-    if settings.planners and (settings.advise or settings.verify is not None):
-        raise InputError("--planners cannot be combined with --advise or --verify, which do not plan")
+    if settings.planners and settings.verify is not None:
+        raise InputError("--planners cannot be combined with --verify, which does not plan")
     problem = settings.problem()
     if not problem.fleet.fixed:
         check_fits(problem.instance, problem.fleet, settings.instance)
@@ -173,10 +169,7 @@ def plan_machines(settings: PlanningSettings) -> int:
         print("each replica counts with the largest demand that any workload of its application has at the time")
     if settings.verify is not None:
         return _verify(settings.verify, problem)
-    if settings.advise:
-        _advise(problem.instance, problem.fleet, settings)
-    else:
-        _plan(problem, settings)
+    _plan(problem, settings)
     return 0
 
 
@@ -237,23 +230,6 @@ def _verify(file: Path, problem: PlanningProblem) -> int:
     good = all(verdict.feasible for verdict in verdicts)
     print("no rule is broken" if good else "the plan breaks rules")
     return 0 if good else 1
-
-
-def _advise(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
-    """Print which planner to use, and why."""
-    with tqdm(desc="trying", bar_format="{desc} {postfix} {elapsed}", disable=None, leave=False) as bar:
-        advice = advise(instance, fleet, settings.seconds, settings.seed, bar.set_postfix_str)
-    features = advice.features
-    alone = ", ".join(f"{name} alone needs {count:,} machines" for name, count in features.needed.items())
-    print(f"{alone}; dominant: {features.dominant or 'none'}; density {100 * features.density:.2g} %")
-    print(f"seconds: extrapolated from samples of up to {advice.sample:,} applications\n")
-    head = ("algorithm", "grows like", "worst case", "seconds", "above bound, %", "why")
-    rows = [
-        (c.algorithm, f"A^{c.growth:.1f}", c.worst_case, f"{c.seconds:.2g}", f"{c.deviation_pct:.1f}", c.why)
-        for c in advice.candidates
-    ]
-    print(markdown_table(head, rows))
-    print(f"\nuse {advice.algorithm}: {advice.reason}")
 
 
 def write_hand_over(trace: Trace, instance: Instance, fleet: Fleet, plan: Plan, out: Path) -> dict[str, Any]:

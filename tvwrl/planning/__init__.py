@@ -16,7 +16,6 @@ __all__ = [
     "Plan",
     "PlanningProblem",
     "abilities",
-    "advise",
     "lower_bound",
     "make_plan",
     "open_instance",

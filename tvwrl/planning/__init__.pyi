@@ -1,5 +1,4 @@
 from .admission import admit as admit, volume_bound as volume_bound
-from .advice import advise as advise
 from .best import SEARCH as SEARCH, search as search
 from .bounds.counting import by_volume as by_volume
 from .bounds.lower_bound import PlanBound as PlanBound, bound_or_reason as bound_or_reason, lower_bound as lower_bound
