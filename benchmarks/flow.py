@@ -10,13 +10,10 @@ import numpy as np
 from timing import measure
 
 from tvwrl.markdown import markdown_table
-from tvwrl.planning.arrivals import RunningPlan
 from tvwrl.planning.flow.aladdin import arrival_order, place_by_flow, warm_up
 from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
 from tvwrl.planning.merged import Merged
-from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.registry import make_plan
 from tvwrl.planning.sources.generated_cluster import generate_cluster
 from tvwrl.planning.suite import forget_peak, peak_mb
 
@@ -70,7 +67,6 @@ def _one_by_one(load: float) -> None:
         f"arrival: median {np.median(ms):.3f} ms, 99th percentile {np.percentile(ms, 99):.3f} ms, "
         f"most {max(ms):.1f} ms; {lost} of {len(ms):,} found no place"
     )
-    _on_a_plan(problem, load)
     repairs = [network.fail(int(m)) for m in rng.choice(SIZES[-1][0], FAILURES, replace=False)]
     ms = [1e3 * repair.seconds for repair in repairs]
     displaced, replaced, moved = (
@@ -79,27 +75,6 @@ def _one_by_one(load: float) -> None:
     print(
         f"failure of a machine: median {np.median(ms):.2f} ms, most {max(ms):.1f} ms; {displaced:,} replicas "
         f"displaced, {replaced:,} placed again, {moved:,} others moved for that"
-    )
-
-
-def _on_a_plan(problem: PlanningProblem, load: float) -> None:
-    """The same on the search's plan: replicas leave, and come back later."""
-    rng = np.random.default_rng(0)
-    running = RunningPlan(problem, make_plan(problem, "best", seconds=10.0))
-    away, ms, lost, moved = np.empty(0, np.int64), [], 0, 0
-    for _ in range(ROUNDS):
-        vertex, machine, _ = running.vertices()
-        leaving = rng.choice(len(vertex), EACH, replace=False)
-        for row in leaving.tolist():
-            running.depart(int(vertex[row]), int(machine[row]))
-        for v in rng.permutation(away).tolist():
-            arrival, seconds, *_ = measure(running.arrive, v)
-            lost, moved = lost + (arrival.machine < 0), moved + arrival.moved
-            ms.append(1e3 * seconds)
-        away = vertex[leaving]
-    print(
-        f"arrival on the plan of best: median {np.median(ms):.3f} ms, 99th percentile {np.percentile(ms, 99):.3f} ms, "
-        f"most {max(ms):.1f} ms; {lost} of {len(ms):,} found no place, {moved:,} others moved"
     )
 
 

@@ -1,4 +1,4 @@
-"""Changes of a plan that runs, by hand: who stays, who is away, who comes and goes, and what a failed repair leaves."""
+"""Changes of a plan that runs, by hand: who stays, who is away, who comes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tvwrl.packing.contents import contents_of
-from tvwrl.packing.running import Journal, admit, put_back, release, repair, replicas_away, replicas_on, return_home
+from tvwrl.packing.running import admit, put_back, replicas_away, replicas_on, return_home
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.packing_problem import PackingProblem
 
@@ -43,8 +43,6 @@ def test_replicas_are_away_and_return_to_machines_in_use(running):
         pass
     assert held(s) == [(2, 0), (0, 0), (1, 0)]  # nobody opens the empty machine again
     assert replicas_away(s, size) == 1 + 5
-    assert release(a, s, 0, 2)
-    assert not release(a, s, 0, 2)
 
 
 def test_arrivals_go_to_the_fullest_machine(running):
@@ -54,22 +52,3 @@ def test_arrivals_go_to_the_fullest_machine(running):
     assert admit(a, s, 0, 1, 9) == 1
     assert admit(a, s, 1, 0, 9) == -1
     assert held(s) == [(2, 0), (1, 0), (0, 1)]
-
-
-def test_a_repair_makes_room_or_changes_nothing(running):
-    a, s = running
-    put_back(a, s, np.array([0, 0]), np.array([0, 1]), np.array([1, 1]))
-    put_back_all = [part.copy() for part in (s.residual, s.kinds, s.application, s.count)]
-    journal = Journal(
-        np.zeros(1, np.int64), np.zeros(5, np.int64), np.zeros(3, bool), np.zeros((5, 1)), np.zeros(5, np.int32),
-        np.zeros((5, s.application.shape[1]), np.int32), np.zeros((5, s.application.shape[1]), np.int32),
-    )  # fmt: skip
-    rng = np.random.default_rng(0)
-    s.open[0] = 2  # the third is closed: b needs one of these, and both a the other
-    assert repair(a, s, 1, 9, rng, journal)
-    assert sorted(held(s)) == [(0, 0), (0, 1), (2, 0)]
-    assert sorted(journal.machine[: journal.length[0]].tolist()) == [0, 1]
-    before = held(s)
-    assert not repair(a, s, 1, 9, rng, journal)
-    assert held(s) == before
-    assert put_back_all[0].sum() - s.residual.sum() == pytest.approx(3.0)

@@ -54,12 +54,9 @@ from .patterns import (
 )
 from .repairing import close_machine as close_machine, open_machine as open_machine, search as search
 from .running import (
-    Journal as Journal,
     admit as admit,
     put_back as put_back,
     refill as refill,
-    release as release,
-    repair as repair,
     replicas_away as replicas_away,
     return_home as return_home,
 )

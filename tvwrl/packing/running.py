@@ -1,26 +1,22 @@
-"""Compiled changes of a plan that runs: replicas stay, return, arrive and leave, and others make room.
+"""Compiled changes of a plan that runs: replicas stay, return and come.
 
 Arguments and sizes as in `packing.affinity` and `packing.contents`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from tvwrl.compiled import inner, njit
 from tvwrl.packing.contents import (
-    INITIAL_WEIGHT,
     add,
     clear_limits,
     drop_empty_entries,
     remove,
     set_limits,
     swap_machines,
-    unplace,
 )
-from tvwrl.packing.ejection import best_machine, takes
+from tvwrl.packing.ejection import takes
 from tvwrl.packing.fit import has_room
 
 
@@ -189,73 +185,3 @@ def _open_for(a, s, i, kinds):  # type: ignore[no-untyped-def]
     swap_machines(s, where, s.open[0])
     s.open[0] += 1
     return add(a, s, i, s.open[0] - 1, 1)
-
-
-@njit
-def release(a, s, i, m):  # type: ignore[no-untyped-def]
-    """Remove one replica of i from machine m. False if it has none."""
-    for w in range(s.kinds[m]):
-        if s.application[m, w] == i:
-            remove(a, s, m, w, 1)
-            drop_empty_entries(s, m)
-            return True
-    return False
-
-
-class Journal(NamedTuple):
-    """Machines as they were before a repair changed them, in the order in which it did."""
-
-    length: Any  # (1,) int64
-    machine: Any  # (J,) int64
-    saved: Any  # (M,) bool: whether a machine is in the journal
-    residual: Any  # (J, K) float64
-    kinds: Any  # (J,) int32
-    application: Any  # (J, W) int32
-    count: Any  # (J, W) int32
-
-
-@inner
-def _save(s, j, m):  # type: ignore[no-untyped-def]
-    """Note how machine m is, unless that was done before."""
-    if not j.saved[m]:
-        at = j.length[0]
-        j.machine[at], j.kinds[at], j.saved[m] = m, s.kinds[m], True
-        j.residual[at] = s.residual[m]
-        j.application[at], j.count[at] = s.application[m], s.count[m]
-        j.length[0] += 1
-
-
-@njit
-def repair(a, s, i, examined, rng, j):  # type: ignore[no-untyped-def]
-    """Place one replica of i where it ejects others, and these elsewhere, changing at most J machines.
-
-    Whether that succeeds; if not, nothing has changed. `j`: Journal of what is different after it.
-    """
-    for at in range(j.length[0]):
-        j.saved[j.machine[at]] = False
-    j.length[0], s.pool[0], s.unplaced[0] = 0, i, 1
-    for _ in range(len(j.machine)):
-        if s.unplaced[0] == 0:
-            return True
-        s.unplaced[0] -= 1
-        k = s.pool[s.unplaced[0]]
-        set_limits(a, s, k)
-        where, _cost, entries = best_machine(a, s, k, examined, rng)
-        clear_limits(a, s, k)
-        if where < 0:
-            break
-        _save(s, j, where)
-        for e in range(entries):
-            unplace(a, s, where, s.out[0, e], s.out[1, e])
-        drop_empty_entries(s, where)
-        add(a, s, k, where, 1)
-        s.weight[k] += INITIAL_WEIGHT * (entries > 0)
-    else:
-        if s.unplaced[0] == 0:
-            return True
-    for at in range(j.length[0]):
-        m = j.machine[at]
-        s.residual[m], s.kinds[m] = j.residual[at], j.kinds[at]
-        s.application[m], s.count[m] = j.application[at], j.count[at]
-    s.unplaced[0] = 0
-    return False
