@@ -24,11 +24,7 @@ from .contents import (
     remove as remove,
     set_limits as set_limits,
 )
-from .ejection import (
-    MAX_EJECTED as MAX_EJECTED,
-    affinity_ejections as affinity_ejections,
-    capacity_ejections as capacity_ejections,
-)
+from .ejection import affinity_ejections as affinity_ejections, capacity_ejections as capacity_ejections
 from .filling import Queue as Queue, Score as Score, Sizes as Sizes, fill as fill
 from .first_fit_kernels import fewest_candidates as fewest_candidates, first_fit as first_fit, new_row as new_row
 from .fit import (
@@ -53,11 +49,5 @@ from .patterns import (
     compile_kernels as compile_kernels,
 )
 from .repairing import close_machine as close_machine, open_machine as open_machine, search as search
-from .running import (
-    admit as admit,
-    put_back as put_back,
-    refill as refill,
-    replicas_away as replicas_away,
-    return_home as return_home,
-)
+from .running import put_back as put_back, refill as refill, replicas_away as replicas_away, return_home as return_home
 from .spreading import spread as spread
