@@ -30,12 +30,15 @@ def test_code_is_compiled_anew_if_a_constant_or_kernel_that_it_uses_has_changed(
     package.mkdir()
     files = {
         "prices": "from shop.rates import (\n    RATE,\n    other,\n)\nfrom shop.people import Clerk\n"
-        "from shop import tax as due\n",
+        "from shop import tax as due\nfrom shop.yard import gate\n",
         "tax": "from shop.compiled import njit\n@njit\ndef due(): ...\n",
         "rates": "from shop.sums import add\nRATE = 2\n",
         "sums": "from shop.compiled import njit\n@njit\ndef add(): ...\n",
         "people": "class Clerk: ...\n",
+        "yard/wall": "from shop.compiled import njit\n@njit\ndef gate(): ...\n",
     }
+    (package / "yard").mkdir()
+    (package / "yard" / "__init__.pyi").write_text("from .wall import gate as gate\n")
 
     def stamp(**changed: str) -> str:
         for name, text in (files | changed).items():
@@ -48,7 +51,8 @@ def test_code_is_compiled_anew_if_a_constant_or_kernel_that_it_uses_has_changed(
     assert stamp(people="class Clerk:\n    wage = 3\n") == stamp()  # neither a constant nor compiled
     changes = {"prices": "RATE = 1\n", "rates": "RATE = 3\n", "sums": files["sums"].replace("add", "total")}
     changes["tax"] = files["tax"].replace("due", "owed")
-    assert len({stamp(**{name: text}) for name, text in changes.items()} | {stamp()}) == 5
+    changes["yard/wall"] = files["yard/wall"].replace("gate", "door")  # behind the door of another room
+    assert len({stamp(**{name: text}) for name, text in changes.items()} | {stamp()}) == 6
 
 
 def test_a_type_that_has_moved_to_another_module_is_no_error(tmp_path: Path) -> None:

@@ -71,13 +71,27 @@ def _imported(file: Path, package: Path) -> set[Path]:
         first, *parts = module.split(".")
         if first != package.name:
             continue
-        place, words = package.joinpath(*parts), re.findall(r"\w+", names)
-        path = place.with_suffix(".py")
-        constants = path.is_file() and any(word.isupper() for word in words)
-        for one in (path, *(place / f"{word}.py" for word in words)):  # names may be modules of a package
-            if one.is_file() and (constants or ".compiled import" in _content(one)):
-                found.add(one)
+        place = package.joinpath(*parts)
+        behind = _behind_door(place)
+        for word in re.findall(r"\w+", names):
+            path = behind.get(word, place.with_suffix(".py"))
+            for one in (path, place / f"{word}.py"):  # names may be modules of a package
+                if one.is_file() and (word.isupper() or ".compiled import" in _content(one)):
+                    found.add(one)
     return found
+
+
+@cache
+def _behind_door(room: Path) -> dict[str, Path]:
+    """Name -> the file that it comes from, of what a room offers to others; empty for a module."""
+    door = room / "__init__.pyi"
+    if not door.is_file():
+        return {}
+    return {
+        word: room.joinpath(*module.split(".")[1:]).with_suffix(".py")
+        for module, names in IMPORTED.findall(_content(door))
+        for word in re.findall(r"\w+", names)
+    }
 
 
 @cache
