@@ -6,8 +6,13 @@ import numpy as np
 import tyro
 from timing import Measured, in_own_process, measure
 
-from tvwrl.ec.features import aggregate_features, features_by_tsfresh, temporal_features
-from tvwrl.ec.temporal_statistics import column_names, temporal_settings
+from tvwrl.ec.features import (
+    aggregate_features,
+    column_names,
+    features_by_tsfresh,
+    temporal_features,
+    temporal_settings,
+)
 from tvwrl.markdown import markdown_table
 
 RESOURCES = ("cpu", "mem")

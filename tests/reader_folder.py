@@ -44,7 +44,7 @@ LONG = (  # where long work starts
     "tvwrl.interference.fitting.train_on_batch_tasks",
     "tvwrl.lrasched.sizing._from_simulation",
     "tvwrl.serve.service.Service.run",
-    "tvwrl.traces.preparation.options.prepare",
+    "tvwrl.traces.preparation.prepare.prepare",
     "tvwrl.what_if.command.read_csv_record",
     "socket.getaddrinfo",
 )

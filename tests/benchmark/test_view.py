@@ -11,7 +11,7 @@ import pytest
 from tvwrl.benchmark.tasks import problem_of
 from tvwrl.benchmark.view import ABOUT_WORKLOADS, OF_WORKLOADS, SEES, Door, FrozenCluster, NotSeen, seen_by
 from tvwrl.forecasting import training_windows
-from tvwrl.forecasting.naive import LastValue
+from tvwrl.forecasting.baselines import LastValue
 from tvwrl.forecasting.segments import columns
 from tvwrl.schedulers.knowledge import (
     CURRENT_LOAD,

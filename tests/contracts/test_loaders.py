@@ -17,7 +17,7 @@ import pytest
 from tests.traces.conftest import digest, prepared, write_file
 from tvwrl.traces.loaders import LOADERS
 from tvwrl.traces.preparation import prepare as preparing
-from tvwrl.traces.preparation.options import OWN_TABLES
+from tvwrl.traces.preparation.prepare import OWN_TABLES
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError
 

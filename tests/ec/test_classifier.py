@@ -7,8 +7,7 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 
 from tvwrl.ec import Population
-from tvwrl.ec.classifier import RuntimeClassifier
-from tvwrl.ec.classifier_report import report_classifier
+from tvwrl.ec.classifier import RuntimeClassifier, report_classifier
 from tvwrl.forecasting.features import PER_RESOURCE, prefix_features
 
 

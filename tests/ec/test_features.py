@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tvwrl.ec.features import FeatureScaler, aggregate_features, temporal_features
-from tvwrl.ec.temporal_statistics import autocorrelation_lags
+from tvwrl.ec.features import FeatureScaler, aggregate_features, autocorrelation_lags, temporal_features
 from tvwrl.types import InputError
 
 CPU_MEM = ("cpu", "mem")

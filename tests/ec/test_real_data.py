@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tvwrl.ec import EquivalenceClasses, Population, population_of
-from tvwrl.ec.classifier_report import report_classifier
+from tvwrl.ec.classifier import report_classifier
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import read_trace
 from tvwrl.traces.loaders import LOADERS
@@ -40,7 +40,7 @@ def google2011(tmp_path_factory: pytest.TempPathFactory) -> Population:
 
 
 def test_the_forecaster_beats_plain_rules(google2011: Population) -> None:
-    from tvwrl.ec.prediction_gain import agnostic_forecast
+    from tvwrl.ec.comparison import agnostic_forecast
     from tvwrl.forecasting.lstnet import ForecastSettings
 
     judged = agnostic_forecast(google2011.series, google2011.slots_per_day, ForecastSettings(steps=100, folds=2))

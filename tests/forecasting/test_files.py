@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tvwrl.forecasting import Beginnings, NetworkForecaster, training_windows
+from tvwrl.forecasting.baselines import LastValue
 from tvwrl.forecasting.files import FILE, read_forecaster, write_forecaster
-from tvwrl.forecasting.naive import LastValue
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.synthetic import synthetic_trace

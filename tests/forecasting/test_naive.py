@@ -5,7 +5,7 @@ import pytest
 
 from tests.forecasting.test_forecaster import windows_of
 from tvwrl.forecasting import Beginnings
-from tvwrl.forecasting.naive import LastValue, MeanAndDeviation, Percentiles, SameHourYesterday, at_least
+from tvwrl.forecasting.baselines import LastValue, MeanAndDeviation, Percentiles, SameHourYesterday, at_least
 
 TRAINING = windows_of([6] * 2, [6] * 2, [6] * 10, [1 + i % 6 for i in range(40)])
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tvwrl.envs.problem import Problem
-from tvwrl.traces.arrivals_and_noise import draw_arrivals, draw_background, perturb_demand
+from tvwrl.traces.sequences import draw_arrivals, draw_background, perturb_demand
 
 
 @pytest.mark.parametrize("burst", [1.0, 2.5, 8.0])

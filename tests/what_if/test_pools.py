@@ -14,9 +14,8 @@ from tests.traces.loaders.prometheus.conftest import (  # noqa: F401  # fixtures
     surroundings,
 )
 from tvwrl.traces.http_requests import RetryPolicy
-from tvwrl.traces.loaders.prometheus_api import Server
-from tvwrl.traces.loaders.prometheus_pools import node_pools
-from tvwrl.traces.prometheus_series import Selector
+from tvwrl.traces.loaders.prometheus_api import Selector, Server
+from tvwrl.traces.loaders.prometheus_cluster import node_pools
 from tvwrl.types import InputError
 from tvwrl.what_if.command import WhatIfSettings, what_if
 from tvwrl.what_if.compared import compare

@@ -13,7 +13,7 @@ from tvwrl.checks import at_least, different, one_of, within
 from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.ec.backends import load_backend
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
-from tvwrl.ec.classifier_report import report_classifier
+from tvwrl.ec.classifier import report_classifier
 from tvwrl.ec.comparison import compare
 from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K
 from tvwrl.ec.population import Population, population_of

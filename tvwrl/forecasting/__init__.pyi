@@ -11,7 +11,7 @@ from .lstnet import evaluate_forecaster as evaluate_forecaster, train_forecaster
 from .lstnet_settings import ForecastSettings as ForecastSettings, MIN_FORECASTS as MIN_FORECASTS
 from .lstnet_windows import StandardisedSeries as StandardisedSeries, correlations as correlations
 from .network import NetworkForecaster as NetworkForecaster
-from .parameters import Parameters as Parameters
+from .base import Parameters as Parameters
 from .perceptron import (
     Layers as Layers,
     forward as forward,

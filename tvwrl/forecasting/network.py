@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -12,7 +14,6 @@ import numpy.typing as npt
 from tvwrl.compiled import njit
 from tvwrl.forecasting.base import Forecaster
 from tvwrl.forecasting.beginnings import Beginnings, outcome_levels
-from tvwrl.forecasting.compression import packed, unpacked
 from tvwrl.forecasting.features import scale_of, scaled
 from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists
 from tvwrl.forecasting.seeding import seeded
@@ -20,6 +21,43 @@ from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.progress import Report, nothing
 from tvwrl.traces import Windows
 from tvwrl.types import InputError, Int
+
+KINDS = {
+    "demand": "<f4", "length": "<i8", "metadata": "<f4", "clock": "<f4", "fold": "<i8", "series": "<i8",
+    "row": "<i8", "seen": "<i8",
+}  # fmt: skip
+WINDOW_PARTS = ("demand", "length", "metadata", "clock", "fold", "series")
+
+
+def packed(learnt: Beginnings) -> dict[str, Any]:
+    """Name -> shape and compressed bytes of every array."""
+    windows = learnt.windows
+    parts = {name: getattr(windows, name) for name in WINDOW_PARTS} | {"row": learnt.row, "seen": learnt.seen}
+    return {
+        name: [list(part.shape), base64.b64encode(zlib.compress(part.astype(KINDS[name]).tobytes())).decode()]
+        for name, part in parts.items()
+    }
+
+
+def unpacked(content: dict[str, Any], resources: int) -> Beginnings:
+    """The beginnings that `packed` described. Raises ValueError or LookupError for what does not fit together."""
+    parts = {}
+    for name, kind in KINDS.items():
+        shape, text = content[name]
+        try:
+            parts[name] = np.frombuffer(zlib.decompress(base64.b64decode(text)), kind).reshape(shape)
+        except zlib.error as error:
+            raise ValueError(f"{name} cannot be unpacked: {error}") from None
+    n, slots = parts["demand"].shape[:2]
+    lengths, row, seen = parts["length"], parts["row"], parts["seen"]
+    good = parts["demand"].shape[2] == resources and all(len(parts[name]) == n for name in WINDOW_PARTS)
+    good = good and parts["metadata"].shape == (n, resources + 2) and len(row) == len(seen) and lengths.max() <= slots
+    good = good and all(bool(np.isfinite(parts[name]).all()) for name in ("demand", "clock"))
+    if not (good and row.min() >= 0 and row.max() < n and seen.min() >= 1 and (seen <= lengths[row]).all()):
+        raise ValueError("the beginnings that it learnt from do not fit together")
+    windows = Windows(**{name: parts[name] for name in WINDOW_PARTS})
+    return Beginnings(windows, row.astype(np.int64), seen.astype(np.int64))
+
 
 Array = npt.NDArray[np.float32]
 

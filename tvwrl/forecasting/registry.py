@@ -6,10 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 from tvwrl.checks import one_of
-from tvwrl.forecasting.analogues import Analogues
 from tvwrl.forecasting.base import Forecaster
-from tvwrl.forecasting.boosting import BoostedTrees
-from tvwrl.forecasting.naive import LastValue, MeanAndDeviation, Percentiles, SameHourYesterday
+from tvwrl.forecasting.baselines import (
+    Analogues,
+    BoostedTrees,
+    LastValue,
+    MeanAndDeviation,
+    Percentiles,
+    SameHourYesterday,
+)
 from tvwrl.forecasting.network import NetworkForecaster
 
 FORECASTERS: dict[str, Callable[..., Forecaster]] = {

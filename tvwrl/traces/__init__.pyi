@@ -12,7 +12,7 @@ from .http_requests import RetryPolicy as RetryPolicy, is_address as is_address
 from .loaders import LOADERS as LOADERS
 from .loaders.prometheus import Prometheus as Prometheus
 from .loaders.prometheus_api import Server as Server
-from .loaders.prometheus_checks import Checks as Checks
+from .loaders.prometheus import Checks as Checks
 from .loaders.prometheus_cluster import (
     ClusterMetrics as ClusterMetrics,
     MICRO as MICRO,
@@ -20,17 +20,17 @@ from .loaders.prometheus_cluster import (
     good_usage as good_usage,
     one_node_each as one_node_each,
 )
-from .loaders.prometheus_pools import node_pools as node_pools
+from .loaders.prometheus_cluster import node_pools as node_pools
 from .loaders.tianchi import LIMITS as LIMITS, POINTS as POINTS, Tianchi as Tianchi
 from .overfull_nodes import overfull as overfull, said as said
-from .pod_owners import owner_of as owner_of
-from .pod_requests import requested as requested
+from .loaders.prometheus_cluster import owner_of as owner_of
+from .loaders.prometheus_cluster import requested as requested
 from .preparation.loader import Rows as Rows
-from .preparation.options import PrepareOptions as PrepareOptions, prepare_and_report as prepare_and_report
+from .preparation.prepare import PrepareOptions as PrepareOptions, prepare_and_report as prepare_and_report
 from .preparation.prepare import prepare as prepare
 from .preparation.series import SeriesRules as SeriesRules
-from .prometheus_address import address as address, secret_headers as secret_headers
-from .prometheus_series import CPU as CPU, MEMORY as MEMORY, POD_INFO as POD_INFO, Selector as Selector
+from .http_requests import address as address, secret_headers as secret_headers
+from .loaders.prometheus_api import CPU as CPU, MEMORY as MEMORY, POD_INFO as POD_INFO, Selector as Selector
 from .sequences import SequenceSampler as SequenceSampler, average_slots as average_slots, quantise as quantise
 from .series import checked_series as checked_series
 from .splits import (

@@ -13,8 +13,7 @@ import polars as pl
 import pytest
 
 from tests.traces.conftest import check_usage, digest, prepared, write_file
-from tvwrl.traces.loaders.alibaba2018 import Alibaba2018
-from tvwrl.traces.loaders.batch import decoded
+from tvwrl.traces.loaders.alibaba2018 import Alibaba2018, decoded
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError, Trace
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tvwrl.traces.loaders.google2019 import read_json_lines
 from tvwrl.traces.preparation import files
-from tvwrl.traces.preparation.json_lines import read_json_lines
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import Part
 from tvwrl.traces.preparation.reading import read_table

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tvwrl.runs import whole_folder
-from tvwrl.traces.preparation.working import working_folder, working_path
+from tvwrl.traces.preparation.prepare import working_folder, working_path
 from tvwrl.types import InputError
 
 SETTINGS = {"source": "x"}
@@ -19,7 +19,7 @@ KILLED = """
     import os, signal, sys
     from pathlib import Path
     from tvwrl.runs import whole_folder
-    from tvwrl.traces.preparation.working import working_folder
+    from tvwrl.traces.preparation.prepare import working_folder
     out = Path(sys.argv[1])
     with working_folder(out, {"source": "x"}) as work, whole_folder(out, work) as partial:
         (work / "1-shares-x").mkdir()

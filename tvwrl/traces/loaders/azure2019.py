@@ -10,7 +10,7 @@ import polars as pl
 from tvwrl.checks import positive
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
-from tvwrl.traces.preparation.loader import CONTRADICTS, PUBLISHED, Loader, Part, Rows, newest_facts, not_found
+from tvwrl.traces.preparation.loader import CONTRADICTS, HOW_TO_GET, Loader, Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.reading import read_table
 
 INTERVAL = 300_000_000  # microseconds covered by a reading
@@ -76,7 +76,7 @@ class Azure2019(Loader):
         for table, file in (("vm_cpu_readings", "vm_cpu_readings-file-*-of-195.csv.gz"), ("vmtable", "vmtable.csv.gz")):
             files = tables_of(source, table)
             if not files:
-                raise not_found(source, file, PUBLISHED)
+                raise not_found(source, file, HOW_TO_GET)
             found += parts_of(table, files, usage=table == "vm_cpu_readings")
         return found
 

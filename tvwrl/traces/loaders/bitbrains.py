@@ -13,7 +13,7 @@ import polars as pl
 
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of, zip_members
 from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, no_column, usage_column
-from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import HOW_TO_GET, Extras, Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 
@@ -67,7 +67,7 @@ class Bitbrains(Loader):
             return tables + parts_of("meta", files_of(source, ["*_meta.csv", "*_meta.csv.gz"]), usage=False)
         folders = _folders(source)
         if not folders:
-            raise not_found(source, "<month>/<vm>.csv", PUBLISHED)
+            raise not_found(source, "<month>/<vm>.csv", HOW_TO_GET)
         months = _months(folders)
         bundles = [b for place, files in sorted(folders.items()) for b in _bundles(place, months[place], sorted(files))]
         return [

@@ -12,7 +12,7 @@ import polars as pl
 from tvwrl.traces.loaders.google import REQUESTS, Google
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
-from tvwrl.traces.preparation.loader import PUBLISHED, Part, Rows, newest_facts, not_found
+from tvwrl.traces.preparation.loader import HOW_TO_GET, Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 
@@ -107,7 +107,7 @@ class Google2011(Google):
             return found + parts_of("job_meta", files_of(source, ["job_meta.csv"]), usage=False)
         found = parts_of("task_usage", tables_of(source, "task_usage"))
         if not found:
-            raise not_found(source, "task_usage/part-*.csv.gz", PUBLISHED)
+            raise not_found(source, "task_usage/part-*.csv.gz", HOW_TO_GET)
         for table in self.events if self.grouped else self.events[::-1]:
             found += parts_of(table, tables_of(source, table), usage=False)
         return found

@@ -2,20 +2,89 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 
 from tvwrl.traces.loaders.google import Google
-from tvwrl.traces.preparation.files import files_of, header_of, parts_of
-from tvwrl.traces.preparation.json_lines import read_json_lines
-from tvwrl.traces.preparation.layout import Column, Table, alike, dtype_of, no_column, usage_column
-from tvwrl.traces.preparation.loader import PUBLISHED, Part, Rows, not_found
+from tvwrl.traces.preparation.files import files_of, header_of, parts_of, text_of
+from tvwrl.traces.preparation.layout import (
+    Column,
+    Table,
+    alike,
+    dtype_of,
+    faults,
+    no_column,
+    note,
+    usage_column,
+    without_blanks,
+)
+from tvwrl.traces.preparation.loader import HOW_TO_GET, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
-from tvwrl.traces.preparation.reading import read_table
+from tvwrl.traces.preparation.reading import Fields, read_by_blocks, read_table
+
+
+def read_json_lines(part: Part, table: Table) -> Rows:
+    """The columns of a part of a file of JSON lines; a bad line is counted, named and left out.
+
+    Read all at once, or where that shows a fault by blocks, and the faulty ones of these line by line. Raises
+    InputError if the file is truncated, empty, or more than half of it is bad.
+    """
+    rows = _clean(text_of(part), table)
+    if rows is not None and rows.read:
+        return rows
+    return read_by_blocks(part, table, lambda block, _: _clean(block, table), _split_lines)
+
+
+def _clean(source: str | bytes, table: Table) -> Rows | None:
+    """The columns of JSON lines, or None if a row breaks a rule; integers are text there, other fields are not read."""
+    import polars as pl
+
+    schema: dict[str, Any] = {}
+    flat = []
+    for column in table.columns:
+        outer, _, inner = column.name.partition(".")
+        schema[outer] = {**schema.get(outer, {}), inner: pl.Float64} if inner else pl.String
+        value = pl.col(outer).struct.field(inner) if inner else pl.col(outer)
+        flat.append(value.cast(dtype_of(column), strict=False).alias(column.name))
+    schema = {name: pl.Struct(kind) if isinstance(kind, dict) else kind for name, kind in schema.items()}
+    texts = without_blanks([column.name for column in table.columns if column.kind is str])
+    try:
+        frame = pl.scan_ndjson(source, schema=schema).select(flat).with_columns(texts).collect(engine="streaming")
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    bad = frame.select(pl.any_horizontal(where.any() for _, where in faults(table))).item()
+    return None if bad else Rows(frame, len(frame))
+
+
+def _split_lines(rows: Rows, source: str, table: Table, before: int, block: bytes) -> Fields:
+    """Lines that are no JSON objects are noted in `rows`."""
+    lines, batch = [], []
+    for number, line in enumerate(block.split(b"\n"), before + 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            note(rows, source, "not a JSON object", number, f"not a JSON object: {line[:60]!r}")
+            continue
+        values = []
+        for name in table.fields:
+            outer, _, inner = name.partition(".")
+            value = row.get(outer)
+            if inner:
+                value = value.get(inner) if isinstance(value, dict) else None
+            values.append("" if value is None else str(value))
+        lines.append(number)
+        batch.append(values)
+    return lines, batch
+
 
 WINDOW = 300_000_000  # microseconds; records end at its multiples, or earlier
 ALLOC_SET, ADD = 1, 1  # collection type, type of machine event
@@ -92,7 +161,7 @@ class Google2019(Google):
         """Usage and events. Without instance_events, those of collections decide, and usage may hold limits."""
         usage = self.files(source, "instance_usage")
         if not usage:
-            raise not_found(source, "instance_usage-*.json.gz", PUBLISHED)
+            raise not_found(source, "instance_usage-*.json.gz", HOW_TO_GET)
         instances = parts_of("instance_events", self.files(source, "instance_events"), usage=False)
         collections = parts_of("collection_events", self.files(source, "collection_events"), usage=False)
         if not instances:

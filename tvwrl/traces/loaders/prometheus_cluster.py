@@ -8,20 +8,22 @@ another address. So series are reduced before they are summed.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import polars as pl
 
-from tvwrl.traces.loaders.prometheus_api import Server
-from tvwrl.traces.pod_owners import owner_of
-from tvwrl.traces.pod_requests import Requested
-from tvwrl.traces.prometheus_series import (
+from tvwrl.traces.loaders.prometheus_api import (
     CPU,
     INIT_INFO,
     INIT_REQUESTS,
     MEMORY,
+    NODE_LABELS,
+    NODE_ROLE,
+    NODE_TAINT,
     OVERHEAD,
     OWNER,
     PHASE,
@@ -32,8 +34,75 @@ from tvwrl.traces.prometheus_series import (
     SIZES,
     WHOLE_POD,
     Selector,
+    Server,
 )
-from tvwrl.types import InputError
+from tvwrl.types import Float, InputError
+
+REPLICA_SET_HASH = re.compile("-[bcdfghjklmnpqrstvwxz2456789]{6,10}$")  # suffix that a Deployment appends to a name
+
+
+def owner_of(namespace: str, pod: str, kind: str, owner: str) -> str:
+    """What replicas have in common: the controller of a pod, or the pod itself where it has none.
+
+    A ReplicaSet counts as the Deployment that made it; pods that a node runs for itself have no controller.
+
+    >>> owner_of("shop", "cart-5d9c7b6f4-x2x9q", "ReplicaSet", "cart-5d9c7b6f4")
+    'shop/deployment/cart'
+    """
+    if kind in ("", "<none>", "Node"):
+        return f"{namespace}/pod/{pod}"
+    if kind == "ReplicaSet" and REPLICA_SET_HASH.search(owner):
+        return f"{namespace}/deployment/{REPLICA_SET_HASH.sub('', owner)}"
+    return f"{namespace}/{kind.lower()}/{owner}"
+
+
+@dataclass(frozen=True)
+class Requested:
+    """The parts of what pods request: arrays of one shape; NaN where there is none."""
+
+    containers: Float  # sum of the containers
+    sidecars: Float  # sum of the sidecars
+    steps: Float  # the most that one other init container needs with the sidecars before it
+    overhead: Float  # of the pod's runtime class
+    pod: Float  # resources of the pod itself
+
+    @property
+    def total(self) -> Float:
+        """What the pods request.
+
+        >>> part = np.array([1.0]), np.array([0.5]), np.array([2.0]), np.array([0.25]), np.array([np.nan])
+        >>> Requested(*part).total
+        array([2.25])
+        """
+        by_containers = np.fmax(plus(self.containers, self.sidecars), self.steps)
+        return plus(np.where(np.isnan(self.pod), by_containers, self.pod), self.overhead)
+
+
+def requested(
+    containers: Iterable[Float], init: Sequence[tuple[Float, bool]], overhead: Float, pod: Float
+) -> Requested:
+    """The parts of one pod, from what each of its containers requests of D resources.
+
+    `containers`: (D,) each
+    `init`: (D,) of each init container in their order, and whether it is a sidecar
+    `overhead`, `pod`: (D,)
+    """
+    nothing = np.full_like(overhead, np.nan)
+    total, sidecars, steps = nothing, nothing, nothing
+    for asked, sidecar in init:
+        if sidecar:
+            sidecars = plus(sidecars, asked)
+        else:
+            steps = np.fmax(steps, plus(sidecars, asked))
+    for asked in containers:
+        total = plus(total, asked)
+    return Requested(total, sidecars, steps, overhead, pod)
+
+
+def plus(one: Float, other: Float) -> Float:
+    """The sum, in which NaN is nothing; NaN only where both are."""
+    return np.where(np.isnan(one), other, np.where(np.isnan(other), one, one + other))
+
 
 POD = ("namespace", "pod")
 KINDS = {"cpu": "cpu", "mem": "memory"}  # our name of a resource -> that of Kubernetes
@@ -292,3 +361,49 @@ def _by_job(expression: str) -> str:
 
 def _resource(kind: str) -> str:
     return f'resource="{kind}"'
+
+
+KIND_LABELS = ("label_node_kubernetes_io_instance_type", "label_beta_kubernetes_io_instance_type")  # the first there is
+POOL_LABELS = (
+    "label_cloud_google_com_gke_nodepool", "label_eks_amazonaws_com_nodegroup", "label_kubernetes_azure_com_agentpool",
+    "label_agentpool", "label_karpenter_sh_nodepool",
+)  # fmt: skip  # of any cloud
+CONTROL_PLANE = "control-plane"
+IS_CONTROL_PLANE = "(.*/)?(control-plane|master)"  # a role, or the key of a taint
+GPUS = 'resource=~".*_com_gpu"'  # as kube-state-metrics spells nvidia.com/gpu
+
+
+def node_pools(server: Server, selector: Selector, span: tuple[int, int], step: int) -> pl.DataFrame:
+    """Columns node, kind ("": unknown) and pools (names: a cloud's node pool, control-plane, gpu), for those nodes
+    of which anything is known; of several kinds the latest counts.
+
+    kube-state-metrics exports labels only with --metric-labels-allowlist=nodes=[...].
+    """
+    labels = ("node", *KIND_LABELS, *POOL_LABELS)
+    found = server.table(f"max by ({', '.join(labels)}) ({selector.series(NODE_LABELS)})", span, step, labels, "value")
+    names = [pl.col(name).replace("", None) for name in labels]
+    labelled = found.sort("time").select(
+        pl.col("node"),
+        pl.coalesce(names[1 : 1 + len(KIND_LABELS)]).fill_null("").alias("kind"),
+        pl.coalesce(names[1 + len(KIND_LABELS) :]).alias("pool"),
+    )
+    kinds = labelled.group_by("node").agg(pl.col("kind").last())
+    series = selector.series
+    special = {
+        CONTROL_PLANE: f"{series(NODE_ROLE, _matching('role'))} or {series(NODE_TAINT, _matching('key'))}",
+        "gpu": " or ".join(f"{series(metric, GPUS)} > 0" for metric in SIZES),
+    }
+    pools = [labelled.select("node", "pool")] + [
+        server.table(f"max by (node) ({query})", span, step, ("node",), "value").select(
+            "node", pl.lit(name).alias("pool")
+        )
+        for name, query in special.items()
+    ]
+    of_node = pl.concat(pools).drop_nulls().unique().sort("node", "pool").group_by("node").agg("pool")
+    joined = kinds.join(of_node.rename({"pool": "pools"}), on="node", how="full", coalesce=True).sort("node")
+    return joined.with_columns(pl.col("kind").fill_null(""), pl.col("pools").fill_null([]))
+
+
+def _matching(label: str) -> str:
+    """The matcher of what says that a node belongs to the control plane."""
+    return f'{label}=~"{IS_CONTROL_PLANE}"'

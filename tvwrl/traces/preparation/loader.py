@@ -182,7 +182,7 @@ class Loader(ABC):
         return Extras()
 
 
-PUBLISHED = "docs/how-to/prepare-a-trace.md says where it is published"
+HOW_TO_GET = "docs/how-to/prepare-a-trace.md says where it is published"
 
 
 def not_found(source: str | Path, needed: str, where: str = "") -> InputError:

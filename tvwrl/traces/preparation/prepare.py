@@ -2,32 +2,102 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import os
+import shlex
+import shutil
+import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tqdm import tqdm
 
 from tvwrl.checks import at_least, within
 from tvwrl.parallel import Call, run_calls
-from tvwrl.runs import provenance, whole_folder, write_json
+from tvwrl.runs import check_new_folder, locked, provenance, whole_file, whole_folder, write_json
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
+from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.overfull_nodes import fullest, said
-from tvwrl.traces.preparation.extras import copy_extras, read_extras
+from tvwrl.traces.preparation.files import files_of, unpack
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part, Rows
-from tvwrl.traces.preparation.names import names_file, refuse_spelt_apart
 from tvwrl.traces.preparation.report import LEVELS, describe, report_text
 from tvwrl.traces.preparation.series import MICRO, SeriesRules
-from tvwrl.traces.preparation.shares import full_disk_explained, make_share, read_part
-from tvwrl.traces.preparation.unpacking import unpack
-from tvwrl.traces.preparation.working import working_folder
+from tvwrl.traces.preparation.shares import (
+    counts_of,
+    finished,
+    full_disk_explained,
+    make_share,
+    names_file,
+    read_part,
+    refuse_spelt_apart,
+)
 from tvwrl.types import InputError
+
+
+def working_path(out: Path) -> Path:
+    """The working folder of the trace `out`."""
+    return out.parent / f".{out.name}.work"
+
+
+@contextlib.contextmanager
+def working_folder(out: Path, settings: dict[str, Any]) -> Iterator[Path]:
+    """The folder of finished pieces, for this process alone; what was made with other settings is thrown away first.
+
+    It is removed in the end, and after an error too if nothing in it is worth keeping. Raises InputError while another
+    process writes `out`, and if `out` holds something.
+    """
+    work, done = working_path(out), False
+    with locked(out):
+        try:
+            check_new_folder(out)
+            note = work / "settings.json"
+            if note.exists() and json.loads(note.read_text()) != settings:
+                shutil.rmtree(work)
+            write_json(note, settings)
+            for leftover in work.glob(".*.partial"):  # of a run that was killed while it put the trace together
+                shutil.rmtree(leftover, ignore_errors=True)
+            yield work
+            done = True
+        finally:
+            if done or not any(work.glob("*-shares-*/*.json")):
+                shutil.rmtree(work, ignore_errors=True)
+
+
+DONE = "extras.json"
+
+
+def read_extras(loader: Loader, source: str, folder: Path) -> list[dict[str, Any]]:
+    """Write the tables stored beside the trace into `folder`; returns the row counts of each table that was read."""
+    stamp = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files_of(source, ["*"])]
+    if (before := finished(folder / DONE, stamp)) is not None:
+        return list(before["found"])
+    extras = loader.extras(source)
+    found = [counts_of(table, rows) for table, rows in extras.read.items()]
+    if extras.tables:
+        for name, table in extras.tables.items():
+            with whole_file(folder / f"{name}.extra.parquet") as partial:
+                table.write_parquet(partial)
+        write_json(folder / DONE, {"stamp": stamp, "names": list(extras.tables), "found": found})
+    return found
+
+
+def copy_extras(folder: Path, out: Path) -> dict[str, int]:
+    """Copy them beside the trace; returns the number of rows of each by name."""
+    import polars as pl
+
+    names = json.loads((folder / DONE).read_text())["names"] if (folder / DONE).exists() else []
+    for name in names:
+        shutil.copyfile(folder / f"{name}.extra.parquet", out / f"{name}.parquet")
+    files = {name: pl.scan_parquet(out / f"{name}.parquet", glob=False) for name in sorted(names)}
+    return {name: int(file.select(pl.len()).collect().item()) for name, file in files.items()}
+
 
 SHARE_BYTES = 48 << 20  # bytes of input per share: about a million rows of a compressed trace
 SPARSE = 0.05  # coverage below which the input must be faulty
@@ -215,3 +285,94 @@ def _assemble(name: str, loader: Loader, rules: SeriesRules, work: Path, shares:
     header = {"name": name, "resources": list(loader.resources), "slot_seconds": rules.slot_seconds}
     header |= {"reference_machine": loader.reference_machine, "source": "real"}
     write_json(folder / HEADER, header)
+
+
+OWN_TABLES = ("csv", "parquet")
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """The options of every loader."""
+
+    source: str
+    """Folder or file of the published data; for prometheus the address of the server."""
+    name: str | None = None
+    """Name of the trace; default: the loader's name, or for csv and parquet the name of the source."""
+    out: Path | None = None
+    """Output folder; default: <name> in TVWRL_DATA (~/.cache/tvwrl), where --trace <name> finds it."""
+    slot_seconds: int | None = None
+    """Length of a slot of the trace, seconds; default: the interval of the published records."""
+    gaps: Literal["drop", "hold", "interpolate"] = "hold"
+    """How to fill up to --longest-gap slots in a row without a record: with the last value (hold) or linearly
+    (interpolate); with drop, every empty slot divides a series, and --longest-gap has no effect."""
+    longest_gap: int = 3
+    """Longest gap that is filled, slots; a longer gap divides a series into stretches, each of which needs
+    --min-records."""
+    min_records: int | None = None
+    """Smallest number of records of a stretch that is kept; default: 288 (tianchi: 98)."""
+    paper_filter: bool = False
+    """Require as many records as the paper: google 6000, alibaba 2000."""
+    max_bad_fraction: float = 0.01
+    """Stop if more than this share of the rows is invalid."""
+    plots: bool = True
+    """Draw the page of plots."""
+    readers: int | None = None
+    """Files that are read at the same time; default: the number of cores."""
+    ray: str | None = None
+    """Ray cluster to run on: HOST:PORT, auto or local; all its machines must share --out."""
+
+
+def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[str], object]) -> Path:
+    """Prepare the trace that the options ask for; passes its report to `report` and returns the folder written.
+
+    Raises InputError for options or input that cannot be used.
+    """
+    records = loader.min_records if options.min_records is None else options.min_records
+    if options.paper_filter:
+        if loader.paper_records is None:
+            raise InputError(f"--paper-filter: the paper does not use {loader.name}; give --min-records")
+        if options.min_records is not None:
+            raise InputError("--paper-filter sets --min-records: give one of the two")
+        records = loader.paper_records
+    seconds = loader.slot_seconds if options.slot_seconds is None else options.slot_seconds
+    rules = SeriesRules(seconds, options.gaps, options.longest_gap, records)
+    name = _name(options, loader)
+    out = options.out or data_folder() / name
+    source = options.source
+    check_new_folder(out)
+    within(0, 1, max_bad_fraction=options.max_bad_fraction)
+    at_least(1, readers=options.readers)
+    if "://" in source and loader.name != "prometheus":
+        raise InputError(f"--source {source}: {loader.name} only reads files: download them first, and give their path")
+    limits = options.max_bad_fraction, options.readers, options.ray, options.plots
+    with _interruption_explained(working_path(out)):
+        found = prepare(loader, source, out, rules, *limits, name=name)
+    report(report_text(found))
+    trace = shlex.quote(str(options.out or name))
+    report(f"written to {out}; train on it with: tvwrl train --trace {trace}")
+    return out
+
+
+@contextlib.contextmanager
+def _interruption_explained(folder: Path) -> Iterator[None]:
+    """After an interruption, explain on stderr how to resume with what is in the folder."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if folder.exists():
+            sys.stderr.write(f"run the same command again to continue; finished parts are in {folder}\n")
+        raise
+
+
+def _name(options: PrepareOptions, loader: Any) -> str:
+    """Name of the trace in its records, and of its folder by default."""
+    if options.name is not None:
+        if not options.name.strip() or "/" in options.name or options.name.startswith("."):
+            raise InputError(f"--name {options.name!r}: must be a name that has no / and does not begin with a dot")
+        return options.name
+    if loader.name not in OWN_TABLES:
+        return str(loader.name)
+    name = Path(options.source).resolve().name
+    for ending in (".gz", ".csv", ".parquet"):
+        name = name.removesuffix(ending)
+    return name.lstrip(".") or str(loader.name)

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tvwrl.input_tables import refuse_spelt_between
 from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.canonical import LARGEST_USAGE
-from tvwrl.traces.preparation.grouping_kernels import number_distinct
 from tvwrl.traces.preparation.loader import CONTRADICTS, Loader, Part, Rows
-from tvwrl.traces.preparation.names import names_file
 from tvwrl.traces.preparation.series import (
     MICRO,
     TOO_SHORT,
@@ -31,10 +30,37 @@ from tvwrl.traces.preparation.series import (
     SeriesRules,
     Slots,
     make_series,
+    number_distinct,
     record_type,
     sorted_records,
 )
 from tvwrl.types import InputError
+
+
+def names_file(folder: Path, part: Part) -> Path:
+    """Where the names of a part are kept."""
+    return folder / f"{part.name}.names.parquet"
+
+
+def refuse_spelt_apart(files: Mapping[Path, str]) -> None:
+    """Raise InputError for names that are spelt alike in each of several inputs, but not in all of them.
+
+    `files`: Parquet files of distinct names as they were written, a column each, and the source that each was read from
+    """
+    columns = pl.scan_parquet(list(files)[:1], glob=False).collect_schema().names() if files else []
+    for column in columns:
+        raw, name = pl.col(column), pl.col(column).str.strip_chars()
+        blank = pl.scan_parquet(list(files), glob=False).filter((raw != name) & (name != ""))
+        among = blank.select(name).unique().collect()[column]
+        if among.is_empty():  # as nearly always
+            continue
+        pieces = [
+            pl.scan_parquet(file, glob=False).select(column).filter(name.is_in(among.implode())).unique().sort(column)
+            for file in files
+        ]
+        found = pl.collect_all(pieces)
+        sources = [source for source, piece in zip(files.values(), found, strict=True) for _ in range(len(piece))]
+        refuse_spelt_between(sources, pl.concat(found))
 
 
 def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str, Any]:

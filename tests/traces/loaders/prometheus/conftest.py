@@ -23,12 +23,11 @@ import numpy as np
 import pytest
 
 from tests.traces.conftest import prepared
-from tvwrl.traces.http_requests import RetryPolicy
+from tvwrl.traces.http_requests import HEADER, RetryPolicy
 from tvwrl.traces.loaders import prometheus
 from tvwrl.traces.loaders.prometheus import Prometheus
+from tvwrl.traces.loaders.prometheus_api import CPU, MEMORY, OWNER, REQUESTS
 from tvwrl.traces.preparation.series import SeriesRules
-from tvwrl.traces.prometheus_address import HEADER
-from tvwrl.traces.prometheus_series import CPU, MEMORY, OWNER, REQUESTS
 
 HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30
 T0 = 1767571200  # 2026-01-05T00:00:00Z, a Monday

@@ -12,8 +12,8 @@ import pytest
 
 from tests.traces.conftest import series
 from tests.traces.loaders.prometheus.conftest import T0, hours, run
+from tvwrl.traces.http_requests import HEADER
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, Prometheus
-from tvwrl.traces.prometheus_address import HEADER
 from tvwrl.types import InputError
 
 

@@ -14,7 +14,7 @@ from tests.traces.conftest import series
 from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, MIB, T0, facts, prometheus_with, run
 from tvwrl.traces.loaders import prometheus_api
 from tvwrl.traces.loaders.prometheus import Prometheus
-from tvwrl.traces.prometheus_series import CPU, MEMORY, REQUESTS
+from tvwrl.traces.loaders.prometheus_api import CPU, MEMORY, REQUESTS
 from tvwrl.types import InputError
 
 MINUTE = 60

@@ -1,4 +1,4 @@
-"""Rules that production systems use: demand from a workload's own past, survival from the lengths of training windows.
+"""Forecasters that the network is compared with: simple ones, likenesses of the past, and boosted trees.
 
 Letters: m beginnings, J segments, D resources, V levels of demand.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.forecasting.base import Forecaster
-from tvwrl.forecasting.beginnings import Beginnings, levels_of
+from tvwrl.forecasting.beginnings import Beginnings, levels_of, outcome_levels
+from tvwrl.forecasting.features import scale_of, scaled
 from tvwrl.forecasting.segments import HORIZON, SEGMENTS, Distribution
 from tvwrl.types import Float, Int
 
@@ -139,3 +142,107 @@ class SameHourYesterday(NaiveForecaster):
             np.where(known, part.reshape(shape), last) for part in (found[:, :wide], found[:, wide : 2 * wide])
         )
         return self._certain(most), mean / self.peak_units
+
+
+DIMENSIONS = 10  # principal components in which beginnings are compared
+
+
+@dataclass(eq=False)
+class Analogues(Forecaster):
+    """The empirical distribution of what came after the k most similar training beginnings.
+
+    Beginnings are similar if the principal components of their inputs are. For comparison only: it cannot be saved.
+    """
+
+    peak_units: int = 6
+    step_seconds: int = 1800
+    k: int = 40
+    random_state: int = 0
+
+    def _fit(self, drawn: list[Beginnings]) -> None:
+        from scipy.spatial import KDTree
+        from sklearn.decomposition import PCA
+
+        inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
+        self.scale_ = scale_of(inputs)
+        known = scaled(inputs, *self.scale_)
+        self.components_ = PCA(min(DIMENSIONS, *known.shape), svd_solver="full").fit(known).components_
+        self.tree_ = KDTree(known @ self.components_.T)
+        self.most_, self.peak_, self.mean_ = outcome_levels(drawn, self.levels, self.peak_units)
+
+    def _predict(self, beginnings: Beginnings) -> Distribution:
+        k = min(self.k, len(self.most_))
+        shown = scaled(beginnings.inputs(self.slots_per_day), *self.scale_)
+        _, found = self.tree_.query(shown @ self.components_.T, k)
+        near = np.asarray(found).reshape(len(beginnings), k)
+        most = np.zeros((len(near), len(SEGMENTS), self.resources_, self.levels + 1), np.float32)
+        peak = np.zeros((len(near), self.resources_, self.levels + 1), np.float32)
+        mean = np.zeros(most.shape[:3], np.float32)
+        for rows in near.T:
+            most += self.most_[rows][..., None] == np.arange(self.levels + 1)
+            peak += self.peak_[rows][..., None] == np.arange(self.levels + 1)
+            mean += self.mean_[rows]
+        last = levels_of(beginnings.last, self.levels, self.peak_units)
+        rest = at_least(peak[..., 1:].astype(np.float64) / k, last).astype(np.float32)
+        share = np.float32(1 / k)
+        return Distribution(most * share, rest, mean * share, self.values_)
+
+
+@dataclass(eq=False)
+class BoostedTrees(Forecaster):
+    """A boosted classifier (scikit-learn's HistGradientBoostingClassifier) for each segment and resource.
+
+    For comparison only: it is slow and cannot be saved.
+    """
+
+    peak_units: int = 6
+    step_seconds: int = 1800
+    trees: int = 40
+    leaves: int = 15
+    learning_rate: float = 0.1
+    examples: int = 18_000  # at most, drawn from all
+    random_state: int = 0
+
+    def _fit(self, drawn: list[Beginnings]) -> None:
+        inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
+        most, peak, mean = outcome_levels(drawn, self.levels, self.peak_units)
+        largest = self.values_[most].mean(axis=0)
+        self.ratio_ = mean.mean(axis=0) / np.maximum(largest, 1e-9)  # of mean to largest demand in a segment
+        targets = np.concatenate([most.reshape(len(most), -1), peak], axis=1)
+        rng = np.random.default_rng([self.random_state, 5])
+        rows = rng.permutation(len(inputs))[: self.examples]
+        self.trees_ = [self._classifier(inputs[rows], target) for target in targets[rows].T]
+
+    def _classifier(self, inputs: Any, target: Int) -> Any:
+        """A fitted classifier, or the only level that occurs."""
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
+
+        if len(found := np.unique(target)) == 1:
+            return int(found[0])
+        classifier = HistGradientBoostingClassifier(
+            max_iter=self.trees,
+            max_leaf_nodes=self.leaves,
+            learning_rate=self.learning_rate,
+            early_stopping=False,
+            random_state=self.random_state,
+        )
+        with threadpool_limits(1):
+            return classifier.fit(inputs, target)
+
+    def _predict(self, beginnings: Beginnings) -> Distribution:
+        inputs = beginnings.inputs(self.slots_per_day)
+        chances = np.stack([self._chances(tree, inputs) for tree in self.trees_], axis=1, dtype=np.float32)
+        wide = len(SEGMENTS) * self.resources_
+        most = chances[:, :wide].reshape(len(inputs), len(SEGMENTS), self.resources_, -1)
+        mean = most @ self.values_ * self.ratio_
+        return Distribution(most, chances[:, wide:], mean.astype(np.float32), self.values_)
+
+    def _chances(self, tree: Any, inputs: Any) -> npt.NDArray[np.float32]:
+        """(m, V + 1) probabilities of levels."""
+        chances = np.zeros((len(inputs), self.levels + 1), np.float32)
+        if isinstance(tree, int):
+            chances[:, tree] = 1.0
+        else:
+            chances[:, tree.classes_] = tree.predict_proba(inputs)
+        return chances
