@@ -14,7 +14,7 @@ from tvwrl.planning.flow.aladdin import arrival_order, place_by_flow, warm_up
 from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.referee import validate
-from tvwrl.planning.sources.generated_cluster import generate_cluster
+from tvwrl.planning.sources.generated import generate_cluster
 from tvwrl.planning.suite import forget_peak, peak_mb
 
 SIZES = ((1_500, 12_500), (3_000, 25_000), (6_000, 50_000), (12_000, 100_000))

@@ -13,9 +13,8 @@ import tyro
 from scipy.sparse import csr_array
 from timing import least_seconds
 
-from tvwrl.lrasched.evaluation import seconds_of_prediction
-from tvwrl.lrasched.factorization_machines import FactorizationMachine
-from tvwrl.lrasched.predictors import factorization_machine, matrix_factorization
+from tvwrl.lrasched.factorization import FactorizationMachine
+from tvwrl.lrasched.predictors import factorization_machine, matrix_factorization, seconds_of_prediction
 from tvwrl.lrasched.testbed import configurations, draw_applications, profile
 from tvwrl.markdown import markdown_table
 

@@ -14,13 +14,13 @@ from timing import measure, peak
 from tvwrl.markdown import markdown_table
 from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
 from tvwrl.packing.fit import has_room
-from tvwrl.planning.bounds.lower_bound import lower_bound
+from tvwrl.planning.bounds_on_machines import lower_bound
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.registry import plan
 from tvwrl.planning.sources.generated import generate_instance
-from tvwrl.planning.sources.open_instance import open_instance
+from tvwrl.planning.sources.open_problem import open_instance
 from tvwrl.planning.sources.published_format import read_published
 
 HEAD = ("algorithm", "machines", "C++", "%", "s", "C++ s", "C++ / ours", "/ plain", "")

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from tvwrl.lrasched.factorization_machines import FactorizationMachine
-from tvwrl.lrasched.matrix_factorizations import MatrixFactorization
+from tvwrl.lrasched.factorization import FactorizationMachine, MatrixFactorization
 from tvwrl.types import InputError
 
 GENTLE = {"alpha_w": 1.0, "beta_w": 1e6, "alpha_v": 1.0, "beta_v": 1e6}  # a step is 1e-6 x gradient

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from tvwrl.lrasched.evaluation import held_out_errors, rmse
-from tvwrl.lrasched.matrix_factorizations import MatrixFactorization
-from tvwrl.lrasched.predictors import Means, factorization_machine, matrix_factorization
+from tvwrl.lrasched.factorization import MatrixFactorization
+from tvwrl.lrasched.predictors import Means, factorization_machine, held_out_errors, matrix_factorization, rmse
 from tvwrl.lrasched.profiles import Profiles
 from tvwrl.lrasched.testbed import configurations, draw_applications, profile
 from tvwrl.types import InputError

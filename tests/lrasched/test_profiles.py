@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.lrasched.factorization_machines import Rows
+from tvwrl.lrasched.factorization import Rows
 from tvwrl.lrasched.profiles import Configuration, Profiles, feature_rows, read_configurations, read_profiles
 from tvwrl.types import InputError
 

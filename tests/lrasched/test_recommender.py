@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from tvwrl.lrasched.explanation import explain
 from tvwrl.lrasched.predictors import Means
 from tvwrl.lrasched.profiles import Configuration, Profiles
-from tvwrl.lrasched.recommendation import Goal
-from tvwrl.lrasched.recommender import Recommender
+from tvwrl.lrasched.recommend_size import explain
+from tvwrl.lrasched.recommender import Goal, Recommender
 from tvwrl.types import InputError
 
 SIZES = {"s": (1, 1), "m": (2, 1), "l": (4, 4)}  # shares of the largest: 0.5, 0.75, 2

@@ -12,9 +12,8 @@ from tvwrl.packing.affinity import entries
 from tvwrl.packing.contents import contents_of
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.kinds import Kinds
-from tvwrl.planning.measures import ByInput
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.planners import FirstFit, Watch
+from tvwrl.planning.planners import ByInput, FirstFit, Watch
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 

@@ -7,8 +7,8 @@ import pytest
 
 from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
 from tvwrl.planning.instance import Fleet
-from tvwrl.planning.measures import SIZES
 from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import SIZES
 
 
 def fitted(problem, size, emptiest):

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
-from tvwrl.packing.bound_kernels import fewest_bins, maximal_groups
-from tvwrl.packing.bounds import ScheduleBounds, lower_bounds, no_wait_starts
+from tvwrl.packing.bounds import ScheduleBounds, fewest_bins, lower_bounds, maximal_groups, no_wait_starts
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.types import InputError, Machines, SequenceSet

@@ -8,9 +8,8 @@ import pytest
 from tvwrl.packing.affinity import UNLIMITED, entries
 from tvwrl.packing.contents import add, clear_limits, contents_of, drop_empty_entries, remove, set_limits, unplace
 from tvwrl.planning.instance import Fleet
-from tvwrl.planning.measures import ByInput
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.planners import FirstFit, Watch
+from tvwrl.planning.planners import ByInput, FirstFit, Watch
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tvwrl.packing.matching import match
 from tvwrl.planning.instance import Fleet
-from tvwrl.planning.measures import SCORES
 from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import SCORES
 
 
 def matched(problem, machines, score, steps=99):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tvwrl.packing.orders import FULL, fall, refresh
 from tvwrl.planning.instance import Fleet
-from tvwrl.planning.measures import SIZES
 from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import SIZES
 
 
 def opened(make, machines, size="Avg"):

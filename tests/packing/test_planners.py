@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from tvwrl.packing.affinity import entries
 from tvwrl.planning.instance import Fleet
-from tvwrl.planning.lrasched import TwoPhase
-from tvwrl.planning.measures import SCORES, SIZES, ByInput
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.planners import (
+    SCORES,
+    SIZES,
     BestFit,
     BinSearch,
+    ByInput,
     FewestCandidates,
     Filling,
     FirstFit,
@@ -25,6 +26,7 @@ from tvwrl.planning.planners import (
     Spreading,
     Watch,
 )
+from tvwrl.planning.rules import TwoPhase
 
 FIRST_FIT = FirstFit(ByInput())
 OPENING = [  # planners that open a machine when no open one can take a replica

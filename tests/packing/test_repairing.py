@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.packing.repairing import close_machine, open_machine, search
+from tvwrl.packing.running import close_machine, open_machine, search
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem

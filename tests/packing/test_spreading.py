@@ -6,8 +6,8 @@ import numpy as np
 
 from tvwrl.packing.spreading import spread
 from tvwrl.planning.instance import Fleet
-from tvwrl.planning.measures import SIZES
 from tvwrl.planning.packing_problem import PackingProblem
+from tvwrl.planning.planners import SIZES
 
 
 def attempt(problem, machines, size="Avg", partly=False):

@@ -15,7 +15,7 @@ from tvwrl.papers.aladdin import figures, plots
 from tvwrl.papers.aladdin.cells import PlacementCell
 from tvwrl.papers.aladdin.figures import OTHERS, REPACKED, Preset, RepackStudy, SizeStudy
 from tvwrl.papers.aladdin.plots import FAMILIES, family_of, plot_largest
-from tvwrl.planning.flow.registry import ALADDIN, BASELINES
+from tvwrl.planning.flow.aladdin import ALADDIN, BASELINES
 from tvwrl.planning.pictures import title_of_planner
 from tvwrl.planning.sources.open_problem import GENERATED
 from tvwrl.runs import read_csv

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.planning.bounds.lower_bound import PlanBound
+from tvwrl.planning.bounds_on_machines import PlanBound
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem

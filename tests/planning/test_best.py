@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from tests.planning.flow.conftest import constrained_problems
 from tvwrl.planning import portfolio
-from tvwrl.planning.best import search
+from tvwrl.planning.best import PORTFOLIO, search
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.pattern_search import PatternSearch
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.portfolio import PORTFOLIO
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import make_plan

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.planning.bounds.lower_bound import lower_bound
+from tvwrl.planning.bounds_on_machines import lower_bound
 from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem

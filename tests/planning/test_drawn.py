@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.planning.sources.drawn import Drawn
+from tvwrl.planning.sources.generated import Drawn
 
 
 def test_values_stay_in_their_ranges_and_depend_on_the_seed() -> None:

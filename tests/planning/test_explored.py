@@ -24,12 +24,10 @@ from tests.planning.hand_plans import (
     running,
 )
 from tvwrl.planning import explored
-from tvwrl.planning.explored import explore
+from tvwrl.planning.explored import explore, moves_between, pairs_of, reached_limits
 from tvwrl.planning.instance import Affinity
-from tvwrl.planning.moves import moves_between
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import NOWHERE, PlanningProblem
-from tvwrl.planning.reached_limits import pairs_of, reached_limits
 from tvwrl.planning.referee import validate
 from tvwrl.types import InputError
 
@@ -95,7 +93,7 @@ def test_limits_are_found_in_blocks_as_at_once(monkeypatch: pytest.MonkeyPatch) 
     )
     plan = Plan.of_replicas("FF", rng.integers(0, 30, 200), rng.integers(0, 20, 200))
     whole = reached_limits(replace(given, instance=many), plan)
-    monkeypatch.setattr("tvwrl.planning.reached_limits.BLOCK", 7)
+    monkeypatch.setattr("tvwrl.planning.explored.BLOCK", 7)
     parts = reached_limits(replace(given, instance=many), plan)
     counts = {(m, i): n for m, i, n in zip(plan.machine, plan.application, plan.replicas, strict=True)}
     by_hand = np.zeros(200, np.int64)

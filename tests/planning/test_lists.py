@@ -9,7 +9,7 @@ import pytest
 
 from tvwrl.planning.instance import NO_LIMIT
 from tvwrl.planning.sources.lists import read_machines
-from tvwrl.planning.sources.open_instance import open_instance
+from tvwrl.planning.sources.open_problem import open_instance
 from tvwrl.types import InputError
 
 

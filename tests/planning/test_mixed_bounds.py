@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.planning.flow.conftest import constrained_problems, make_problem
-from tvwrl.planning.bounds.lower_bound import lower_bound
+from tvwrl.planning.bounds_on_machines import lower_bound
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate

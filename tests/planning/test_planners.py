@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.planning.bounds.lower_bound import lower_bound
+from tvwrl.planning.bounds_on_machines import lower_bound
 from tvwrl.planning.instance import Fleet
-from tvwrl.planning.lrasched import TwoPhase
 from tvwrl.planning.milp import solve
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.pictures import family_of
@@ -20,7 +19,7 @@ from tvwrl.planning.planners import Watch
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import PLANNERS, abilities, make_plan, plan
-from tvwrl.planning.rules import RULES, rule
+from tvwrl.planning.rules import RULES, TwoPhase, rule
 from tvwrl.types import InputError
 
 FOUR = Fleet.of([4])

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tvwrl.planning import Affinity, Fleet, Instance, PlanningProblem, kinds, make_plan, validate
 from tvwrl.planning.best import search
-from tvwrl.planning.bounds.lower_bound import lower_bound
-from tvwrl.planning.equal_cost import next_sum, slack
+from tvwrl.planning.bounds_on_machines import lower_bound
+from tvwrl.planning.kinds import next_sum, slack
 from tvwrl.planning.milp import solve
 from tvwrl.planning.pattern_search import PatternSearch
 from tvwrl.planning.plan import Plan

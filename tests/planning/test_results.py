@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.planning.bounds.lower_bound import PlanBound
+from tvwrl.planning.bounds_on_machines import PlanBound
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tvwrl.planning.instance import NO_LIMIT, Instance
-from tvwrl.planning.sources.open_instance import open_instance, windowed
+from tvwrl.planning.sources.open_problem import open_instance, windowed
 from tvwrl.planning.sources.published_format import read_published, write_published
 from tvwrl.traces.canonical import write_trace
 from tvwrl.types import InputError, Trace

@@ -1,4 +1,4 @@
-from .evaluation import held_out_errors as held_out_errors, rmse as rmse, seconds_of_prediction as seconds_of_prediction
+from .predictors import held_out_errors as held_out_errors, rmse as rmse, seconds_of_prediction as seconds_of_prediction
 from .predictors import (
     Means as Means,
     PREDICTORS as PREDICTORS,
@@ -15,7 +15,7 @@ from .profiles import (
     read_profiles as read_profiles,
 )
 from .recommend_size import Sizing as Sizing, recommend_size as recommend_size
-from .recommendation import Goal as Goal, Recommendation as Recommendation
+from .recommender import Goal as Goal, Recommendation as Recommendation
 from .recommender import Recommender as Recommender
 from .testbed import (
     CORES as CORES,

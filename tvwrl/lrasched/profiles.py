@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tvwrl.checks import at_least, positive
 from tvwrl.input_tables import InputTable
-from tvwrl.lrasched.factorization_machines import Rows
+from tvwrl.lrasched.factorization import Rows
 from tvwrl.types import Float, InputError, Int, summary
 
 Bool = npt.NDArray[np.bool_]

@@ -11,8 +11,7 @@ import numpy as np
 from tvwrl.checks import at_least
 from tvwrl.lrasched.predictors import PREDICTORS
 from tvwrl.lrasched.recommend_size import Sizing, recommend_size
-from tvwrl.lrasched.recommendation import Goal
-from tvwrl.lrasched.recommender import Recommender
+from tvwrl.lrasched.recommender import Goal, Recommender
 from tvwrl.lrasched.testbed import configurations, draw_applications, profile
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.types import InputError

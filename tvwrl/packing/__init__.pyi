@@ -8,7 +8,7 @@ from .affinity import (
 )
 from .best_fit import Probes as Probes, fit_by_passes as fit_by_passes, fit_by_sorting as fit_by_sorting
 from .booking import book as book, residual_ahead as residual_ahead, room_ahead as room_ahead, room_now as room_now
-from .bound_kernels import fewest_bins as fewest_bins
+from .bounds import fewest_bins as fewest_bins
 from .bounds import (
     ScheduleBounds as ScheduleBounds,
     lower_bounds as lower_bounds,
@@ -39,7 +39,7 @@ from .fit import (
     replicas_that_fit as replicas_that_fit,
 )
 from .lrasched import Fitness as Fitness, improve as improve, place_whole as place_whole, scratch_for as scratch_for
-from .lrasched_fitness import fitness as fitness, measure as measure
+from .lrasched import fitness as fitness, measure as measure
 from .matching import Pairs as Pairs, match as match
 from .orders import Ordering as Ordering, refresh as refresh, weights as weights
 from .patterns import (
@@ -48,6 +48,6 @@ from .patterns import (
     best_pattern as best_pattern,
     compile_kernels as compile_kernels,
 )
-from .repairing import close_machine as close_machine, open_machine as open_machine, search as search
+from .running import close_machine as close_machine, open_machine as open_machine, search as search
 from .running import put_back as put_back, refill as refill, replicas_away as replicas_away, return_home as return_home
 from .spreading import spread as spread

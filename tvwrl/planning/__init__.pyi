@@ -1,13 +1,13 @@
 from .admission import admit as admit, volume_bound as volume_bound
 from .best import SEARCH as SEARCH, search as search
-from .bounds.counting import by_volume as by_volume
-from .bounds.lower_bound import PlanBound as PlanBound, bound_or_reason as bound_or_reason, lower_bound as lower_bound
+from .bounds_on_machines import by_volume as by_volume
+from .bounds_on_machines import PlanBound as PlanBound, bound_or_reason as bound_or_reason, lower_bound as lower_bound
 from .explored import FILE as FILE, explore as explore
-from .flow.registry import ALADDIN as ALADDIN, BASELINES as BASELINES
+from .flow.aladdin import ALADDIN as ALADDIN, BASELINES as BASELINES
 from .handover import play as play
 from .instance import Affinity as Affinity, Fleet as Fleet, Instance as Instance, check_fits as check_fits
-from .lrasched import TwoPhase as TwoPhase
-from .measures import SIZES as SIZES
+from .rules import TwoPhase as TwoPhase
+from .planners import SIZES as SIZES
 from .milp import solve as solve
 from .pictures import (
     ABOVE as ABOVE,
@@ -33,7 +33,7 @@ from .registry import (
 )
 from .results import Result as Result, Results as Results, validated as validated
 from .rules import RULES as RULES
-from .sources.drawn import Drawn as Drawn
+from .sources.generated import Drawn as Drawn
 from .sources.folder import (
     APPLICATIONS as APPLICATIONS,
     MACHINES as MACHINES,
@@ -41,13 +41,9 @@ from .sources.folder import (
     read_folder as read_folder,
 )
 from .sources.generated import generate_instance as generate_instance
-from .sources.generated_cluster import (
-    DEMAND as DEMAND,
-    generate_cluster as generate_cluster,
-    usual_replicas as usual_replicas,
-)
+from .sources.generated import DEMAND as DEMAND, generate_cluster as generate_cluster, usual_replicas as usual_replicas
 from .sources.lists import read_applications as read_applications, read_machines as read_machines
-from .sources.open_instance import is_trace as is_trace, open_instance as open_instance, windowed as windowed
+from .sources.open_problem import is_trace as is_trace, open_instance as open_instance, windowed as windowed
 from .sources.open_problem import (
     GENERATED as GENERATED,
     KINDS as KINDS,

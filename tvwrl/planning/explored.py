@@ -7,6 +7,7 @@ writes the tables; the page only adds up loads.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,135 @@ import numpy as np
 from tvwrl.explorer import shortened, write_explorer
 from tvwrl.planning.instance import NO_LIMIT, Instance
 from tvwrl.planning.kinds import Kinds
-from tvwrl.planning.moves import moves_between
 from tvwrl.planning.pictures import title_of_planner
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.reached_limits import ReachedLimits, pairs_of, reached_limits
+from tvwrl.planning.problem import NOWHERE, PlanningProblem
 from tvwrl.planning.referee import judged, load_of, overloads
 from tvwrl.planning.results import Result, Results, row_of
-from tvwrl.planning.sources.open_instance import windowed
+from tvwrl.planning.sources.open_problem import windowed
 from tvwrl.types import Float, InputError, Int
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """N rows: so many replicas of an application leave one machine for another."""
+
+    application: Int  # (N,)
+    start: Int  # (N,) machine; NOWHERE: they did not run before
+    end: Int  # (N,) machine; NOWHERE: the plan leaves them without one
+    replicas: Int  # (N,) >= 1
+
+
+def moves_between(running: Plan, plan: Plan) -> Moves:
+    """From what runs to a plan, with as few moves as possible.
+
+    Replicas of an application are alike: those that leave machines go in turn, by rising numbers, to where the plan has
+    more of them. Moves are as many as the referee counts.
+    """
+    kinds = np.concatenate([running.application, plan.application])
+    places = np.concatenate([running.machine, plan.machine])
+    signed = np.concatenate([-running.replicas, plan.replicas])
+    pairs, of = np.unique(np.column_stack([kinds, places]), axis=0, return_inverse=True)
+    more = np.bincount(of.ravel(), weights=signed, minlength=len(pairs)).astype(np.int64)
+    rows: list[tuple[int, int, int, int]] = []
+    pairs, more = pairs[more != 0], more[more != 0]
+    start = np.flatnonzero(np.diff(pairs[:, 0], prepend=-1))  # pairs are sorted by application
+    for own in np.split(np.arange(len(pairs)), start[1:]) if len(pairs) else ():
+        rows += _matched(int(pairs[own[0], 0]), [(int(pairs[k, 1]), int(more[k])) for k in own])
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    return Moves(table[:, 0], table[:, 1], table[:, 2], table[:, 3])
+
+
+def _matched(i: int, changes: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+    """Moves of an application from machines that have fewer of it to those that have more."""
+    less, more = ([[m, abs(n)] for m, n in changes if (n > 0) == grown] for grown in (False, True))
+    rows = []
+    while less and more:
+        count = min(less[0][1], more[0][1])
+        rows.append((i, less[0][0], more[0][0], count))
+        for side in (less, more):
+            side[0][1] -= count
+            if not side[0][1]:
+                side.pop(0)
+    return rows + [(i, m, NOWHERE, n) for m, n in less] + [(i, NOWHERE, m, n) for m, n in more]
+
+
+BLOCK = 2**21  # pairs looked at together
+
+
+@dataclass(frozen=True, eq=False)
+class ReachedLimits:
+    """Affinity limits that are reached somewhere: L of the instance's arcs."""
+
+    arc: Int  # (L,) index into the arcs of `Instance.affinity`
+    machines: Int  # (L,) >= 1 machines with a replica of i that have as many of j as beside i there may be
+    room: Int  # (L,) those of them with the capacity for one more replica of j, which is elsewhere or nowhere
+
+
+def pairs_of(problem: PlanningProblem, plan: Plan) -> int:
+    """How many combinations of a row of the plan and a limit of its application there are: the work to be done."""
+    return int(np.diff(problem.instance.affinity.start)[plan.application].sum())
+
+
+def reached_limits(problem: PlanningProblem, plan: Plan) -> ReachedLimits:
+    """The limits that a plan reaches, by their index. Limits that it breaks are for the referee to tell.
+
+    Room is what the machine's capacity leaves at all times; other limits, groups and blacklists may still be in the
+    way.
+    """
+    instance, arcs = problem.instance, problem.instance.affinity
+    used, at = np.unique(plan.machine, return_inverse=True)
+    key = at.astype(np.int64) * len(instance) + plan.application
+    order = np.argsort(key)
+    key, count = key[order], plan.replicas[order]
+    load = load_of(instance, plan, used)
+    machines, room = np.zeros(len(arcs), np.int64), np.zeros(len(arcs), np.int64)
+    for row, arc in _pairs(np.diff(arcs.start)[plan.application], arcs.start[plan.application]):
+        j, m = arcs.to[arc].astype(np.int64), at[row]
+        sought = m * len(instance) + j
+        place = np.minimum(np.searchsorted(key, sought), len(key) - 1)
+        there = np.where(key[place] == sought, count[place], 0)
+        reached = there == arcs.limit[arc]
+        machines += np.bincount(arc[reached], minlength=len(arcs))
+        more = reached & (there < instance.replicas[j])
+        open_to = _with_room(problem, used, load, m[more], j[more])
+        room += np.bincount(arc[more][open_to], minlength=len(arcs))
+    found = np.flatnonzero(machines)
+    return ReachedLimits(found, machines[found], room[found])
+
+
+def _pairs(size: Int, first: Int) -> Iterator[tuple[Int, Int]]:
+    """Rows of the plan and the arcs of their applications, in blocks."""
+    end = np.cumsum(size)
+    begin = 0
+    while begin < len(size):
+        done = end[begin - 1] if begin else 0
+        until = max(begin + 1, int(np.searchsorted(end, done + BLOCK, side="right")))
+        row = np.repeat(np.arange(begin, until), size[begin:until])
+        turn = np.arange(len(row)) - np.repeat(end[begin:until] - size[begin:until] - done, size[begin:until])
+        yield row, first[row] + turn
+        begin = until
+
+
+def _with_room(problem: PlanningProblem, used: Int, load: Float, machine: Int, application: Int) -> Int:
+    """Which of these pairs, machines by their place in `used`, have room beside `load` for one more replica."""
+    from tvwrl.packing import fits
+
+    instance, fleet = problem.instance, problem.fleet
+    pair, of = np.unique(machine * len(instance) + application, return_inverse=True)
+    m, i = np.divmod(pair, len(instance))
+    capacity = fleet.capacity[np.minimum(used, len(fleet.capacity) - 1)]
+    good = np.ones(len(pair), dtype=bool)
+    steady = (instance.demand == instance.demand[:, :1]).all(axis=(0, 1))
+    for h in range(instance.demand.shape[1]):
+        some = np.flatnonzero(~steady if h else np.ones(len(steady), bool))  # what never changes is looked at once
+        need, there = instance.demand[:, h, some], capacity[:, some]
+        free = there - load[:, h, some]
+        left = np.flatnonzero(good)
+        good[left] = fits(need[i[left]], free[m[left]], there[m[left]])
+    found: Int = np.flatnonzero(good[of.ravel()])
+    return found
+
 
 FILE = "explorer.html"
 REASON = 300  # letters of a reason that are kept

@@ -11,7 +11,64 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import at_least, below
+from tvwrl.compiled import njit
 from tvwrl.types import Float, InputError, Int, Strings, size_of, summary
+
+
+@njit
+def first_twice(start, to):  # type: ignore[no-untyped-def]
+    """First arc that points where another one of its row did before, or -1."""
+    seen = np.full(len(start) - 1, -1, np.int32)
+    for i in range(len(start) - 1):
+        for arc in range(start[i], start[i + 1]):
+            if seen[to[arc]] == i:
+                return arc
+            seen[to[arc]] = i
+    return -1
+
+
+@njit
+def pairs(text, count):  # type: ignore[no-untyped-def]
+    """(count, 2) whole numbers of "[(8, 2), (13, 0)]", and whether `text` (bytes) is exactly that; blanks do not count.
+
+    Numbers of more than 9 digits are not read.
+    """
+    found = np.zeros((count, 2), np.int32)
+    at, pair, side, digits, good = 0, 0, -1, 0, True  # side: -1 outside of brackets, 0 and 1 in a pair
+    separated = True  # by a comma from the pair before
+    for byte in text:
+        if byte == 32:
+            good = good and digits == 0
+        elif 48 <= byte <= 57:  # a digit
+            good = good and side >= 0 and pair < count and digits < 9
+            if not good:
+                break
+            found[pair, side] = found[pair, side] * 10 + (byte - 48)
+            digits += 1
+        elif byte == 91:  # [
+            good = good and at == 0
+            at = 1
+        elif byte == 40:  # (
+            good = good and at == 1 and side == -1 and separated
+            side, digits = 0, 0
+        elif byte == 44 and side == -1:  # a comma between pairs
+            good = good and not separated
+            separated = True
+        elif byte == 44:  # one inside of a pair
+            good = good and side == 0 and digits > 0
+            side, digits = 1, 0
+        elif byte == 41:  # )
+            good = good and side == 1 and digits > 0
+            pair, side, digits, separated = pair + 1, -1, 0, False
+        elif byte == 93:  # ]
+            good = good and at == 1 and side == -1 and (not separated or pair == 0)
+            at = 2
+        else:
+            good = False
+        if not good:
+            break
+    return found, good and at == 2 and pair == count
+
 
 Int32 = npt.NDArray[np.int32]
 
@@ -52,7 +109,6 @@ class Affinity:
 
         Raises InputError for unknown applications, negative limits, self limits of 0, and pairs given twice.
         """
-        from tvwrl.planning.sources.affinity_kernels import first_twice
 
         for what, ends in (("i", i), ("j", j)):
             wrong = np.flatnonzero((ends < 0) | (ends >= applications))
@@ -337,3 +393,12 @@ def check_fits(instance: Instance, fleet: Fleet, source: str = "") -> None:
             f"{source or instance.name}, row {wrong + 1}: application '{instance.application[wrong]}' needs {peak} "
             f"({resources}) per replica: larger than every machine ({largest})"
         )
+
+
+def counted(count: int, what: str) -> str:
+    """So many of a thing, whose plural ends in s.
+
+    >>> counted(1, "replica"), counted(2000, "replica")
+    ('1 replica', '2,000 replicas')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -19,11 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import positive
-from tvwrl.planning.bounds.counting import most_per_machine
-from tvwrl.planning.bounds.lower_bound import lower_bound
-from tvwrl.planning.equal_cost import EXACT, next_sum, slack
+from tvwrl.planning.bounds_on_machines import lower_bound, most_per_machine
 from tvwrl.planning.instance import Fleet, Instance
-from tvwrl.planning.kinds import Kinds
+from tvwrl.planning.kinds import EXACT, Kinds, next_sum, slack
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.planning.bounds.counting import by_volume
-from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.bounds_on_machines import by_volume
+from tvwrl.planning.instance import Fleet, Instance, counted
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.words import counted
 from tvwrl.types import Float, InputError, Int
 
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.planning.instance import MOST_NUMBERS, Fleet, Instance
+from tvwrl.planning.instance import MOST_NUMBERS, Fleet, Instance, counted
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.words import counted
 from tvwrl.types import InputError, Int, summary
 
 if TYPE_CHECKING:

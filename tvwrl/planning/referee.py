@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.planning.instance import Fleet, Instance, counted
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.words import counted
 from tvwrl.types import Float, Int
 
 TOLERANCE = 2e-9  # share of the capacity: twice what planners allow, as sums in another order differ

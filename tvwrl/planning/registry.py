@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tvwrl.checks import hint
-from tvwrl.planning.best import SEARCH, search
+from tvwrl.planning.best import SEARCH, as_listed, cheapest_first, search
 from tvwrl.planning.ejection import NOTHING
-from tvwrl.planning.flow.registry import ALADDIN, BASELINES, FlowPlanner, flow_planner
+from tvwrl.planning.flow.aladdin import ALADDIN, BASELINES, FlowPlanner, flow_planner
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.planners import Planner, Progress, Watch
-from tvwrl.planning.portfolio import as_listed, cheapest_first
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.rules import RULES, rule
 from tvwrl.types import InputError

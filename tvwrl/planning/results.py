@@ -14,16 +14,15 @@ import numpy as np
 
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.admission import Admission
-from tvwrl.planning.bounds.lower_bound import PlanBound, about, exceeds_fleet
-from tvwrl.planning.equal_cost import rounding, slack
-from tvwrl.planning.instance import Fleet
+from tvwrl.planning.bounds_on_machines import PlanBound, about, exceeds_fleet
+from tvwrl.planning.instance import Fleet, counted
+from tvwrl.planning.kinds import rounding, slack
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.plan_file import FILES, write_plans
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import Verdict, fragments, validate
 from tvwrl.planning.registry import abilities
 from tvwrl.planning.stopping import about_stopping
-from tvwrl.planning.words import counted
 from tvwrl.runs import whole_file
 
 PAUSE = 5.0  # least seconds between two writings

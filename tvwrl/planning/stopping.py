@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from tvwrl.planning.instance import counted
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.words import counted
 
 STOPPING = "stopping"  # name in `Plan.details`: replicas that stop by application, those included that are not known
 NAMED = 5  # applications that a line names

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 
 from tests.planning.flow.conftest import Make, constrained_problems, replicas_of
-from tvwrl.planning.flow.baselines.firmament import Firmament
-from tvwrl.planning.flow.baselines.medea import Medea
-from tvwrl.planning.flow.baselines.tetris_graphene import Graphene, Tetris, copy_of
-from tvwrl.planning.flow.registry import ALADDIN, BASELINES
+from tvwrl.planning.flow.aladdin import ALADDIN, BASELINES
+from tvwrl.planning.flow.firmament import Firmament
+from tvwrl.planning.flow.medea import Medea
+from tvwrl.planning.flow.tetris_graphene import Graphene, Tetris, copy_of
 from tvwrl.planning.problem import NOWHERE, PlanningProblem
 from tvwrl.planning.referee import validate
 from tvwrl.planning.registry import abilities, make_plan

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
+from tvwrl.planning.flow.firmament import Firmament
+from tvwrl.planning.flow.medea import Medea
 from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
+from tvwrl.planning.flow.tetris_graphene import Graphene, Tetris
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
-from tvwrl.types import Int
+from tvwrl.types import InputError, Int
 
 
 def place_by_flow(problem: PlanningProblem, settings: FlowSettings | None = None, seed: int = 0) -> Plan:
@@ -84,3 +90,41 @@ def _compile(times: int, resources: tuple[str, ...], settings: FlowSettings) -> 
     network = FlowNetwork(tiny, Fleet(np.ones((3, len(resources))), fixed=True), replace(settings, regroup_every=1))
     network.place(np.arange(3))
     network.improve()
+
+
+FlowPlanner = Callable[[PlanningProblem], Plan]
+
+ALADDIN = tuple(f"Aladdin+H.{groups}({order})" for groups in (2, 4, 8) for order in ("LRF", "SRF"))
+BASELINES = (
+    *("Tetris.1", "Tetris.4", "Graphene.1", "Graphene.4"),
+    *("Medea(1,1,1)", "Medea(1,0.5,0.5)", "Medea(0.5,0.5,0.5)"),
+    *("TRIVIAL-cpu", "TRIVIAL-mem", "OCTOPUS-cpu", "OCTOPUS-mem"),
+)
+_WEIGHT = r"(0(?:\.\d+)?|1(?:\.0+)?)"
+
+
+def flow_planner(name: str, seed: int = 0, medea_seconds: float = 2.0) -> FlowPlanner | None:
+    """The planner of a `name` like those in `ALADDIN` and `BASELINES`, with any numbers and resources in it.
+
+    `Aladdin+H.4` means `(LRF)`. A suffix `-none`, `-blocked` or `-cheapest` sets `FlowSettings.repack`; a further
+    suffix `-still` switches `consolidate` off. `medea_seconds` limits each of Medea's integer programmes. `seed` >= 0
+    decides what planners draw. None: there is no such planner.
+
+    >>> plan = flow_planner("Tetris.1")(problem)  # doctest: +SKIP
+    """
+    if found := re.fullmatch(r"Aladdin\+H\.([1-9]\d*)(?:\((LRF|SRF)\))?(?:-(none|blocked|cheapest))?(-still)?", name):
+        if found[3] == "none" and found[4]:
+            raise InputError(f"planner '{name}': -still has no effect with -none: leave it out")
+        order: Any = found[2] or "LRF"
+        repack: Any = found[3] or "blocked"
+        settings = FlowSettings(int(found[1]), order, repack, consolidate=not found[4])
+        return partial(place_by_flow, settings=settings, seed=seed)
+    if found := re.fullmatch(r"(Tetris|Graphene)\.(\d+)", name):
+        return (Tetris if found[1] == "Tetris" else Graphene)(int(found[2]))
+    if found := re.fullmatch(rf"Medea\({_WEIGHT},{_WEIGHT},{_WEIGHT}\)", name):
+        a, b, c = map(float, found.groups())
+        return Medea(a, b, c, limit=medea_seconds, seed=seed)
+    if found := re.fullmatch(r"(TRIVIAL|OCTOPUS)-(\w+)", name):
+        policy: Any = found[1]
+        return Firmament(policy, found[2])
+    return None

@@ -13,8 +13,7 @@ from tvwrl.planning.instance import MOST_REPLICAS, Fleet, Instance
 from tvwrl.planning.merged import least_limits
 from tvwrl.planning.plan_file import machines_in, read_running
 from tvwrl.planning.problem import Bundles, PlanningProblem, check_bundles
-from tvwrl.planning.sources.limits import affinity_of
-from tvwrl.planning.sources.lists import COUNT, MACHINE, NAME, read_applications, read_machines
+from tvwrl.planning.sources.lists import COUNT, MACHINE, NAME, affinity_of, read_applications, read_machines
 from tvwrl.progress import say
 from tvwrl.types import Float, InputError, Int
 

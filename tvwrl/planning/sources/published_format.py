@@ -82,7 +82,7 @@ class _Rows:
     """The rows of a file, as far as they were read."""
 
     def __init__(self, path: Path) -> None:
-        from tvwrl.planning.sources.affinity_kernels import pairs
+        from tvwrl.planning.instance import pairs
 
         self._path, self.line = path, 1
         self._pairs: Callable[..., tuple[Int32, bool]] = pairs

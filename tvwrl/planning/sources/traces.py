@@ -10,7 +10,7 @@ import numpy as np
 
 from tvwrl.input_tables import InputTable, read_table
 from tvwrl.planning.instance import MOST_REPLICAS, Affinity, Instance
-from tvwrl.planning.sources.limits import affinity_of
+from tvwrl.planning.sources.lists import affinity_of
 from tvwrl.types import Float, InputError, Int, Strings, Trace
 
 ROUNDING = 1e-6  # of fractions times units

@@ -11,7 +11,7 @@ import numpy as np
 
 from tvwrl.checks import one_of
 from tvwrl.packing import fits, replicas_that_fit
-from tvwrl.planning.flow.baselines.tetris_graphene import NO_ROOM
+from tvwrl.planning.flow.tetris_graphene import NO_ROOM
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import NOWHERE, PlanningProblem
 from tvwrl.types import Float, InputError, Int

@@ -1,1 +1,0 @@
-"""Lower bounds on the number of machines that plans of an instance need."""
