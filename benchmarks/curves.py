@@ -13,7 +13,7 @@ import numpy as np
 import tyro
 
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.agents.deeprm.scheduler import DeepRM
+from tvwrl.agents.deeprm import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.learn_online_command import online_table, plot_rewards, rewards_by_phase

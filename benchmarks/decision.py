@@ -11,8 +11,8 @@ from timing import measure
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import PRESETS
-from tvwrl.agents.exporting.export import export_policy
-from tvwrl.agents.exporting.exported import ExportedPolicy
+from tvwrl.agents.export import export_policy
+from tvwrl.agents.exported import ExportedPolicy
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.training import Trainer
 from tvwrl.command_line import parse

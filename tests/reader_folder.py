@@ -29,7 +29,7 @@ from tvwrl.traces.sequences import SequenceSampler
 
 LONG = (  # where long work starts
     "tvwrl.agents.checkpoint.Checkpoint.problem",
-    "tvwrl.agents.exporting.exported.load_exported",
+    "tvwrl.agents.exported.load_exported",
     "tvwrl.benchmark.study.check_submission",
     "tvwrl.benchmark.study.trace_of",
     "tvwrl.benchmark.comparison.compare",
@@ -39,7 +39,7 @@ LONG = (  # where long work starts
     "tvwrl.experiments.cell_options.complete",
     "tvwrl.experiments.exploring.explore_command.complete",
     "tvwrl.planning.suite.Results",
-    "tvwrl.agents.exporting.export.export_policy",
+    "tvwrl.agents.export.export_policy",
     "tvwrl.interference.score.InterferenceScore.load",
     "tvwrl.interference.fitting.train_on_batch_tasks",
     "tvwrl.lrasched.sizing._from_simulation",

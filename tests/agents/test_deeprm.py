@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import PRESETS
-from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
-from tvwrl.agents.deeprm.scheduler import DeepRM
+from tvwrl.agents.deeprm import DeepRM, DeepRMVectorEnv
 from tvwrl.agents.networks import DeepRMPolicy
 from tvwrl.agents.training import Trainer
 from tvwrl.schedulers.runner import Runner

@@ -8,9 +8,9 @@ import torch
 
 from tests.agents.exporting import EVERY, MORE, checkpoint_of, environments, states
 from tvwrl.agents.episodes import logits_of
-from tvwrl.agents.exporting.export import random_states
-from tvwrl.agents.exporting.exportable import exportable
-from tvwrl.agents.exporting.exported_facts import Facts
+from tvwrl.agents.export import random_states
+from tvwrl.agents.exportable import exportable
+from tvwrl.agents.exported import Facts
 from tvwrl.agents.networks import DeepRMPolicy
 from tvwrl.types import InputError
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.agents.exporting import MORE, checkpoint_of
-from tvwrl.agents.exporting.export import export_policy, write_export
-from tvwrl.agents.exporting.exported import ExportedPolicy, load_exported
+from tvwrl.agents.export import export_policy, write_export
+from tvwrl.agents.exported import ExportedPolicy, load_exported
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.envs.problem import Problem
 from tvwrl.explorer.recorder import record
@@ -113,7 +113,7 @@ def test_a_file_is_read_and_schedules_without_pytorch(both):
     _, _, file = both
     script = (
         "import sys, numpy as np\n"
-        "from tvwrl.agents.exporting.exported import load_exported\n"
+        "from tvwrl.agents.exported import load_exported\n"
         f"policy = load_exported({str(file)!r})\n"
         "shapes, wide = policy.facts.shapes, policy.facts.shapes['shows']['forecast']\n"
         "seen = {'grid': np.ones((1, *shapes['grid']), np.uint8), 'queue': np.ones((1, *shapes['queue']), np.float32),"

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tvwrl.agents.config import INFORMED
+from tvwrl.agents.critic import ENDS, FEW, LONG, MANY, Foresight, ahead_count
 from tvwrl.agents.episodes import logits_of
-from tvwrl.agents.foresight import ENDS, FEW, LONG, MANY, Foresight, ahead_count
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.shapes import shapes_of
 from tvwrl.envs import PlacementVectorEnv

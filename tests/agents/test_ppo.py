@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.critic import Critic
+from tvwrl.agents.critic import MANY, Critic
 from tvwrl.agents.deterministic import DeterministicActions
 from tvwrl.agents.episodes import Trajectories
-from tvwrl.agents.foresight import MANY
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_gradient import discounted_sums
 from tvwrl.agents.ppo import PPO, generalised_advantages

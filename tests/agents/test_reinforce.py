@@ -15,8 +15,7 @@ from tvwrl.agents.features import (
     machine_features,
 )
 from tvwrl.agents.networks import make_policy
-from tvwrl.agents.policy_gradient import discounted_sums
-from tvwrl.agents.reinforce import Reinforce
+from tvwrl.agents.policy_gradient import Reinforce, discounted_sums
 from tvwrl.forecasting.segments import SEGMENTS, columns
 from tvwrl.types import InputError
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.tasks import PlacementTask
-from tvwrl.agents.training import Trainer
+from tvwrl.agents.training import Trainer, make_learner
 from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import InputError
 

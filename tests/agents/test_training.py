@@ -16,9 +16,8 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from tvwrl.agents import training
 from tvwrl.agents.checkpoint import FORMAT, Checkpoint
 from tvwrl.agents.config import INFORMED, PRESETS
-from tvwrl.agents.curves import CURVES
 from tvwrl.agents.episodes import logits_of
-from tvwrl.agents.training import Trainer
+from tvwrl.agents.training import CURVES, Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
+from tvwrl.agents.deeprm import DeepRMVectorEnv
 from tvwrl.benchmark.environment import TaskEnv, TaskVectorEnv
 from tvwrl.envs import PlacementEnv, PlacementVectorEnv
 from tvwrl.types import InputError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tvwrl.agents.config import PRESETS
-from tvwrl.agents.deeprm.scheduler import DeepRM
+from tvwrl.agents.deeprm import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.explorer.recorder import record

@@ -13,7 +13,7 @@ from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.exploring.explored import EpisodeCell, open_explored
 from tvwrl.experiments.exploring.explorer_file import sequences_of, write_at_once
 from tvwrl.experiments.exploring.observed import MOST_SEQUENCES, OBSERVED, Observed, read_observed, write_observed
-from tvwrl.explorer.packed import packed
+from tvwrl.explorer.html import packed
 from tvwrl.explorer.trees import Shown, sequence_tree
 from tvwrl.library.evaluating import evaluate as compare
 from tvwrl.schedulers import make_scheduler

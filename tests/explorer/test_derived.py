@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.explorer.hand_made import LOADS, MACHINES, WAITING, empty, later, recording
-from tvwrl.explorer.derived import (
+from tvwrl.explorer.recording import (
     check_same_arrivals,
     costliest_decisions,
     first_parting,

@@ -16,7 +16,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.exploring.explored import Explored, open_explored
 from tvwrl.experiments.exploring.explorer_file import write_at_once
-from tvwrl.explorer.derived import costliest_decisions
+from tvwrl.explorer.recording import costliest_decisions
 from tvwrl.schedulers import make_scheduler
 from tvwrl.traces.synthetic import synthetic_trace
 

@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.explorer.derived import machine_loads
 from tvwrl.explorer.recorder import ALL, MOST, SECONDS, record
-from tvwrl.explorer.recording import NONE, WAIT
-from tvwrl.explorer.saved import read_recording, write_recording
+from tvwrl.explorer.recording import NONE, WAIT, machine_loads, read_recording, write_recording
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD

@@ -12,8 +12,7 @@ import pytest
 
 from tests.explorer.hand_made import LOADS, MACHINES, empty, later, on_many, on_one_resource, recording
 from tvwrl.explorer import report
-from tvwrl.explorer.drawing import SMALL, load_shares
-from tvwrl.explorer.report import draw_report
+from tvwrl.explorer.report import SMALL, draw_report, load_shares
 from tvwrl.types import InputError, Machines
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

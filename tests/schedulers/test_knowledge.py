@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvwrl.agents.deeprm.scheduler import DeepRM
+from tvwrl.agents.deeprm import DeepRM
 from tvwrl.schedulers import GROUPS, KNOWLEDGE
 from tvwrl.schedulers.knowledge import (
     CURRENT_LOAD,

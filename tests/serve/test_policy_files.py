@@ -4,7 +4,7 @@ import pytest
 
 from tests.agents.exporting import checkpoint_of
 from tests.serve.clusters import GIB, observed, pod
-from tvwrl.agents.exporting.export import export_policy
+from tvwrl.agents.export import export_policy
 from tvwrl.serve.deciding import Decider
 from tvwrl.serve.policies import open_policy
 from tvwrl.types import InputError

@@ -7,7 +7,7 @@ import pytest
 
 from tests.agents.exporting import checkpoint_of
 from tests.serve.clusters import GIB, decider, observed, pod
-from tvwrl.agents.exporting.exported_facts import Facts
+from tvwrl.agents.exported import Facts
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.forecasting.beginnings import Beginnings
 from tvwrl.forecasting.scaled import empty_table, in_steps, scaled_forecasts, scaled_table

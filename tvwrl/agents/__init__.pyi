@@ -1,10 +1,10 @@
 from .checkpoint import Checkpoint as Checkpoint, find_checkpoint as find_checkpoint
 from .config import PRESETS as PRESETS, TrainConfig as TrainConfig, preset_for as preset_for, preset_of as preset_of
-from .deeprm.scheduler import DeepRM as DeepRM, load_deeprm as load_deeprm
-from .exporting.export import Export as Export, export_policy as export_policy, write_export as write_export
-from .exporting.exported import ExportedPolicy as ExportedPolicy, load_exported as load_exported
-from .exporting.exported_facts import Facts as Facts
-from .exporting.onnx_file import is_of_export as is_of_export
+from .deeprm import DeepRM as DeepRM, load_deeprm as load_deeprm
+from .export import Export as Export, export_policy as export_policy, write_export as write_export
+from .exported import ExportedPolicy as ExportedPolicy, load_exported as load_exported
+from .exported import Facts as Facts
+from .exported import is_of_export as is_of_export
 from .networks import check_device as check_device
 from .observing import ObservingScheduler as ObservingScheduler
 from .online import ONLINE as ONLINE, OnlineLearner as OnlineLearner, Phase as Phase, play_frozen as play_frozen

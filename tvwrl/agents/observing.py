@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from tvwrl.agents.deterministic import DeterministicActions, Logits, LogitsOf, Mask, Seen, probabilities
-from tvwrl.agents.policy_continuation import ByPolicy
+from tvwrl.agents.policy_replay import ByPolicy
 from tvwrl.agents.shapes import environment_signature, shapes_of
 from tvwrl.envs import action_masks
 from tvwrl.schedulers import Continuation, Opinion, Runner, Scheduler, knowledge_of

@@ -23,10 +23,9 @@ from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.deterministic import DeterministicActions
 from tvwrl.agents.divergence import Diverged, check_update, restored_on_divergence
 from tvwrl.agents.episodes import Trajectories, play
-from tvwrl.agents.learners import LEARNERS
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.online_config import OnlineConfig
-from tvwrl.agents.training import collect_signals
+from tvwrl.agents.training import LEARNERS, collect_signals
 from tvwrl.envs import PlacementVectorEnv, Problem
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.types import InputError, SequenceSet

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tvwrl.agents.exporting.exported_facts import Facts
+from tvwrl.agents.exported import Facts
 from tvwrl.agents.observing import ObservingScheduler
 from tvwrl.simulation import Scenario
 from tvwrl.types import Float, InputError
@@ -20,7 +20,7 @@ def open_policy(path: str | Path) -> tuple[ObservingScheduler, Facts]:
     """
     path = Path(path)
     if path.suffix == ".onnx":
-        from tvwrl.agents.exporting.exported import load_exported
+        from tvwrl.agents.exported import load_exported
 
         exported = load_exported(path)
         return exported, exported.facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.agents.deeprm.scheduler import DeepRM
+from tvwrl.agents.deeprm import DeepRM
 from tvwrl.agents.deterministic import Logits, Mask, Seen
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.critic import Critic
+from tvwrl.agents.critic import Critic, Foresight
 from tvwrl.agents.deterministic import DeterministicActions
 from tvwrl.agents.episodes import Environments, Trajectories, play
-from tvwrl.agents.foresight import Foresight
 from tvwrl.agents.networks import Encoded, SharedPolicy
 from tvwrl.agents.policy_gradient import CHUNK, PolicyGradient, discounted_sums
 from tvwrl.types import Float, InputError

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
+from tvwrl.agents.deeprm import DeepRMVectorEnv
 from tvwrl.agents.deterministic import DeterministicActions
 from tvwrl.agents.episodes import Environments, logits_of, play
 from tvwrl.agents.networks import Policy

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +21,104 @@ from tqdm import tqdm
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.counterfactual import Counterfactual
-from tvwrl.agents.curves import explain_curves
 from tvwrl.agents.divergence import Diverged, check_gradients, check_update, restored_on_divergence
+from tvwrl.agents.episodes import Environments
 from tvwrl.agents.imitation import imitate
-from tvwrl.agents.learners import make_learner
-from tvwrl.agents.networks import check_device, make_policy
+from tvwrl.agents.networks import Policy, check_device, make_policy
+from tvwrl.agents.policy_gradient import EpisodeLearner, Learner, Reinforce
+from tvwrl.agents.ppo import PPO
 from tvwrl.agents.starting_policy import check_start, with_starting_rule
 from tvwrl.agents.tasks import make_tasks, open_others
 from tvwrl.envs import Problem
+from tvwrl.markdown import markdown_table
 from tvwrl.progress import Report, hidden
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.schedulers import check_memory, knowledge_of
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
+
+
+class Curve(NamedTuple):
+    """A curve: what it is, its unit, and which way is better."""
+
+    meaning: str
+    unit: str
+    better: str
+
+
+_UNITS = "reward; its scale is the penalty weights'"
+CURVES = {
+    "eval/reward": Curve("mean reward of the policy on validation sequences; it chooses best.pt", _UNITS, "higher"),
+    "eval/unplaced": Curve(
+        "workloads never placed, per validation sequence; where it is above 0, there are no other points",
+        "workloads",
+        "0",
+    ),
+    "eval/overshoot_pct": Curve("demand above capacity, on validation sequences", "% of all capacity", "lower"),
+    "eval/machines_used": Curve("machines that ran anything, on validation sequences", "machines", "lower"),
+    "eval/wait_mean": Curve("wait from arrival to placement, on validation sequences", "slots", "lower"),
+    "eval/contention": Curve("products of demands that share a machine, without weight", "units squared", "lower"),
+    "eval/utilisation_*": Curve("use of the machines that run anything, by resource", "share, 0 to 1", "higher"),
+    "eval/slowdown": Curve("DeepRM: time from arrival to end, by the time of running", "ratio", "lower"),
+    "eval/unused": Curve("DeepRM: its penalty of capacity that is not used, on validation sequences", _UNITS, "lower"),
+    "train/reward": Curve(
+        "mean reward of the training episodes; actions are drawn, so it lies lower", _UNITS, "higher"
+    ),
+    "penalty/contention": Curve("part of the penalty of training episodes for sharing a machine", _UNITS, "lower"),
+    "penalty/under_utilisation": Curve("part for unused capacity of machines in use", _UNITS, "lower"),
+    "penalty/overshoot": Curve("part for demand above capacity", _UNITS, "lower"),
+    "penalty/wait": Curve("part for workloads that wait", _UNITS, "lower"),
+    "penalty/*": Curve("DeepRM: the parts of its own penalty", _UNITS, "lower"),
+    "train/expected_regret": Curve("the loss: cost of the policy's decisions beyond the best ones", _UNITS, "lower"),
+    "train/value_loss": Curve("the loss of the critic, which predicts returns", "square of scaled returns", "lower"),
+    "train/explained_variance": Curve("how much of the returns the critic predicts", "share, at most 1", "higher"),
+    "train/entropy": Curve("how undecided the policy is", "nats per decision", "falls slowly while it learns"),
+    "train/gradient_norm": Curve("size of the policy's gradient", "", "steady; peaks mean a learning rate too high"),
+    "train/critic_gradient_norm": Curve("size of the critic's gradient", "", "steady"),
+    "train/waits": Curve("decisions in which the base policy waits", "share, 0 to 1", "neither"),
+    "train/decisions": Curve("decisions that the iteration learnt from", "decisions", "neither"),
+    "train/learning_rate": Curve("step size of the optimiser", "", "neither"),
+    "train/steps_per_second": Curve("speed: decisions played and learnt from", "decisions per second", "higher"),
+}
+LAYOUT = {  # regular expressions of tags
+    "What matters": {
+        "reward on validation sequences (higher is better)": ["Multiline", ["^eval/reward$"]],
+        "penalties of training episodes (lower is better)": ["Multiline", ["^penalty/.*"]],
+        "overshoot on validation sequences, % (lower is better)": ["Multiline", ["^eval/overshoot_pct$"]],
+    },
+    "How it learns": {
+        "loss (lower is better)": ["Multiline", ["^train/expected_regret$", "^train/value_loss$"]],
+        "entropy, nats per decision": ["Multiline", ["^train/entropy$"]],
+        "speed, decisions per second (higher is better)": ["Multiline", ["^train/steps_per_second$"]],
+    },
+}
+
+
+def explain_curves(writer: Any, step: int) -> None:
+    """Give a `SummaryWriter` the layout of its custom scalars, and a text that says what each curve is."""
+    body = [[name, *curve] for name, curve in CURVES.items()]
+    writer.add_custom_scalars(LAYOUT)
+    writer.add_text("curves", markdown_table(["curve", "what it is", "unit", "better"], body), step)
+
+
+LEARNERS: dict[str, type[EpisodeLearner]] = {"reinforce": Reinforce, "ppo": PPO, "counterfactual": Counterfactual}
+
+
+def make_learner(policy: Policy, config: TrainConfig, envs: Environments, shapes: dict[str, Any]) -> Learner:
+    """The algorithm that `config.algo` names, for a policy on the config's device; `shapes`: see `Task`.
+
+    Raises InputError if the policy does not suit the algorithm, or Stable-Baselines3 is missing.
+    """
+    if config.algo in LEARNERS:
+        return LEARNERS[config.algo](policy, config)
+    try:
+        from tvwrl.agents.sb3 import StableBaselines
+    except ModuleNotFoundError as error:
+        if error.name != "stable_baselines3":
+            raise
+        raise InputError(f"algo {config.algo} needs Stable-Baselines3: pip install '.[sb3]'") from None
+    return StableBaselines(policy, config, envs, shapes)
+
 
 INITIAL_POLICY = "initial.pt"  # the checkpoint of iteration 0
 

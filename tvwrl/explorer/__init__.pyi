@@ -1,9 +1,9 @@
-from .followed import Followed as Followed
+from .recorder import Followed as Followed
 from .html import write_explorer as write_explorer
 from .recorder import ALL as ALL, MOST as MOST, SECONDS as SECONDS, record as record
 from .recording import Recording as Recording
 from .report import draw_report as draw_report
-from .saved import read_recording as read_recording, write_recording as write_recording
+from .recording import read_recording as read_recording, write_recording as write_recording
 from .trees import (
     EVERY_AGE as EVERY_AGE,
     Shown as Shown,

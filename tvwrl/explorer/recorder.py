@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import positive
-from tvwrl.explorer.derived import machine_loads
-from tvwrl.explorer.recording import NONE, WAIT, Recording
+from tvwrl.explorer.recording import NONE, WAIT, Recording, machine_loads
 from tvwrl.metrics import penalties_by_slot
 from tvwrl.packing import fits
 from tvwrl.penalties import TERMS
-from tvwrl.schedulers import Continuation, Opinion, Runner, Scheduler, emptiest
+from tvwrl.schedulers import Continuation, Knowledge, Opinion, Runner, Scheduler, emptiest
 from tvwrl.simulation import Cluster
 from tvwrl.types import Episode, Float, Int, Placement, Workload
 
@@ -202,3 +201,40 @@ def _opinion_on(machines: Int, opinion: Opinion | None) -> tuple[Float, npt.NDAr
             scores[machines == WAIT] = opinion.scores[-1]
         scores[~np.isfinite(scores)] = np.nan
     return scores, possible
+
+
+class Followed(Scheduler):
+    """Does what was recorded: workload i goes to `machine[i]` in slot `start[i]`; -1: never.
+
+    `behind`: the scheduler that was recorded, if it has a `leader`. That can say what it thinks, and goes on after
+    alternatives.
+    """
+
+    def __init__(
+        self, name: str, knowledge: Knowledge, machine: Int, start: Int, behind: Scheduler | None = None
+    ) -> None:
+        self.name, self.knowledge, self._machine, self._start = name, knowledge, machine, start
+        self._behind = behind
+        if behind is not None:
+            self.leader = behind.leader
+            self.looks_at_grid, self.needs_forecasts = behind.looks_at_grid, behind.needs_forecasts
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Prepare what goes on after alternatives."""
+        if self.leader is not None:
+            self.leader.reset(cluster, rng)
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """See `Scheduler.schedule`."""
+        for workload in pending:
+            if self._start[workload.index] == cluster.slot:
+                yield Placement(workload, int(self._machine[workload.index]))
+
+    def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
+        """See `Scheduler.opinion`."""
+        return None if self.leader is None else self.leader.opinion(cluster, workload)
+
+    def continuation(self, runner: Runner, actions: int) -> Continuation:
+        """See `Scheduler.continuation`."""
+        assert self._behind is not None, "nobody knows how this scheduler would go on"
+        return self._behind.continuation(runner, actions)

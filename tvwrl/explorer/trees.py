@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.envs import label_colours
-from tvwrl.explorer.derived import costliest_decisions
-from tvwrl.explorer.recording import Recording
+from tvwrl.explorer.recording import Recording, costliest_decisions
 from tvwrl.explorer.words import shortened
 from tvwrl.forecasting import SEGMENTS, Forecast
 from tvwrl.schedulers import Knowledge, is_registered, titles_of

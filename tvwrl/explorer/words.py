@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tvwrl.explorer.derived import only
-from tvwrl.explorer.recording import WAIT, Recording
+from tvwrl.explorer.recording import WAIT, Recording, only
 from tvwrl.penalties import TERMS
 
 TERM_WORDS = dict(zip(TERMS, ("contention", "under-utilisation", "overshoot", "waiting"), strict=True))

@@ -24,9 +24,8 @@ from tvwrl import __version__
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.deterministic import Logits, Mask, Seen
 from tvwrl.agents.episodes import numbers_of
-from tvwrl.agents.exporting.exportable import Exportable, exportable
-from tvwrl.agents.exporting.exported import ExportedPolicy
-from tvwrl.agents.exporting.exported_facts import Facts
+from tvwrl.agents.exportable import Exportable, exportable
+from tvwrl.agents.exported import ExportedPolicy, Facts
 from tvwrl.agents.networks import Policy
 from tvwrl.runs import whole_file
 from tvwrl.types import InputError
