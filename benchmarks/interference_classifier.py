@@ -14,10 +14,8 @@ import numpy as np
 import tyro
 from timing import least_seconds, measure
 
-from tvwrl.interference.batch_tasks import BatchTasks, read_usage
-from tvwrl.interference.classifier import TaskClassifier, declared_features
-from tvwrl.interference.task_graphs import Tags, dependencies, weisfeiler_lehman
-from tvwrl.interference.task_history import History
+from tvwrl.interference.batch_tasks import BatchTasks, Tags, dependencies, read_usage, weisfeiler_lehman
+from tvwrl.interference.classifier import History, TaskClassifier, declared_features
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism.classifiers import split_jobs
 

@@ -13,9 +13,7 @@ import tyro
 from timing import measure
 
 from tvwrl.interference import placement_kernels as kernels
-from tvwrl.interference.levels import Levels
-from tvwrl.interference.machines import MonitoredMachines, idle_machines
-from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.interference.observations import CATEGORIES, Levels, MonitoredMachines, Observations, idle_machines
 from tvwrl.interference.placement_kernels import place_instances
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.score import InterferenceScore

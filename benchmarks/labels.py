@@ -21,8 +21,7 @@ from tvwrl.agents.networks import FORBIDDEN, Encoded, Policy, make_policy
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import Problem
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers.planning.futures import Futures
-from tvwrl.schedulers.planning.likeness import Likeness
+from tvwrl.schedulers.planning.futures import Futures, Likeness
 from tvwrl.schedulers.planning.replay import Replay
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.traces import open_trace

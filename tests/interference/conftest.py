@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.interference.batch_tasks import BatchTasks
-from tvwrl.interference.task_graphs import Tags
+from tvwrl.interference.batch_tasks import BatchTasks, Tags
 
 SHAPES = (("M1", "R2_1"), ("M1", "M2", "J3_1_2"), ("M1", "R2_1", "R3_2", "R4_2"))
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.interference.task_graphs import Tags, TaskName, dependencies, parse, weisfeiler_lehman
+from tvwrl.interference.batch_tasks import Tags, TaskName, dependencies, parse, weisfeiler_lehman
 from tvwrl.types import InputError
 
 FIG1 = ["M1", "M2", "M3", "J4_1_2", "R5_4", "R6_3_5"]  # three maps, a join, two reduces

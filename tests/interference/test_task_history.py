@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.task_history import GROUPINGS, SHARES, History, similarity_keys
+from tvwrl.interference.classifier import GROUPINGS, SHARES, History, similarity_keys
 
 
 def test_shares_by_hand(tasks):

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.experiments.engine import complete, read_cell_rows
-from tvwrl.interference.levels import Levels
-from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.interference.observations import CATEGORIES, Levels, Observations
 from tvwrl.interference.testbed import laws
 from tvwrl.interference.testbed.laws import Curve
 from tvwrl.papers.pism.cells import NginxCell

@@ -14,8 +14,8 @@ from tvwrl.planning.handover import Planned, hand_over, play
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.sources.traces import instance_of
+from tvwrl.schedulers.rules import RoundRobin
 from tvwrl.schedulers.runner import Runner
-from tvwrl.schedulers.stateful import RoundRobin
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Trace
 

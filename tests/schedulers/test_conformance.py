@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tvwrl.schedulers.load_scores import risk_balancing
-from tvwrl.schedulers.production.estimates import FLAT, estimated_load
 from tvwrl.schedulers.production.katalyst import target_score
 from tvwrl.schedulers.production.requests import points
 from tvwrl.schedulers.production.trimaran import low_risk
+from tvwrl.schedulers.production.usage import FLAT, estimated_load
 from tvwrl.schedulers.registry import SCHEDULERS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario

@@ -7,10 +7,9 @@ import pytest
 
 from tvwrl.forecasting.segments import SEGMENTS, forecast_table, steps
 from tvwrl.schedulers import BASELINES, PRODUCTION, make_scheduler
-from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.registry import tunable
+from tvwrl.schedulers.rules import ForecastFit, Tetris
 from tvwrl.schedulers.runner import Runner
-from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation

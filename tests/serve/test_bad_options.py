@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from tvwrl.serve.command import serve
-from tvwrl.serve.options import ServeSettings
+from tvwrl.serve.options import ServeSettings, serve
 from tvwrl.types import InputError
 
 URL = "http://127.0.0.1:9"

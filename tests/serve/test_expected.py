@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.serve.clusters import GIB, observed
-from tvwrl.serve.expected import ASSUMED, ExpectedDemand
+from tvwrl.serve.snapshot import ASSUMED, ExpectedDemand
 
 NONE = np.full(2, np.nan)
 

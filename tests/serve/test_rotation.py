@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvwrl.serve import rotation
-from tvwrl.serve.rotation import PARTS, RotatingLines, read_lines
+from tvwrl.serve.record import PARTS, RotatingLines, read_lines
 
 
 def write(file, numbers, size=10**6, failed=str):
@@ -112,7 +112,7 @@ def test_a_line_that_is_being_written_is_not_read(tmp_path):
 CODE = """
 import sys
 from pathlib import Path
-from tvwrl.serve.rotation import RotatingLines
+from tvwrl.serve.record import RotatingLines
 lines = RotatingLines(Path(sys.argv[1]), 20_000, print)
 i = int(sys.argv[2])
 while True:
@@ -141,7 +141,7 @@ def test_killed_in_the_middle(tmp_path):
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from tvwrl.serve.rotation import RotatingLines
+from tvwrl.serve.record import RotatingLines
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (105, resource.RLIM_INFINITY))
 lines = RotatingLines(Path(sys.argv[1]), 10**6, print)

@@ -10,7 +10,7 @@ import pytest
 
 from tvwrl.serve import service
 from tvwrl.serve.options import ServeSettings
-from tvwrl.serve.shadow_reports import ShadowReports
+from tvwrl.serve.service import ShadowReports
 from tvwrl.what_if.command import WhatIfSettings
 
 

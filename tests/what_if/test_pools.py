@@ -19,10 +19,9 @@ from tvwrl.traces.loaders.prometheus_cluster import node_pools
 from tvwrl.types import InputError
 from tvwrl.what_if.command import WhatIfSettings, what_if
 from tvwrl.what_if.compared import compare
-from tvwrl.what_if.from_csv import read_csv_record
-from tvwrl.what_if.pools import USUAL, prices_of, with_prices, without_pools
+from tvwrl.what_if.from_csv import USUAL, prices_of, read_csv_record, with_prices, without_pools
 from tvwrl.what_if.replay import Replay
-from tvwrl.what_if.trust_words import trust
+from tvwrl.what_if.words import trust
 
 NODES = (
     "node,cpu,memory,kind,price,pool,role,gpus\n"

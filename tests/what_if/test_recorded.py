@@ -7,7 +7,7 @@ import pytest
 
 from tests.what_if.conftest import ORIGIN, record
 from tvwrl.types import InputError
-from tvwrl.what_if.trust_words import trust
+from tvwrl.what_if.words import trust
 
 
 def test_shares_and_starts_by_hand():

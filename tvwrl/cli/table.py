@@ -156,7 +156,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "serve",
             "schedule the pods of a Kubernetes cluster with a rule or a policy",
             "tvwrl.serve.options:ServeSettings",
-            "tvwrl.serve.command:serve",
+            "tvwrl.serve.options:serve",
             ("policy", "prometheus", "listen", "shadow", "record", "poll_seconds", "deadline_ms"),
         ),
     ),

@@ -8,8 +8,8 @@ from .batch_tasks import (
 )
 from .categories import CLASSES as CLASSES, Thresholds as Thresholds, category_of as category_of
 from .classifier import TaskClassifier as TaskClassifier, declared_features as declared_features
-from .levels import Levels as Levels
-from .machines import MonitoredMachines as MonitoredMachines, uniform_machines as uniform_machines
+from .observations import Levels as Levels
+from .observations import MonitoredMachines as MonitoredMachines, uniform_machines as uniform_machines
 from .observations import CATEGORIES as CATEGORIES, Observations as Observations
 from .placement_kernels import (
     LOAD_AWARE as LOAD_AWARE,
@@ -55,8 +55,8 @@ from .testbed.laws import (
 )
 from .testbed.responses import ResponseModel as ResponseModel, draw_response_model as draw_response_model
 from .testbed.simulation import PlacementRule as PlacementRule, simulate as simulate
-from .testbed.snapshots import Snapshots as Snapshots, take_snapshots as take_snapshots
-from .testbed.two_days import TwoDays as TwoDays, observe_days as observe_days
+from .testbed.simulation import Snapshots as Snapshots, take_snapshots as take_snapshots
+from .testbed.episodes import TwoDays as TwoDays, observe_days as observe_days
 from .training import (
     EPISODES as EPISODES,
     TrainedScore as TrainedScore,

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.interference.levels import Levels
-from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.interference.observations import CATEGORIES, Levels, Observations
 from tvwrl.interference.score_kernels import Trees, predict_levels
 from tvwrl.types import Float, InputError, Int
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.interference.machines import MonitoredMachines, uniform_machines
-from tvwrl.interference.observations import CATEGORIES
+from tvwrl.interference.observations import CATEGORIES, MonitoredMachines, uniform_machines
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.workloads import categories, shares
 from tvwrl.schedulers import Scheduler

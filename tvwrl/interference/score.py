@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.interference.categories import CLASSES, Thresholds
-from tvwrl.interference.levels import Levels
-from tvwrl.interference.machines import MonitoredMachines, check_machines
-from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.interference.observations import CATEGORIES, Levels, MonitoredMachines, Observations, check_machines
 from tvwrl.interference.predictor import LEAF_THRESHOLD, LevelPredictor
 from tvwrl.interference.score_kernels import Trees, score_machines
 from tvwrl.interference.weights import service_weights

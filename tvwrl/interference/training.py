@@ -13,10 +13,9 @@ from tvwrl.envs import Problem
 from tvwrl.interference.batch_tasks import USAGE_FILE, read_usage
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.score import InterferenceScore
-from tvwrl.interference.testbed.episodes import episode_snapshots, uniform_deployment
+from tvwrl.interference.testbed.episodes import TwoDays, episode_snapshots, observe_days, uniform_deployment
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.responses import ResponseModel, draw_response_model
-from tvwrl.interference.testbed.two_days import TwoDays, observe_days
 from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.interference.workloads import thresholds_of
 from tvwrl.schedulers import Runner, make_scheduler

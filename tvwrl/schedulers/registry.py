@@ -11,10 +11,8 @@ from tvwrl.checks import hint, one_of
 from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
-from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill, Greedy, HeadOfQueue
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, GROUPS, PEAKS, Knowledge
-from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.planning.rollout import ROLLOUT_BASES, Rollout
 from tvwrl.schedulers.production.crane import Crane
@@ -26,8 +24,7 @@ from tvwrl.schedulers.production.kubernetes import BalancedAllocation, KubeDefau
 from tvwrl.schedulers.production.lifetime import LavaLike, NilasLike
 from tvwrl.schedulers.production.microsoft import CoachLike, ResourceCentralLike
 from tvwrl.schedulers.production.trimaran import LowRiskOverCommitment, RiskBalancing, TargetLoadPacking
-from tvwrl.schedulers.stateful import Random, RoundRobin
-from tvwrl.schedulers.tetris import Tetris
+from tvwrl.schedulers.rules import ForecastFit, LRASched, Random, RoundRobin, Tetris
 from tvwrl.simulation import Cluster
 from tvwrl.types import InputError
 

@@ -1,2 +1,2 @@
 from .policies import open_policy as open_policy
-from .rotation import read_lines as read_lines
+from .record import read_lines as read_lines

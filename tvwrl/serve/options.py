@@ -108,3 +108,15 @@ class ServeSettings:
         if not colon or not port.isdigit() or not 0 <= int(port) < 65536 or not host.strip("[]"):
             raise InputError(f"listen is {self.listen}: needed: HOST:PORT, such as 127.0.0.1:8888")
         return host.strip("[]"), int(port)
+
+
+def serve(settings: ServeSettings) -> None:
+    """Serve until SIGTERM or Ctrl-C. Raises InputError for what cannot be served."""
+    settings.check()
+    try:
+        from tvwrl.serve.service import Service
+    except ImportError as error:
+        if error.name is None or error.name.startswith("tvwrl"):
+            raise
+        raise InputError(f"tvwrl serve needs {error.name}: pip install 'tvwrl[serve]'") from None
+    Service(settings).run()

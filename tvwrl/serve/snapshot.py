@@ -6,6 +6,7 @@ is not known and counts as nothing. A pod that asks for a node is one more workl
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.forecasting import Beginnings, Forecaster, empty_table, in_steps, scaled_forecasts
-from tvwrl.serve.expected import ExpectedDemand
 from tvwrl.serve.kubernetes import Pod
 from tvwrl.serve.observed import RESOURCES, Observed
 from tvwrl.simulation import WAITING, WAITS, Cluster, Mask, Scenario, Simulation, queue_features
@@ -238,3 +238,47 @@ class Snapshot:
         assert self._sight.forecaster is not None
         found = scaled_forecasts(self._sight.forecaster, Beginnings(windows, np.arange(len(windows)), seen))
         table.values[0, rows, seen, : found.shape[1]] = in_steps(table, found)
+
+
+ASSUMED = np.array([0.1, 200 * 2**20])  # cores and bytes: what Kubernetes' scores assume where nothing is requested
+
+
+class ExpectedDemand:
+    """Usage to expect of a newcomer, from what runs now.
+
+    1. What its replicas use now, on average.
+    2. If none runs: its request, times what pods use of theirs now (the median, at most all of it).
+    3. If it requests nothing: the median of all pods; in an empty cluster, what Kubernetes' scores assume.
+    """
+
+    def __init__(self, observed: Observed) -> None:
+        now, count = observed.usage[:, -1], observed.running
+        usage, request = now[:count], observed.request[:count]
+        self._usage, self._members = usage, defaultdict[str, list[int]](list)
+        for i, owner in enumerate(observed.owner[:count]):
+            self._members[owner].append(i)
+        self._members.pop("", None)
+        share = np.divide(usage, request, out=np.full_like(usage, np.nan), where=request > 0)
+        self._share = np.minimum(_median(share, np.ones(2)), 1.0)
+        self._usual = _median(usage, ASSUMED)
+
+    def of(self, owner: str, request: Float) -> Float:
+        """(2,) cores and bytes, for a pod of that owner with that request (2,), NaN where there is none."""
+        replicas = _mean(self._usage[self._members.get(owner, [])])
+        by_request = np.where(np.isnan(request), self._usual, request * self._share)
+        found: Float = np.where(np.isnan(replicas), by_request, replicas)
+        return found
+
+
+def _mean(usage: Float) -> Float:
+    """(2,) mean of the rows that are known; NaN if none is."""
+    known = np.isfinite(usage)
+    total = np.where(known, usage, 0.0).sum(axis=0)
+    mean: Float = np.divide(total, known.sum(axis=0), out=np.full(2, np.nan), where=known.any(axis=0))
+    return mean
+
+
+def _median(values: Float, otherwise: Float) -> Float:
+    """(2,) median of the rows that are known; `otherwise` (2,) where none is."""
+    found = [np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else np.nan for column in values.T]
+    return np.where(np.isnan(found), otherwise, found)

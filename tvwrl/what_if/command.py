@@ -17,9 +17,8 @@ from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.schedulers import Scheduler
 from tvwrl.types import InputError
 from tvwrl.what_if.compared import compare, with_kept
-from tvwrl.what_if.from_csv import read_csv_record
+from tvwrl.what_if.from_csv import USUAL, prices_of, read_csv_record, with_prices, without_pools
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
-from tvwrl.what_if.pools import USUAL, prices_of, with_prices, without_pools
 from tvwrl.what_if.recorded import Recorded
 from tvwrl.what_if.replay import FEWEST_ORDERS, Placed, Replay
 from tvwrl.what_if.report import write

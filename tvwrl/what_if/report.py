@@ -21,8 +21,8 @@ from tvwrl.what_if.recorded import HOUR, Recorded, trust_of
 from tvwrl.what_if.replay import Replay
 from tvwrl.what_if.right_sized import LONG_ENOUGH, MARGIN, PERCENTILE, RightSized, right_sized
 from tvwrl.what_if.shadow import Shadow
-from tvwrl.what_if.trust_words import trust
 from tvwrl.what_if.verdict import NOTICEABLE, Answer, is_reference, overshoots_more, verdict_of
+from tvwrl.what_if.words import trust
 
 PICTURE, PAGE, FIGURES, DAYS = "what-if.png", "report.md", "what-if.json", "days.csv"
 NODES_OFF, OFF_PICTURE, REQUESTS = "nodes-off.csv", "nodes-off.png", "requests.csv"

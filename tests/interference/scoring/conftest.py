@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvwrl.interference.machines import MonitoredMachines, idle_machines
-from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.interference.observations import CATEGORIES, MonitoredMachines, Observations, idle_machines
 from tvwrl.interference.training import train_on_trace
 
 

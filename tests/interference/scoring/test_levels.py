@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tvwrl.interference.levels import Levels
+from tvwrl.interference.observations import Levels
 from tvwrl.interference.weights import WEIGHTINGS, service_weights
 from tvwrl.types import InputError
 

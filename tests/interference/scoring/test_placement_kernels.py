@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.interference import placement_kernels as kernels
-from tvwrl.interference.levels import Levels
+from tvwrl.interference.observations import Levels
 from tvwrl.interference.placement_kernels import place_instances
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.score_kernels import UTILISATION_ALONE, Trees, score_machines, score_one

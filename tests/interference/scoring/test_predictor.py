@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from tvwrl.interference.levels import Levels
-from tvwrl.interference.observations import CATEGORIES
+from tvwrl.interference.observations import CATEGORIES, Levels
 from tvwrl.interference.predictor import LevelPredictor, learn_pressure
 from tvwrl.types import InputError
 

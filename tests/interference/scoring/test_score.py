@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.levels import Levels
+from tvwrl.interference.observations import Levels
 from tvwrl.interference.score import InterferenceScore, mean_levels
 from tvwrl.interference.score_kernels import predict_levels
 from tvwrl.types import InputError

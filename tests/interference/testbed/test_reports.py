@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tvwrl.interference.machines import idle_machines
-from tvwrl.interference.testbed.reports import Reports
+from tvwrl.interference.observations import idle_machines
+from tvwrl.interference.testbed.simulation import Reports
 from tvwrl.types import InputError
 
 

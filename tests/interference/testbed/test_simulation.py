@@ -15,8 +15,7 @@ from tvwrl.interference.testbed.deployment import LEAST_SERVICES, Deployment, dr
 from tvwrl.interference.testbed.instance_kernels import DEFAULT
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.responses import draw_response_model
-from tvwrl.interference.testbed.simulation import PlacementRule, Record, simulate
-from tvwrl.interference.testbed.snapshots import take_snapshots
+from tvwrl.interference.testbed.simulation import PlacementRule, Record, simulate, take_snapshots
 from tvwrl.types import InputError
 
 LIGHT, HEAVY = 0, (2 * 5 + 4) * 4 + 3  # categories

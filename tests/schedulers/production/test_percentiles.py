@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.schedulers.production.percentiles import percentiles, weighted_percentiles
+from tvwrl.schedulers.production.predicted_peak import percentiles, weighted_percentiles
 
 
 @settings(deadline=None)

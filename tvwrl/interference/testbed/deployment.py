@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.interference.machines import MonitoredMachines, idle_machines
+from tvwrl.interference.observations import MonitoredMachines, idle_machines
 from tvwrl.interference.testbed.arrivals import RECORDED_AT, Arrivals
 from tvwrl.types import Float, Int
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvwrl.compiled import inner, njit
 from tvwrl.interference.placement_kernels import place_instances, takes_instance, update_usage
+from tvwrl.interference.score_kernels import score_one
 
 DEFAULT = -1  # kind of the default scheduler, which draws machines unevenly; other kinds: `placement_kernels`
 TRIES = 8  # machines that the default scheduler draws before it rejects an instance
@@ -123,3 +124,130 @@ def count_running(begin, end, machine, category, out):  # type: ignore[no-untype
         for t in range(begin[i], end[i]):
             if 0 <= category[i] < out.shape[2]:
                 out[t, machine[i], category[i]] += 1
+
+
+SHARE = 0.2  # share of the machines that count as having high scores; as many count as low
+
+
+@njit
+def move_instances(  # type: ignore[no-untyped-def]
+    machines,  # `MonitoredMachines`, updated in place
+    trees,  # `Trees`
+    weight,  # (rows of machines.service,) >= 0
+    tasks,  # `instance_kernels.Tasks`
+    owner,  # (instances,) task of each instance
+    now,  # second; machines that did not report at it take no part
+    span,  # (first, last + 1) instances that may run now
+    most,  # instances that may leave one machine
+    placed,  # (instances,) machine of each, updated in place
+    moves,  # (n, 3) receives rows (now, instance, destination)
+):  # fmt: skip
+    """Moves instances from the machines with the highest scores to those with the lowest; returns how many.
+
+    From the worst machine on, the category whose departure lowers the score most gives up the instance that has
+    longest to run. It goes to the low-scored machine with room whose score with it is least, provided that the sum of
+    both scores falls. Paper: says neither how many move nor which.
+    """
+    score = np.empty(len(machines.cores))
+    for m in range(len(score)):
+        score[m] = score_one(machines, trees, weight, m) if machines.last_report[m] >= now else np.nan
+    known = np.flatnonzero(~np.isnan(score))
+    order = known[np.argsort(score[known])]
+    some = int(SHARE * len(order))
+    head, following = _running(machines.composition.shape, tasks, owner, now, span, placed)
+    done = 0
+    for place in range(len(order) - 1, len(order) - 1 - some, -1):
+        source = order[place]
+        for _ in range(min(most, len(moves) - done)):
+            i, target = _move_one(machines, trees, weight, tasks, owner, source, order[:some], score, head[source])
+            if i < 0:
+                break
+            head[source, tasks.category[owner[i]]] = following[i - span[0]]
+            placed[i] = target
+            moves[done, 0], moves[done, 1], moves[done, 2] = now, i, target
+            done += 1
+    return done
+
+
+@inner
+def _move_one(  # type: ignore[no-untyped-def]
+    machines,  # `MonitoredMachines`, updated in place
+    trees,  # `Trees`
+    weight,  # (rows of machines.service,) >= 0
+    tasks,  # `instance_kernels.Tasks`
+    owner,  # (instances,) task of each instance
+    source,  # machine that one may leave
+    targets,  # (n,) machines that may take it
+    score,  # (M,) of all machines, updated in place for the two
+    head,  # (60,) the instance of each category on `source` that may leave; -1: none
+):  # fmt: skip
+    """Books one instance from machine `source` to one of `targets`.
+
+    Returns the instance and its new machine, both -1 if no move lowers the sum of the two scores.
+    """
+    lowest, category = _best_departure(machines, trees, weight, source, score[source], head)
+    if category < 0:
+        return -1, -1
+    i = head[category]
+    cpu, memory = tasks.cpu[owner[i]], tasks.memory[owner[i]]
+    target, after = _best_target(machines, trees, weight, targets, category, cpu, memory)
+    if target < 0 or lowest + after >= score[source] + score[target]:
+        return -1, -1
+    update_usage(machines, source, category, -1, cpu, memory)
+    update_usage(machines, target, category, 1, cpu, memory)
+    score[source], score[target] = lowest, after
+    return i, target
+
+
+@inner
+def _score_with(machines, trees, weight, m, category, change):  # type: ignore[no-untyped-def]
+    """Score of machine m with `change` instances of the category more."""
+    machines.composition[m, category] += change
+    score = score_one(machines, trees, weight, m)
+    machines.composition[m, category] -= change
+    return score
+
+
+@inner
+def _best_departure(machines, trees, weight, source, score, head):  # type: ignore[no-untyped-def]
+    """Lowest score of a machine without one of its instances, and that instance's category; -1: none lowers it."""
+    lowest, category = score, -1
+    for c in range(len(head)):
+        if head[c] >= 0:
+            without = _score_with(machines, trees, weight, source, c, -1)
+            if without < lowest:
+                lowest, category = without, c
+    return lowest, category
+
+
+@inner
+def _best_target(machines, trees, weight, among, category, cpu, memory):  # type: ignore[no-untyped-def]
+    """The machine with room whose score with the instance is least, and that score; -1: none has room."""
+    target, after = -1, np.inf
+    for m in among:
+        if takes_instance(machines, m, cpu, memory):
+            score = _score_with(machines, trees, weight, m, category, 1)
+            if score < after:
+                target, after = m, score
+    return target, after
+
+
+@inner
+def _running(shape, tasks, owner, now, span, placed):  # type: ignore[no-untyped-def]
+    """Linked lists of running instances by machine and category, longest to run first.
+
+    Returns heads (M, 60) and followers of instances from `span[0]` on; -1: none.
+    """
+    begin, stop = span
+    head = np.full(shape, -1, np.int64)
+    following = np.full(stop - begin, -1, np.int64)
+    left = np.empty(stop - begin, np.int64)
+    for j in range(stop - begin):
+        left[j] = tasks.second[owner[begin + j]] + tasks.makespan[owner[begin + j]] - now
+    for j in np.argsort(left):
+        i = begin + j
+        m, c = placed[i], tasks.category[owner[i]]
+        if left[j] > 0 and m >= 0 and 0 <= c < shape[1]:
+            following[j] = head[m, c]
+            head[m, c] = i
+    return head, following

@@ -18,7 +18,7 @@ from tvwrl.interference.testbed.laws import (
     Pressures,
     anchored,
 )
-from tvwrl.interference.testbed.snapshots import Snapshots
+from tvwrl.interference.testbed.simulation import Snapshots
 from tvwrl.types import Float
 
 BASES = (2.0, 200.0)  # ms undisturbed, assumed: drawn between these, uniformly in the logarithm

@@ -9,20 +9,59 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.interference.machines import MonitoredMachines
+from tvwrl.interference.observations import CATEGORIES, MonitoredMachines
 from tvwrl.interference.score import STALE_AFTER
 from tvwrl.interference.score_kernels import UTILISATION_ALONE, Trees
 from tvwrl.interference.testbed.arrivals import Arrivals
 from tvwrl.interference.testbed.deployment import Deployment
-from tvwrl.interference.testbed.instance_kernels import Tasks, count_running_now, empty_calendar, play
-from tvwrl.interference.testbed.reports import Reports
-from tvwrl.interference.testbed.rescheduling_kernels import move_instances
+from tvwrl.interference.testbed.instance_kernels import (
+    Tasks,
+    add_running,
+    count_running,
+    count_running_now,
+    empty_calendar,
+    move_instances,
+    play,
+)
+from tvwrl.interference.testbed.laws import Pressures
 from tvwrl.schedulers import REPORT_WEIGHT, no_history, remember
-from tvwrl.types import Float, Int
+from tvwrl.types import Float, InputError, Int
+
+SILENCE = 30.0  # mean minutes that a machine stays silent
+
+
+class Reports:
+    """Keeps `composition` and `last_report` of the machines as a scheduler knows them from their reports.
+
+    A silent machine keeps running. The scheduler still sees its last reported composition: within a minute it adds what
+    it places there itself, but does not learn what ends there. CPU and memory in use are always known, because a
+    machine itself refuses instances that do not fit. `silent`: mean share of silent machines, which fall silent and
+    recover at random; 0 draws no random numbers. Raises InputError for a share outside [0, 1).
+    """
+
+    def __init__(self, machines: MonitoredMachines, silent: float, rng: np.random.Generator) -> None:
+        if not 0 <= silent < 1:
+            raise InputError(f"silent is {silent:g}: must be a share of machines, at least 0 and below 1")
+        self._silent, self._rng = silent, rng
+        count = len(machines.cores)
+        self._is_silent = rng.random(count) < silent if silent else np.zeros(count, bool)
+        self._reported = machines.composition.copy()
+
+    def deliver(self, machines: MonitoredMachines, now: float, count_running: Callable[[], Int]) -> None:
+        """Update the machines with the reports of second `now`; `count_running` gives the true composition (M, 60)."""
+        if not self._silent:
+            machines.last_report[:] = now
+            return
+        probability = np.where(self._is_silent, 1.0, self._silent / (1.0 - self._silent)) / SILENCE
+        self._is_silent ^= self._rng.random(len(self._is_silent)) < probability
+        reporting = ~self._is_silent
+        machines.last_report[reporting] = now
+        self._reported[reporting] = count_running()[reporting]
+        machines.composition[:] = self._reported
 
 
 class PlacementRule(NamedTuple):
@@ -110,3 +149,40 @@ def simulate(
         if watch is not None:
             watch(now + 60, machines)
     return Record(deployment, arrivals, began, np.concatenate(moved))
+
+
+class Snapshots(NamedTuple):
+    """The cluster at T times."""
+
+    seconds: Float  # (T,)
+    composition: Any  # (T, M, 60) int32 instances by the category that the scheduler assumed
+    batch_cpu: Float  # (T, M) cores
+    pressures: Pressures
+
+
+def take_snapshots(record: Record, seconds: Float) -> Snapshots:
+    """The cluster at each of `seconds` (T,), rising; an instance runs from its start until just before its end."""
+    deployment, arrivals = record.deployment, record.arrivals
+    task, machine, start, end = record.stays()
+    rows = (np.searchsorted(seconds, start), np.searchsorted(seconds, end), machine)
+    shape = (len(seconds), deployment.count)
+
+    def total(value: Float) -> Float:
+        found = np.zeros(shape)
+        add_running(*rows, value[task], found)
+        return found
+
+    composition = np.zeros((*shape, CATEGORIES), np.int32)
+    count_running(*rows, arrivals.assumed[task], composition)
+    batch, services = total(arrivals.cpu), deployment.service_cpu(seconds)
+    return Snapshots(
+        seconds=seconds,
+        composition=composition,
+        batch_cpu=batch,
+        pressures=Pressures(
+            bandwidth=total(arrivals.cpu * arrivals.intensity),
+            cache=total(arrivals.intensity),
+            queue=batch / (deployment.cores - services),
+            cpu=(batch + services) / deployment.cores,
+        ),
+    )

@@ -11,21 +11,292 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import at_least, one_of
-from tvwrl.penalties import TERMS
+from tvwrl.compiled import inlined, njit
+from tvwrl.packing import exceeds
+from tvwrl.penalties import TERMS, contention, overshoot, under_utilisation, wait
 from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT
-from tvwrl.schedulers.planning.replay_kernels import replay
 from tvwrl.schedulers.planning.replay_rules import (
     BASES,
+    BEYOND,
+    BITS,
+    CHARGED,
     CLAIRVOYANT,
+    COUNT,
     EXPECTED_COST_PEAK,
+    FREE,
+    FRESH,
     KNOWN_PEAK,
+    LEAVES,
+    NEVER,
     NOWHERE,
+    ON,
+    SINCE,
+    TOP,
+    USES,
+    WHICH,
     WORST_FIT_PEAK,
     Branches,
     Rule,
+    choose,
 )
-from tvwrl.simulation import WAITING, Mask, Scenario, Simulation
+from tvwrl.simulation import (
+    ARRIVAL,
+    ARRIVED,
+    LENGTH,
+    MACHINE,
+    MACHINE_OVERSHOT,
+    OVERSHOOT_PER_MACHINE,
+    OVERSHOT,
+    PLACED,
+    PLACEMENTS_PER_SLOT,
+    PLACES,
+    RUNNING,
+    RUNS,
+    SEQUENCE,
+    SLOT,
+    START,
+    USAGE_DELAY,
+    WAITING,
+    WAITS,
+    Mask,
+    Scenario,
+    Simulation,
+)
 from tvwrl.types import Float, InputError, Int, Machines
+
+# As in `clock_kernels`, all is inlined into the one entry: calls that take whole tuples cost more than the work itself.
+
+
+@njit(_nrt=False)
+def replay(s, r, x, rows, acts, horizon, out, choice, ended):  # type: ignore[no-untyped-def]
+    """See `Replay.costs`; with a single branch, and no action to play: `CompiledRule.choices`.
+
+    `s`: `State`, `r`: `Rule`, `x`: `Branches`
+    `rows`: (n,) environments
+    `acts`: (n, A) the action with which each branch begins, of Q * M + 1; NOWHERE: the branch is not played
+    `horizon`: slots
+    `out`: (n, A, 4) zeros
+    `choice`: (n,)
+    `ended`: (n,) whether all branches came to the end of the episode, as they should
+    """
+    branches, machines = x.content.shape
+    waits = machines * s.rules[PLACES]
+    count, limit = s.timing.shape[1], s.rules[PLACEMENTS_PER_SLOT]
+    for n in range(len(rows)):
+        b = rows[n]
+        sequence, now, arrived = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, ARRIVED]
+        any_played = _branch(s, x, b, acts, n)
+        q, m = choose(s, r, x, 0, sequence, 0, now)
+        choice[n] = waits if m == NOWHERE else q * machines + m
+        ended[n] = True
+        for k in range(horizon if any_played else 0):
+            slot = now + k
+            x.counts[FRESH] = 0
+            if k > 0:
+                for p in range(x.counts[TOP]):
+                    if x.facts[p, USES] > 0 and x.facts[p, LEAVES] <= slot:
+                        _leave(s, x, p, sequence, slot)
+                while arrived < count and s.timing[sequence, arrived, ARRIVAL] <= slot:
+                    for a in range(branches):
+                        x.queue[a, x.waiting[a]] = arrived
+                        x.waiting[a] += 1
+                    arrived += 1
+            for a in range(branches):
+                if acts[n, a] == NOWHERE:
+                    continue
+                x.placed[a] = s.counters[b, PLACED] if k == 0 else 0
+                given = k == 0  # the first decision is the branch's action
+                while x.waiting[a] > 0 and (limit == 0 or x.placed[a] < limit):
+                    q, m = acts[n, a] // machines, acts[n, a] % machines if acts[n, a] < waits else NOWHERE
+                    if not given:
+                        q, m = choose(s, r, x, a, sequence, k, slot)
+                    given = False
+                    if m == NOWHERE:
+                        break
+                    _put(s, x, a, q, m, sequence, k, slot)
+            busy = arrived < count
+            for a in range(branches):
+                if acts[n, a] == NOWHERE:
+                    continue
+                for m in range(machines):
+                    p = x.content[a, m]
+                    if x.facts[p, COUNT] > 0:
+                        busy = True
+                        if x.facts[p, CHARGED] != slot:
+                            x.facts[p, CHARGED] = slot
+                            _charge(s, x, p, k)
+                        for part in range(3):
+                            out[n, a, part] += x.charges[p, part]
+                out[n, a, 3] += wait(x.waiting[a], s.weights[3, 0])
+                busy = busy or x.waiting[a] > 0
+            ended[n] = not busy
+            if not busy:
+                break
+
+
+@inlined(_nrt=False)
+def _branch(s, x, b, acts, n):  # type: ignore[no-untyped-def]
+    """Begin: content m is what runs on machine m of environment b now, and all branches have it. Returns how many are
+    played."""
+    machines, rows, resources = len(s.capacity), x.load.shape[1], x.load.shape[2]
+    sequence, now, late = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.rules[USAGE_DELAY]
+    branches = 0
+    for a in range(len(x.content)):
+        branches += acts[n, a] != NOWHERE
+        x.waiting[a] = s.counters[b, WAITING]
+        for q in range(x.waiting[a]):
+            x.queue[a, q] = s.workloads[b, q, WAITS]
+        for m in range(machines):
+            x.content[a, m] = m
+    x.asked[:] = 0
+    x.counts[FREE], x.counts[TOP] = 0, machines
+    for p in range(len(x.facts) - 1, -1, -1):
+        for part in range(x.facts.shape[1]):
+            x.facts[p, part] = 0
+        if p >= machines:
+            x.free[x.counts[FREE]] = p
+            x.counts[FREE] += 1
+    for m in range(machines):
+        x.facts[m, ON], x.facts[m, USES], x.facts[m, LEAVES] = m, branches, NEVER
+        x.facts[m, CHARGED], x.facts[m, BITS] = -1, s.machines[b, m, MACHINE_OVERSHOT]
+        for row in range(rows):
+            slot = now - late + row
+            for d in range(resources):
+                x.load[m, row, d] = x.square[m, row, d] = 0
+                if slot < now:
+                    x.load[m, row, d] = s.load[b, m, slot % s.load.shape[2], d]
+                elif s.background.shape[1] > 0:
+                    unknown = float(s.background[sequence, slot % s.background.shape[1], m, d])
+                    x.load[m, row, d], x.square[m, row, d] = unknown, unknown * unknown
+    for i in range(s.counters[b, RUNNING]):
+        w = s.workloads[b, i, RUNS]
+        m, start = s.workloads[b, w, MACHINE], s.workloads[b, w, START]
+        c = x.facts[m, COUNT]
+        x.who[m, c, WHICH], x.who[m, c, SINCE], x.who[m, c, BEYOND] = w, start, s.workloads[b, w, OVERSHOT]
+        x.facts[m, COUNT] = c + 1
+        x.facts[m, LEAVES] = min(x.facts[m, LEAVES], start + s.timing[sequence, w, LENGTH])
+        _book(s, x, m, sequence, w, now - start, 0)
+    return branches
+
+
+@njit(inline="always", _nrt=False)
+def _book(s, x, p, sequence, w, age, k):  # type: ignore[no-untyped-def]
+    """Add the demand of workload w, `age` slots old, from slot k on to content p."""
+    first = k + s.rules[USAGE_DELAY]
+    for i in range(min(s.timing[sequence, w, LENGTH] - age, x.load.shape[1] - first)):
+        for d in range(x.load.shape[2]):
+            demand = float(s.demand[sequence, w, age + i, d])
+            x.load[p, first + i, d] += demand
+            x.square[p, first + i, d] += demand * demand
+
+
+@njit(inline="always", _nrt=False)
+def _leave(s, x, p, sequence, slot):  # type: ignore[no-untyped-def]
+    """Take what ends before this slot from the list of content p."""
+    kept, leaves = 0, NEVER
+    for i in range(x.facts[p, COUNT]):
+        end = x.who[p, i, SINCE] + s.timing[sequence, x.who[p, i, WHICH], LENGTH]
+        if end > slot:
+            leaves = min(leaves, end)
+            for part in range(3):
+                x.who[p, kept, part] = x.who[p, i, part]
+            kept += 1
+    x.facts[p, COUNT], x.facts[p, LEAVES] = kept, leaves
+    x.asked[p] = 0
+
+
+@inlined(_nrt=False)
+def _put(s, x, a, q, m, sequence, k, slot):  # type: ignore[no-untyped-def]
+    """Start what waits at place q in branch a on machine m; a branch that did the same may have made the content."""
+    w = x.queue[a, q]
+    x.waiting[a] -= 1
+    x.placed[a] += 1
+    for i in range(q, x.waiting[a]):
+        x.queue[a, i] = x.queue[a, i + 1]
+    p, count, new = x.content[a, m], x.facts[x.content[a, m], COUNT], NOWHERE
+    for i in range(x.counts[FRESH]):
+        if _follows(s, x, p, x.fresh[i], w, k, slot):
+            new = x.fresh[i]
+            break
+    if new != NOWHERE:
+        x.facts[new, USES] += 1
+        x.facts[p, USES] -= 1
+        if x.facts[p, USES] == 0:
+            x.free[x.counts[FREE]] = p
+            x.counts[FREE] += 1
+    else:
+        new = p
+        if x.facts[p, USES] > 1:  # other branches need it as it was
+            x.counts[FREE] -= 1
+            new = x.free[x.counts[FREE]]
+            x.counts[TOP] = max(x.counts[TOP], new + 1)
+            _copy(x, p, new, k)
+        x.facts[new, CHARGED] = -1
+        x.asked[new] = 0
+        x.facts[new, COUNT] = count + 1
+        x.facts[new, LEAVES] = min(x.facts[new, LEAVES], slot + s.timing[sequence, w, LENGTH])
+        x.who[new, count, WHICH], x.who[new, count, SINCE], x.who[new, count, BEYOND] = w, slot, 0
+        _book(s, x, new, sequence, w, 0, k)
+        x.fresh[x.counts[FRESH]] = new
+        x.counts[FRESH] += 1
+    x.content[a, m] = new
+
+
+@njit(inline="always", _nrt=False)
+def _copy(x, p, new, k):  # type: ignore[no-untyped-def]
+    """Make `new` what p is from slot k on, and was while that is seen yet, for one of the branches that have p."""
+    for part in range(x.facts.shape[1]):
+        x.facts[new, part] = x.facts[p, part]
+    x.facts[p, USES] -= 1
+    x.facts[new, USES] = 1
+    for i in range(x.facts[p, COUNT]):
+        for part in range(3):
+            x.who[new, i, part] = x.who[p, i, part]
+    for j in range(k, x.load.shape[1]):
+        for d in range(x.load.shape[2]):
+            x.load[new, j, d] = x.load[p, j, d]
+            x.square[new, j, d] = x.square[p, j, d]
+
+
+@njit(inline="always", _nrt=False)
+def _follows(s, x, p, other, w, k, slot):  # type: ignore[no-untyped-def]
+    """Whether content `other` is what p becomes if w starts on it in this slot."""
+    count = x.facts[p, COUNT]
+    same = other != p and x.facts[other, USES] > 0 and x.facts[other, COUNT] == count + 1
+    same = same and x.facts[other, ON] == x.facts[p, ON] and x.facts[other, BITS] == x.facts[p, BITS]
+    same = same and x.who[other, count, WHICH] == w and x.who[other, count, SINCE] == slot
+    if same:
+        for i in range(count):
+            for part in range(3):
+                same = same and x.who[other, i, part] == x.who[p, i, part]
+        for row in range(k, k + s.rules[USAGE_DELAY]):  # what is gone may be seen yet
+            for d in range(x.load.shape[2]):
+                same = same and x.load[other, row, d] == x.load[p, row, d]
+    return same
+
+
+@njit(inline="always", _nrt=False)
+def _charge(s, x, p, k):  # type: ignore[no-untyped-def]
+    """The penalties of content p in slot k; marks what overshoots for the first time."""
+    contended = unused = exceeded = 0.0
+    m, row = x.facts[p, ON], k + s.rules[USAGE_DELAY]
+    for d in range(x.load.shape[2]):
+        total, capacity = float(x.load[p, row, d]), s.capacity[m, d]
+        contended += s.weights[0, d] * contention(total, float(x.square[p, row, d]))
+        unused += under_utilisation(max(capacity - total, 0.0), s.weights[1, d])
+        if exceeds(total, capacity):
+            bit, first = 1 << d, 0
+            if s.rules[OVERSHOOT_PER_MACHINE]:
+                first = 0 if x.facts[p, BITS] & bit else 1
+                x.facts[p, BITS] |= bit
+            else:
+                for i in range(x.facts[p, COUNT]):
+                    if not x.who[p, i, BEYOND] & bit:
+                        x.who[p, i, BEYOND] |= bit
+                        first += 1
+            exceeded += overshoot(first, s.weights[2, d])
+    x.charges[p, 0], x.charges[p, 1], x.charges[p, 2] = contended, unused, exceeded
+
 
 HORIZON = 128  # slots
 MOST_MEMORY = 2 * 2**30  # bytes, of scratch that is written to in every state

@@ -17,8 +17,7 @@ from tvwrl.checks import at_least, one_of, positive
 from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
 from tvwrl.schedulers.knowledge import Knowledge, knowing_no_more
-from tvwrl.schedulers.planning.futures import Futures
-from tvwrl.schedulers.planning.likeness import Likeness
+from tvwrl.schedulers.planning.futures import Futures, Likeness
 from tvwrl.schedulers.planning.replay import Replay
 from tvwrl.schedulers.planning.replay_rules import BASES, RESERVING
 from tvwrl.simulation import Cluster, Mask

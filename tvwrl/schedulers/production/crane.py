@@ -12,8 +12,7 @@ import numpy as np
 
 from tvwrl.checks import fraction
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
-from tvwrl.schedulers.production.past_load import ByPastLoad
-from tvwrl.schedulers.production.usage import placed_since
+from tvwrl.schedulers.production.usage import ByPastLoad, placed_since
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 

@@ -14,8 +14,7 @@ import numpy as np
 from tvwrl.checks import at_least, fraction, percent
 from tvwrl.compiled import njit
 from tvwrl.schedulers.knowledge import FUTURE, REQUESTS
-from tvwrl.schedulers.production.percentiles import percentiles
-from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak
+from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak, percentiles
 from tvwrl.schedulers.production.usage import Samples, future_samples, slots_in, summed
 from tvwrl.simulation import Cluster, Scenario
 from tvwrl.types import Float, Int

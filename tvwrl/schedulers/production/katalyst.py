@@ -9,11 +9,9 @@ import numpy as np
 from tvwrl.checks import at_least, percent
 from tvwrl.compiled import njit
 from tvwrl.schedulers.knowledge import REQUESTS
-from tvwrl.schedulers.production.estimates import FLAT, estimated_load
-from tvwrl.schedulers.production.past_load import ByPastLoad
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
 from tvwrl.schedulers.production.requests import by_kind, milli, rounded
-from tvwrl.schedulers.production.usage import Samples, parts_of_day, slots_in
+from tvwrl.schedulers.production.usage import FLAT, ByPastLoad, Samples, estimated_load, parts_of_day, slots_in
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Workload
 

@@ -10,12 +10,10 @@ from tvwrl.checks import at_least, fraction, within
 from tvwrl.schedulers import load_scores
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import REQUESTS
-from tvwrl.schedulers.production.estimates import FLAT, estimated_load
 from tvwrl.schedulers.production.kubernetes import least_allocated
-from tvwrl.schedulers.production.percentiles import weighted_percentiles
-from tvwrl.schedulers.production.predicted_peak import EachAlone
+from tvwrl.schedulers.production.predicted_peak import EachAlone, weighted_percentiles
 from tvwrl.schedulers.production.requests import by_kind, milli, rounded
-from tvwrl.schedulers.production.usage import Samples, slots_in
+from tvwrl.schedulers.production.usage import FLAT, Samples, estimated_load, slots_in
 from tvwrl.simulation import Cluster, Mask, Scenario
 from tvwrl.types import Float, Workload
 

@@ -22,8 +22,7 @@ from tvwrl.checks import percent, within
 from tvwrl.compiled import njit
 from tvwrl.packing import fits
 from tvwrl.schedulers.knowledge import HISTORY_AND_REQUESTS
-from tvwrl.schedulers.production.percentiles import percentile, percentiles
-from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak
+from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak, percentile, percentiles
 from tvwrl.schedulers.production.requests import by_kind, requests_fit
 from tvwrl.schedulers.production.training import Learnt, TrainingWorkloads
 from tvwrl.schedulers.production.usage import Samples, parts_of_day, slots_in

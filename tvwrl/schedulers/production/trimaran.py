@@ -16,9 +16,8 @@ from tvwrl.compiled import vectorize
 from tvwrl.schedulers import load_scores
 from tvwrl.schedulers.head_of_queue import FilterAndScore, Scored
 from tvwrl.schedulers.knowledge import REQUESTS
-from tvwrl.schedulers.production.estimates import LIMIT, estimated_load
-from tvwrl.schedulers.production.past_load import PastLoad
 from tvwrl.schedulers.production.requests import points, requested, requests_fit
+from tvwrl.schedulers.production.usage import LIMIT, PastLoad, estimated_load
 from tvwrl.schedulers.scores import Compiled
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Workload

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tvwrl.compiled import njit
+from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.simulation import LENGTH, MACHINE, RUNNING, RUNS, SEQUENCE, START, Cluster, Scenario
-from tvwrl.types import Float, Int
+from tvwrl.types import Float, Int, Workload
 
 
 class Samples(NamedTuple):
@@ -115,3 +116,89 @@ def _add(amount, machine, total):  # type: ignore[no-untyped-def]
     for r in range(len(machine)):
         for k in range(amount.shape[1]):
             total[machine[r], k] += amount[r, k]
+
+
+class PastLoad:
+    """Load of every machine in the newest measured slots; make a new one for each episode.
+
+    `slots`: >= 1, how many slots to keep, including the newest (`Cluster.measured`)
+    """
+
+    def __init__(self, cluster: Cluster, slots: int) -> None:
+        self._ring = np.zeros((slots, *cluster.capacity.shape))
+        self._known = -1  # the latest slot in the ring
+        self._largest: dict[int, tuple[int, Float]] = {}  # number of slots -> newest slot, and largest load before it
+
+    def newest(self, cluster: Cluster, slots: int) -> Float:
+        """(n, M, D) units: load in the newest `slots` slots (at most those kept), the oldest first.
+
+        n is smaller at the start of an episode, but at least 1; the last row is `Cluster.load`.
+        """
+        kept, last = len(self._ring), cluster.measured
+        for slot in range(max(self._known + 1, last - kept + 1), last):
+            self._ring[slot % kept] = load_in(cluster, slot)
+            self._known = slot
+        before = np.arange(max(last - slots + 1, 0), max(last, 0))
+        return np.concatenate([self._ring[before % kept], cluster.load[None]])
+
+    def largest(self, cluster: Cluster, slots: int) -> Float:
+        """(M, D) units: the largest load in the newest `slots` slots."""
+        last, before = self._largest.get(slots, (None, None))
+        if before is None or last != cluster.measured:
+            before = self.newest(cluster, slots)[:-1].max(axis=0, initial=0.0)
+            self._largest[slots] = cluster.measured, before
+        return np.maximum(before, cluster.load)
+
+
+class ByPastLoad(FilterAndScore):
+    """A rule that looks at the load of machines in the last day."""
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Forget past load."""
+        self._hour, self._day = (slots_in(hours, cluster.simulation.scenario) for hours in (1.0, 24.0))
+        self._past = PastLoad(cluster, self._day)
+
+    def levels(self, cluster: Cluster) -> tuple[Float, Float, Float]:
+        """Newest load, largest load in the last hour, and in the last day: each (M, 2), units of CPU and memory."""
+        hour, day = (self._past.largest(cluster, slots)[:, [0, -1]] for slots in (self._hour, self._day))
+        return cluster.load[:, [0, -1]], hour, day
+
+
+def load_in(cluster: Cluster, slot: int) -> Float:
+    """(M, D) units: load of every machine in a slot before the current one, including background load."""
+    state, b = cluster.simulation.state, cluster.b
+    sequence, noise = int(state.counters[b, SEQUENCE]), state.background
+    load = np.zeros(cluster.capacity.shape)
+    if noise.shape[1]:
+        load += noise[sequence, slot % noise.shape[1]]
+    facts = state.workloads[b]
+    _add_what_ran(state.demand[sequence], facts[:, MACHINE], facts[:, START], state.timing[sequence, :, LENGTH], slot, load)
+    return load
+
+
+@njit
+def _add_what_ran(demand, machine, start, length, slot, load):  # type: ignore[no-untyped-def]
+    """Add what the workloads that ran in `slot` used then to `load` (M, D); those not placed have a start of -1."""
+    for w in range(len(start)):
+        age = slot - start[w]
+        if start[w] >= 0 and 0 <= age < length[w]:
+            for d in range(load.shape[1]):
+                load[machine[w], d] += demand[w, age, d]
+
+
+FLAT = (0.85, 0.70)  # of CPU and of memory: Koordinator's default estimator, and Katalyst's
+LIMIT = (1.0, 1.0)  # Trimaran: the limit, which stands for the request too where one number is declared
+
+
+def estimated_load(cluster: Cluster, workload: Workload, share: tuple[float, float]) -> Float:
+    """(M, 2) units of CPU and memory (the first and the last resource), if the workload were placed there.
+
+    The newest measured load, plus `share` (of CPU and of memory, >= 0) of what is requested by the workloads that were
+    placed since, and by the newcomer. With `usage_delay` 0 all that was placed is measured.
+    """
+    new, where = placed_since(cluster, cluster.measured + 1)
+    sequence = cluster.simulation.state.counters[cluster.b, SEQUENCE]
+    unseen = summed(cluster.simulation.request[sequence, new], where, len(cluster.machines))
+    wanted = unseen + cluster.request_of(workload)
+    load: Float = cluster.load[:, [0, -1]] + np.array(share) * wanted[:, [0, -1]]
+    return load

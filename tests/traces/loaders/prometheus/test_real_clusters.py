@@ -25,7 +25,7 @@ from tvwrl.traces.loaders.prometheus import Prometheus
 from tvwrl.types import InputError
 from tvwrl.what_if import Recorded
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
-from tvwrl.what_if.trust_words import trust
+from tvwrl.what_if.words import trust
 
 ALL = 'cluster!~"foreign.*"'
 
