@@ -17,7 +17,7 @@ from timing import least_seconds, measure
 from tvwrl.interference.batch_tasks import BatchTasks, Tags, dependencies, read_usage, weisfeiler_lehman
 from tvwrl.interference.classifier import History, TaskClassifier, declared_features
 from tvwrl.markdown import markdown_table
-from tvwrl.papers.pism.classifiers import split_jobs
+from tvwrl.papers.pism.predictors import split_jobs
 
 
 def whole_jobs(tasks: BatchTasks, count: int) -> BatchTasks:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.papers.lrasched.measurements import read_erms, read_nginx
+from tvwrl.papers.lrasched.cells import read_erms, read_nginx
 from tvwrl.types import InputError
 
 BATCH = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "batch"

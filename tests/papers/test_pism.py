@@ -12,7 +12,6 @@ from tvwrl.experiments.engine import complete, read_cell_rows
 from tvwrl.experiments.reproducing import RunOptions, reproduce
 from tvwrl.interference.testbed.responses import ResponseModel
 from tvwrl.papers.pism.cells import CLASSES, AnchorCell
-from tvwrl.papers.pism.classifiers import CLASSIFIERS
 from tvwrl.papers.pism.clusters import AGAIN, COUNTS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, first_period, learn
 from tvwrl.papers.pism.figures import (
     TABLES,
@@ -25,8 +24,9 @@ from tvwrl.papers.pism.figures import (
     TraceStudy,
 )
 from tvwrl.papers.pism.measured_tables import CLASSIFIED as COLUMNS
-from tvwrl.papers.pism.metrics import throughput
+from tvwrl.papers.pism.predictors import CLASSIFIERS
 from tvwrl.papers.pism.titles import FIGURES
+from tvwrl.papers.pism.trials import throughput
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 

@@ -13,10 +13,18 @@ from tvwrl.interference.observations import CATEGORIES, Levels, Observations
 from tvwrl.interference.testbed import laws
 from tvwrl.interference.testbed.laws import Curve
 from tvwrl.papers.pism.cells import NginxCell
-from tvwrl.papers.pism.law_fitting import NGINX_FILE, fit_curve, fit_erms, held_out, nginx_points, taobench_points
-from tvwrl.papers.pism.metrics import accuracy
-from tvwrl.papers.pism.nginx_runs import pods_of, read_nginx
+from tvwrl.papers.pism.law_fitting import (
+    NGINX_FILE,
+    fit_curve,
+    fit_erms,
+    held_out,
+    nginx_points,
+    pods_of,
+    read_nginx,
+    taobench_points,
+)
 from tvwrl.papers.pism.predictors import NGINX_PREDICTORS, always_the_middle, by_composition, by_line, by_utilisation
+from tvwrl.papers.pism.trials import accuracy
 from tvwrl.types import InputError
 
 BATCH = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "batch"

@@ -13,8 +13,17 @@ import pytest
 from tvwrl.papers.provisioning import plots
 from tvwrl.papers.provisioning.figures import COMMANDS, ProvisioningStudy
 from tvwrl.papers.provisioning.plots import plots_of
-from tvwrl.papers.provisioning.published import EVERY, FIGURES, SPREAD, STUDIES, Claim
-from tvwrl.papers.provisioning.reference import Measurement, Reference, paper_name, read_reference
+from tvwrl.papers.provisioning.published import (
+    EVERY,
+    FIGURES,
+    SPREAD,
+    STUDIES,
+    Claim,
+    Measurement,
+    Reference,
+    paper_name,
+    read_reference,
+)
 from tvwrl.papers.provisioning.tables import agreement, mean_over, means_of, tables_of
 from tvwrl.planning.pictures import title_of_planner
 from tvwrl.planning.rules import rule

@@ -15,10 +15,9 @@ from tvwrl.experiments.episode_rows import incomplete_by
 from tvwrl.experiments.statistics import crossed_estimate as crossed
 from tvwrl.experiments.training_cells import SCALES, cells_of, describe_training
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS, WAITING_WEIGHTS, Experiment
-from tvwrl.papers.tvw_rl.figures import TvwRlStudy
+from tvwrl.papers.tvw_rl.figures import EVERY_METRIC, Group, TvwRlStudy, _claim, _orders, plot, summarise, write_tables
 from tvwrl.papers.tvw_rl.published import FIGURE_CLAIMS, INFINITE, KU, NOISE, SIX, Claim
 from tvwrl.papers.tvw_rl.table1 import orders
-from tvwrl.papers.tvw_rl.tables import EVERY_METRIC, Group, _claim, _orders, plot, summarise, write_tables
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS
 
 FLAT = {"a": [2.0, 2.0], "b": [1.0, 1.0], "c": [1.0, 1.0], "none": [0.0, 0.0]}  # column -> value in each sequence
@@ -191,7 +190,7 @@ def test_a_column_that_left_workloads_unplaced_has_no_figures_and_supports_no_cl
 def test_schedulers_are_ranked_within_what_they_know_and_settings_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
     monkeypatch.setattr(
-        "tvwrl.papers.tvw_rl.tables.draw_estimates", lambda file, rows, *rest, **more: drawn.append(rows)
+        "tvwrl.papers.tvw_rl.figures.draw_estimates", lambda file, rows, *rest, **more: drawn.append(rows)
     )
     metrics = [metric.column for metric in EVERY_METRIC]
     rewards = {"tvw-rl": -2.0, "deeprm": -1.0, "tetris": -3.0, "best-fit": -4.0, "clairvoyant": 0.0}

@@ -25,7 +25,7 @@ from tvwrl.lrasched import (
     rmse,
     seconds_of_prediction,
 )
-from tvwrl.papers.lrasched.measurements import read_erms, read_nginx
+from tvwrl.papers.lrasched.cells import read_erms, read_nginx
 
 FM = "FTRL factorization machine"
 PREDICTORS: dict[str, Callable[[int], Predictor]] = {

@@ -38,13 +38,27 @@ from tvwrl.interference import (
     simulate,
     take_snapshots,
 )
-from tvwrl.papers.pism.classifiers import CLASSIFIERS, split_jobs
 from tvwrl.papers.pism.clusters import WARM_UP, K, SimulatedCluster, first_period, learn, predictors_of, try_scheduler
-from tvwrl.papers.pism.metrics import accuracy, mean_and_tail, score_metrics, service_metrics, throughput
-from tvwrl.papers.pism.nginx_runs import read_nginx
-from tvwrl.papers.pism.predictors import COMPOSITION, LINEAR, NGINX_PREDICTORS, PREDICTORS, TREE
+from tvwrl.papers.pism.law_fitting import read_nginx
+from tvwrl.papers.pism.predictors import (
+    CLASSIFIERS,
+    COMPOSITION,
+    LINEAR,
+    NGINX_PREDICTORS,
+    PREDICTORS,
+    TREE,
+    split_jobs,
+)
 from tvwrl.papers.pism.trace_tables import trace_figure
-from tvwrl.papers.pism.trials import SchedulerTrial, compare_ways
+from tvwrl.papers.pism.trials import (
+    SchedulerTrial,
+    accuracy,
+    compare_ways,
+    mean_and_tail,
+    score_metrics,
+    service_metrics,
+    throughput,
+)
 from tvwrl.types import Float, Int
 
 

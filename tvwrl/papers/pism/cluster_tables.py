@@ -23,7 +23,7 @@ from tvwrl.experiments import (
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
-from tvwrl.papers.pism.metrics import QUANTILES
+from tvwrl.papers.pism.trials import QUANTILES
 from tvwrl.plotting import Panel, Row, draw_estimates
 from tvwrl.types import Float
 

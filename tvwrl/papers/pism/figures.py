@@ -21,10 +21,9 @@ from tvwrl.papers.pism.cells import (
     SchedulerCell,
     TraceCell,
 )
-from tvwrl.papers.pism.classifiers import classifiers_of
 from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION
 from tvwrl.papers.pism.law_fitting import ERMS_FILE, NGINX_FILE, TAOBENCH_FILE
-from tvwrl.papers.pism.predictors import COMPOSITION, NGINX_PREDICTORS, PREDICTORS
+from tvwrl.papers.pism.predictors import COMPOSITION, NGINX_PREDICTORS, PREDICTORS, classifiers_of
 from tvwrl.papers.pism.trials import POLICY, SchedulerTrial, problem_of, scheduler_of
 from tvwrl.types import InputError
 

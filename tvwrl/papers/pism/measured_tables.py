@@ -37,9 +37,8 @@ from tvwrl.interference import (
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import law_fitting, published
 from tvwrl.papers.pism.cells import ANCHOR_MACHINES, ANCHOR_SERVICES
-from tvwrl.papers.pism.classifiers import classifiers_of
 from tvwrl.papers.pism.prediction_tables import HALVES
-from tvwrl.papers.pism.predictors import NGINX_PREDICTORS
+from tvwrl.papers.pism.predictors import NGINX_PREDICTORS, classifiers_of
 from tvwrl.papers.pism.trials import ALONE, PISM, UTILISATION, problem_of
 from tvwrl.types import Float
 

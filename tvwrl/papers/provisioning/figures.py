@@ -12,8 +12,16 @@ from tvwrl.experiments import Cell, Report, RunOptions, commands, read_cell_rows
 from tvwrl.papers.provisioning import titles
 from tvwrl.papers.provisioning.cells import KNOWN, PlanCell, base_instance
 from tvwrl.papers.provisioning.plots import plots_of
-from tvwrl.papers.provisioning.published import FEW, FIGURES, GRAPHS, INSTANCES, STUDIES, Figure
-from tvwrl.papers.provisioning.reference import Reference, read_reference
+from tvwrl.papers.provisioning.published import (
+    FEW,
+    FIGURES,
+    GRAPHS,
+    INSTANCES,
+    STUDIES,
+    Figure,
+    Reference,
+    read_reference,
+)
 from tvwrl.papers.provisioning.tables import tables_of
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from tvwrl.experiments import Rows, bootstrap_interval, column, distinct
 from tvwrl.papers.provisioning.cells import KNOWN
-from tvwrl.papers.provisioning.published import FIGURES, SPREADING, STUDIES
-from tvwrl.papers.provisioning.reference import Measurements, Reference
+from tvwrl.papers.provisioning.published import FIGURES, SPREADING, STUDIES, Measurements, Reference
 from tvwrl.papers.provisioning.tables import Where, mean_over, means_of
 from tvwrl.planning import ABOVE, BETTER, SECONDS, SHORTEST, rows_of, title_of_planner
 from tvwrl.plotting import NOTHING, Panel, Point, draw_estimates

@@ -11,8 +11,7 @@ import numpy as np
 from tvwrl.experiments import Rows, select
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.provisioning.cells import KNOWN
-from tvwrl.papers.provisioning.published import FIGURES, STUDIES, Figure
-from tvwrl.papers.provisioning.reference import Measurement, Measurements, Reference
+from tvwrl.papers.provisioning.published import FIGURES, STUDIES, Figure, Measurement, Measurements, Reference
 
 Where = tuple[str, int]  # graph, value of what is varied
 Means = dict[Where, Measurements]

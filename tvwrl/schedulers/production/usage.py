@@ -172,7 +172,9 @@ def load_in(cluster: Cluster, slot: int) -> Float:
     if noise.shape[1]:
         load += noise[sequence, slot % noise.shape[1]]
     facts = state.workloads[b]
-    _add_what_ran(state.demand[sequence], facts[:, MACHINE], facts[:, START], state.timing[sequence, :, LENGTH], slot, load)
+    _add_what_ran(
+        state.demand[sequence], facts[:, MACHINE], facts[:, START], state.timing[sequence, :, LENGTH], slot, load
+    )
     return load
 
 
