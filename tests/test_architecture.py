@@ -201,7 +201,7 @@ OWN_TOLERANCE = (
 )
 NOT_ABOUT_FITS = {  # what is compared there is no capacity, or none is exceeded
     (
-        "planning/flow/baselines/firmament.py",
+        "planning/flow/firmament.py",
         "LEAST * problem.fleet.capacity[:, at].max()",
     ),  # least demand
     ("papers/pism/law_fitting.py", "residual < best[0] - 1e-12"),  # of a regression
@@ -262,12 +262,6 @@ def test_a_rule_of_ones_own_is_found(tmp_path):
         "need > free + SLACK",
         "free + SLACK",
     }
-
-
-def test_no_file_is_longer_than_400_lines():
-    folders = (PACKAGE, ROOT / "scripts", ROOT / "tests", ROOT / "benchmarks")
-    lengths = {path: len(path.read_text().splitlines()) for folder in folders for path in folder.rglob("*.py")}
-    assert not {path.relative_to(ROOT).as_posix(): length for path, length in lengths.items() if length > 400}
 
 
 def test_the_package_itself_imports_next_to_nothing():

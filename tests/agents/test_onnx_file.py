@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from tvwrl.agents.exporting import onnx_file
 
 from tests.agents.exporting import checkpoint_of
+from tvwrl.agents import exported as onnx_file
 from tvwrl.agents.export import export_policy
 from tvwrl.agents.exported import ExportedPolicy, Facts, is_of_export, load_exported, metadata_of, read_onnx
 from tvwrl.types import InputError

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tvwrl.agents import policy_continuation
+from tvwrl.agents import policy_replay as policy_continuation
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_scheduler import PolicyScheduler

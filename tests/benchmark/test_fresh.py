@@ -12,7 +12,8 @@ import pytest
 from scipy import stats
 
 import tvwrl
-from tvwrl.benchmark import command, fresh
+from tvwrl.benchmark import fresh
+from tvwrl.benchmark import study as command
 from tvwrl.benchmark.fresh import Difference, difference, fresh_draws, paired, run_entries
 from tvwrl.benchmark.study import BenchmarkStudy
 from tvwrl.benchmark.submission import check_submission, read_submission

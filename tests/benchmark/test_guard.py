@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.benchmark import guard, study
+from tvwrl.benchmark import entries as guard
+from tvwrl.benchmark import study
 from tvwrl.benchmark.entries import TERMINATED, Guarded, Setting, entry_of
 from tvwrl.benchmark.tasks import problem_of
 from tvwrl.schedulers.base import Scheduler

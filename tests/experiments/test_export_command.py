@@ -92,7 +92,7 @@ def test_a_checkpoint_that_nobody_evaluated_has_no_results(run, tmp_path):
 
 
 def test_nothing_is_left_of_an_export_that_fails(run, tmp_path, monkeypatch):
-    from tvwrl.agents.exporting import export as export_module
+    from tvwrl.agents import export as export_module
 
     monkeypatch.setattr(export_module, "MOST_DIFFERENCE", -1.0)
     with pytest.raises(InputError, match="logits differ by"):

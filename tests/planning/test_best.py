@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.flow.conftest import constrained_problems
-from tvwrl.planning import portfolio
+from tvwrl.planning import best as portfolio
 from tvwrl.planning.best import PORTFOLIO, search
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.merged import Merged

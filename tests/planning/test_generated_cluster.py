@@ -5,7 +5,7 @@ import pytest
 
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.sources import generated_cluster as production
+from tvwrl.planning.sources import generated as production
 from tvwrl.planning.sources.generated import generate_cluster, largest_remainder, machines_of
 from tvwrl.types import InputError
 

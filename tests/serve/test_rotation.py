@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvwrl.serve import rotation
+from tvwrl.serve import record as rotation
 from tvwrl.serve.record import PARTS, RotatingLines, read_lines
 
 

@@ -14,7 +14,8 @@ import pytest
 from tests.traces.conftest import digest, write_file
 from tvwrl.traces import read_trace
 from tvwrl.traces.loaders import LOADERS
-from tvwrl.traces.preparation import files, unpacking
+from tvwrl.traces.preparation import files
+from tvwrl.traces.preparation import files as unpacking
 from tvwrl.traces.preparation.files import blocks_of, parts_of
 from tvwrl.traces.preparation.layout import Column, Table
 from tvwrl.traces.preparation.loader import Part
