@@ -44,7 +44,7 @@ def mirror_of(name: str) -> str | None:
             return ELSEWHERE[place]
     if not name.endswith(".py") or top not in ("tvwrl", "scripts"):
         return None
-    mirror = Path("tests", *(["scripts"] if top == "scripts" else []), *inner).with_suffix("")
+    mirror = Path("tests", *(["cli"] if top == "scripts" else []), *inner).with_suffix("")
     for path in (mirror, *mirror.parents[:-2]):  # up to tests/a
         for candidate in (path.with_name(f"test_{path.name}.py"), path):
             if (ROOT / candidate).exists():

@@ -29,7 +29,8 @@ from tvwrl.traces.sequences import SequenceSampler
 
 LONG = (  # where long work starts
     "tvwrl.agents.checkpoint.Checkpoint.problem",
-    "tvwrl.agents.exported.load_exported",
+    "tvwrl.agents.exported.read_onnx",
+    "tvwrl.benchmark.entries._exported",
     "tvwrl.benchmark.study.check_submission",
     "tvwrl.benchmark.study.trace_of",
     "tvwrl.benchmark.comparison.compare",

@@ -19,7 +19,7 @@ from tests.changed import ROOT, mirror_of
         ("tvwrl/schedulers/scores.py", "tests/schedulers/test_rules.py"),
         ("tvwrl/schedulers/production/__init__.py", "tests/schedulers/production"),
         ("tvwrl/__init__.py", None),
-        ("scripts/tune.py", "tests/cli/test_tune.py"),
+        ("scripts/train.py", "tests/cli/test_train.py"),
         ("examples/own_agent.py", "tests/benchmark/test_examples.py"),
         ("docs/how-to/install.md", "tests/test_docs.py"),
         ("tests/ec/test_dtw.py", "tests/ec/test_dtw.py"),

@@ -154,7 +154,7 @@ def test_help_of_no_subcommand_imports_what_takes_long() -> None:
     """All in one process, as each would import nearly the same."""
     code = """
 import sys
-from tests.commands.test_dispatch import COMMANDS, first_of, long_help
+from tests.cli.test_dispatch import COMMANDS, first_of, long_help
 from tvwrl import papers
 for command in COMMANDS.values():
     assert long_help(first_of(command)).startswith("usage: tvwrl " + command.name)

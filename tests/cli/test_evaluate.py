@@ -125,7 +125,7 @@ def test_bad_trace_is_refused_with_its_place(refused, tmp_path):
         (["--step-seconds", "700"], ["700", "multiple", "300"]),
         (["--bound-seconds", "-1"], ["bound_seconds is -1.0: must be at least 0"]),
         (["--checkpoint", "no-such-run"], ["no-such-run", "checkpoint"]),
-        (["--machine-types", "6y8,8"], ["6y8,8", "COUNTxUNITS"]),
+        (["--machine-types", "6y8,8"], ["6y8", "COUNTxUNITS"]),
         (["--K-u", "-1"], ["K_u is -1.0: must be at least 0"]),
         (["--K-u", "400"], ["K_u is 400.0: must be 0 to 10"]),
     ],

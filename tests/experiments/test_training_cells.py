@@ -162,7 +162,7 @@ def test_training_is_shared_by_its_evaluations_and_the_same_in_processes_and_on_
 def test_an_interrupted_command_says_how_to_continue(small: Path, tmp_path: Path, call: Any) -> None:
     out = tmp_path / "out"
     options = ["--google", str(small), "--preset", "smoke", "--iterations", "5000", "--workers", "2"]
-    command = [sys.executable, str(ROOT / "scripts" / "reproduce"), "table2-clustering", *options, "--out", str(out)]
+    command = [sys.executable, str(ROOT / "scripts" / "reproduce.py"), "table2-clustering", *options, "--out", str(out)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as run:
