@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from tvwrl.ec.comparison import (
+from tvwrl.ec.prediction_gain import (
     agnostic_forecast,
     effective_gain,
     gaining_fraction,

@@ -40,7 +40,7 @@ def google2011(tmp_path_factory: pytest.TempPathFactory) -> Population:
 
 
 def test_the_forecaster_beats_plain_rules(google2011: Population) -> None:
-    from tvwrl.ec.comparison import agnostic_forecast
+    from tvwrl.ec.prediction_gain import agnostic_forecast
     from tvwrl.forecasting.lstnet import ForecastSettings
 
     judged = agnostic_forecast(google2011.series, google2011.slots_per_day, ForecastSettings(steps=100, folds=2))

@@ -50,7 +50,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "train",
             "train a placement policy on a trace, then compare it with heuristics",
-            "tvwrl.experiments.train_command:TrainingSettings",
+            "tvwrl.experiments.train_options:TrainingSettings",
             "tvwrl.experiments.train_command:train",
             (
                 "trace", "slot_seconds", "preset", "out", "resume", "iterations", "load", "machines", "algo", "policy",
@@ -62,14 +62,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "tune",
             "search for hyper-parameters with many short training runs",
-            "tvwrl.experiments.tune_command:TuningSettings",
+            "tvwrl.experiments.tune_options:TuningSettings",
             "tvwrl.experiments.tune_command:tune",
             ("trace", "preset", "trials", "seconds", *CELLS, "resume", "load", "machines"),
         ),
         Command(
             "learn-online",
             "let a policy keep learning while workloads arrive and their mix shifts",
-            "tvwrl.experiments.learn_online_command:OnlineSettings",
+            "tvwrl.experiments.learn_online_options:OnlineSettings",
             "tvwrl.experiments.learn_online_command:learn_online",
             ("checkpoint", "trace", "shift_to", "shift_load", "out", "resume", "before", "after", "clusters", "seed"),
             fresh=True,

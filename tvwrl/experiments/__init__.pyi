@@ -68,7 +68,7 @@ from .tables import (
     terminal_table as terminal_table,
 )
 from .train_command import train as train
-from .train_command import TrainingSettings as TrainingSettings
+from .train_options import TrainingSettings as TrainingSettings
 from .training_cells import (
     Changes as Changes,
     Column as Column,

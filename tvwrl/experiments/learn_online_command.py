@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 from tqdm import tqdm
 
 from tvwrl.agents import ONLINE, Checkpoint, OnlineConfig, OnlineLearner, Phase, find_checkpoint, play_frozen
 from tvwrl.checks import positive
-from tvwrl.command_line import TRACE, SlotSeconds, described
+from tvwrl.experiments.learn_online_options import OnlineSettings
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
 from tvwrl.markdown import markdown_table
@@ -129,35 +127,6 @@ def _resume(folder: Path) -> tuple[OnlineLearner, list[str]]:
     learner.restore(Checkpoint.load(find_checkpoint(folder, (LAST.name,))))
     say(f"resuming {folder} at update {learner.updates} of {learner.total}")
     return learner, names
-
-
-@dataclass(frozen=True)
-class OnlineSettings:
-    """Let a trained policy keep learning while workloads arrive (Algorithm 1), and compare it with a frozen copy.
-
-    Every episode is a new arrival sequence that is played once. With --shift-to or --shift-load the stream changes
-    after --before episodes and continues for --after more. The run folder holds run.json, progress.csv,
-    checkpoints/start.pt and last.pt, rows.csv, table.md and rewards.png. Ctrl-C saves a checkpoint; --resume continues
-    from it exactly.
-    """
-
-    checkpoint: Path | None = None
-    """Training run (its folder or a .pt file) whose policy continues to learn."""
-    trace: Annotated[str | None, described(TRACE, "the checkpoint's")] = None
-    slot_seconds: SlotSeconds = None
-    shift_to: str | None = None
-    """Trace after the shift, as --trace; its units are fitted on its own training series."""
-    shift_load: float | None = None
-    """Offered load after the shift."""
-    schedulers: tuple[str, ...] = ("best-fit-peak", "forecast-fit")
-    """Schedulers to compare; the error for an unknown name lists all."""
-    out: Path | None = None
-    """Output folder; default: runs/online-<trace>-<timestamp>."""
-    resume: Path | None = None
-    """Continue the run in this folder to its end; only --stop-after can be combined with it."""
-    stop_after: int | None = None
-    """Stop after this number of updates; --resume continues."""
-    config: tyro.conf.OmitArgPrefixes[OnlineConfig] = field(default_factory=OnlineConfig)
 
 
 FROZEN = "frozen"  # the policy as it was pretrained, played as evaluation does

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
-import tyro
 
 from tvwrl.agents import (
     INITIAL_POLICY,
     PRESETS,
     Checkpoint,
-    TrainConfig,
     Trainer,
     check_device,
     check_start,
     find_checkpoint,
     load_policy,
     open_others,
-    preset_of,
 )
-from tvwrl.command_line import ForecasterFile, SlotSeconds, TraceName
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs import Problem
 from tvwrl.experiments.deeprm_baseline import DEEPRM, begin_deeprm, deeprm_beside
@@ -36,6 +31,7 @@ from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, Evaluation, evaluat
 from tvwrl.experiments.exploring.explorer_file import first_look
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.experiments.tables import terminal_table
+from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
 from tvwrl.forecasting import read_forecaster
 from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
@@ -71,41 +67,6 @@ def train(settings: TrainingSettings) -> int:
     print(f"unseen workloads of trace '{trace.name}' ({trace.source}); tables, plots and records are in {found.folder}")
     print(first_look(found.folder))
     return 0
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
-
-    The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
-    Ctrl-C saves a checkpoint; --resume continues from it exactly.
-    """
-
-    trace: TraceName = "google"
-    slot_seconds: SlotSeconds = None
-    ec: str = "temporal"
-    """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
-    none."""
-    forecaster: ForecasterFile = None
-    preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
-    """Defaults of the hyper-parameters: smoke (a trial, seconds), counterfactual (minutes), medium (minutes; the
-    default with another algorithm), paper (the paper's values), deeprm (the default of --policy deeprm)."""
-    deeprm: bool = True
-    """Train DeepRM too, the paper's learnt baseline, on the same training sequences, so that the comparison at the end
-    has it."""
-    out: Path | None = None
-    """Output folder; default: runs/<trace>-<timestamp>."""
-    resume: Path | None = None
-    """Continue the run in this folder to its original number of iterations; only --stop-after can be combined with
-    it."""
-    stop_after: int | None = None
-    """Stop after this number of updates; --resume continues."""
-    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=lambda: preset_of([]))
-
-    @classmethod
-    def default_for(cls, options: Sequence[str]) -> TrainingSettings:
-        """The settings that a command line changes: those of the preset that its options name."""
-        return cls(config=preset_of(options))
 
 
 def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None) -> Trainer:
