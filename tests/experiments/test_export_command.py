@@ -45,26 +45,17 @@ def exported(run):
 
 
 def test_words_become_settings():
-    parsed = line_of(["export", "runs/a", "--format", "torchscript", "--license", "mit"]).parsed()
-    assert (str(parsed.run), parsed.format, parsed.file, parsed.license) == ("runs/a", "torchscript", None, "mit")
+    parsed = line_of(["export", "runs/a", "--license", "mit"]).parsed()
+    assert (str(parsed.run), parsed.file, parsed.license) == ("runs/a", None, "mit")
 
 
 def test_both_files_appear_and_are_named(run, tmp_path, capsys):
-    file = tmp_path / "new" / "it.ts"
+    file = tmp_path / "new" / "it.onnx"
     export(ExportSettings(run, file=file))
-    assert {path.name for path in file.parent.iterdir()} == {"it.ts", "it.md"}
+    assert {path.name for path in file.parent.iterdir()} == {"it.onnx", "it.md"}
     said = capsys.readouterr().out
     assert re.search(r"logits differ from the policy's own by \d\.\de-\d\d at most, in 192 random states\n", said)
     assert f"written to {file}" in said
-
-
-def test_torchscript_says_the_same_of_the_policy(run, exported, tmp_path):
-    import torch
-
-    export(ExportSettings(run, "torchscript", tmp_path / "it.ts"))
-    files = {"tvwrl.json": ""}
-    torch.jit.load(tmp_path / "it.ts", _extra_files=files)
-    assert json.loads(files["tvwrl.json"]) == load_exported(exported).facts.to_texts()
 
 
 def test_the_card_says_what_the_run_measured(run, exported):
@@ -85,7 +76,7 @@ def test_the_card_says_what_the_run_measured(run, exported):
 
 
 def test_a_checkpoint_that_nobody_evaluated_has_no_results(run, tmp_path):
-    export(ExportSettings(run / "checkpoints" / "last.pt", file=tmp_path / "last.ts"))
+    export(ExportSettings(run / "checkpoints" / "last.pt", file=tmp_path / "last.onnx"))
     card = (tmp_path / "last.md").read_text()
     assert "This checkpoint was not evaluated." in card
     assert "spread" not in card
@@ -96,15 +87,13 @@ def test_nothing_is_left_of_an_export_that_fails(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(export_module, "MOST_DIFFERENCE", -1.0)
     with pytest.raises(InputError, match="logits differ by"):
-        export(ExportSettings(run, file=tmp_path / "it.ts"))
+        export(ExportSettings(run, file=tmp_path / "it.onnx"))
     assert not list(tmp_path.iterdir())
 
 
 def test_bad_input_is_named(run, tmp_path):
-    with pytest.raises(InputError, match=r"its name must end in \.onnx or \.ts"):
+    with pytest.raises(InputError, match=r"its name must end in \.onnx"):
         export(ExportSettings(run, file=tmp_path / "it.pb"))
-    with pytest.raises(InputError, match=r"with --format onnx its name must end in \.onnx"):
-        export(ExportSettings(run, "onnx", tmp_path / "it.ts"))
     with pytest.raises(InputError, match="no such run folder or checkpoint"):
         export(ExportSettings(tmp_path / "nothing"))
 

@@ -1,4 +1,4 @@
-"""Writes a trained policy to one file that runs elsewhere: ONNX or TorchScript, with what it was made for.
+"""Writes a trained policy to one ONNX file that runs elsewhere, with what it was made for.
 
 `torch.onnx.export` has two exporters. The one used here (`dynamo=True`) keeps every size symbolic; the older one, which
 is deprecated, writes reshapes that fail where no workload waits.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import logging
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from tvwrl import __version__
 from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.deterministic import Logits, Mask, Seen
+from tvwrl.agents.deterministic import Seen
 from tvwrl.agents.episodes import numbers_of
 from tvwrl.agents.exportable import Exportable, exportable
 from tvwrl.agents.exported import ExportedPolicy, Facts
@@ -30,10 +29,8 @@ from tvwrl.agents.networks import Policy
 from tvwrl.runs import whole_file
 from tvwrl.types import InputError
 
-Format = Literal["onnx", "torchscript"]
 ORDER = ("grid", "queue", "backlog", "mask", "forecast")  # of inputs
 OPSET = 20  # of ONNX; onnxruntime 1.18, the oldest that we take, reads 21
-FACTS = "tvwrl.json"  # extra file of a TorchScript archive: field -> JSON, as in the metadata of an ONNX file
 MOST_DIFFERENCE = 1e-4  # of logits, absolute up to 1 and relative above; rounding makes 1e-5 of large weights
 STATES = 64  # compared, for each size of the cluster
 FEW, MANY = 1, 33  # machines, where a policy works for any number
@@ -49,7 +46,7 @@ class Export:
     states: int  # in which both were compared
 
 
-def export_policy(checkpoint: Checkpoint, name: str, format: Format = "onnx") -> Export:
+def export_policy(checkpoint: Checkpoint, name: str) -> Export:
     """The policy of a checkpoint as the content of a file, compared with the policy itself in random states.
 
     `name`: of the training run. Raises InputError for a policy of DeepRM, if onnx, onnxscript or onnxruntime is
@@ -65,8 +62,8 @@ def export_policy(checkpoint: Checkpoint, name: str, format: Format = "onnx") ->
     module, given = exportable(policy), random_states(facts, facts.shapes["grid"][0], 3)
     inputs = tuple(torch.from_numpy(given[one]) for one in ORDER if one in given)
     with _quietly():
-        content = _onnx(module, inputs, facts) if format == "onnx" else _torchscript(module, inputs, facts)
-    difference, states = _compared(policy, content, facts, format)
+        content = _onnx(module, inputs, facts)
+    difference, states = _compared(policy, content, facts)
     if not difference <= MOST_DIFFERENCE:
         raise InputError(
             f"the exported policy's logits differ by {difference:.2g} from the policy's own: please report this, with "
@@ -114,7 +111,7 @@ def _onnx(module: Exportable, inputs: tuple[Tensor, ...], facts: Facts) -> bytes
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise InputError(f"format is onnx: it needs {error.name}: pip install 'tvwrl[export]'") from None
+        raise InputError(f"export needs {error.name}: pip install 'tvwrl[export]'") from None
     names = ORDER[: len(inputs)]
     batch, sizes = torch.export.Dim("batch"), {}
     if facts.any_machines:
@@ -146,18 +143,9 @@ def _onnx(module: Exportable, inputs: tuple[Tensor, ...], facts: Facts) -> bytes
     return content
 
 
-def _torchscript(module: Exportable, inputs: tuple[Tensor, ...], facts: Facts) -> bytes:
-    """The content of a TorchScript archive."""
-    buffer = io.BytesIO()
-    with torch.no_grad():
-        traced = torch.jit.trace(module, inputs, check_trace=False)  # type: ignore[no-untyped-call]
-    torch.jit.save(traced, buffer, {FACTS: json.dumps(facts.to_texts()).encode()})
-    return buffer.getvalue()
-
-
-def _compared(policy: Policy, content: bytes, facts: Facts, format: Format) -> tuple[float, int]:
+def _compared(policy: Policy, content: bytes, facts: Facts) -> tuple[float, int]:
     """The largest difference of logits, and in how many states the file and the policy were compared."""
-    run = _of_onnx(content) if format == "onnx" else _of_torchscript(content)
+    run = ExportedPolicy.from_bytes(content, "the exported policy").logits
     own, trained = numbers_of(policy), facts.shapes["grid"][0]
     worst, sizes = 0.0, sorted({FEW, trained, MANY}) if facts.any_machines else [trained]
     for seed, machines in enumerate(sizes):
@@ -169,26 +157,9 @@ def _compared(policy: Policy, content: bytes, facts: Facts, format: Format) -> t
     return worst, STATES * len(sizes)
 
 
-def _of_onnx(content: bytes) -> Any:
-    return ExportedPolicy.from_bytes(content, "the exported policy").logits
-
-
-def _of_torchscript(content: bytes) -> Any:
-    with _quietly():
-        module = torch.jit.load(io.BytesIO(content))  # type: ignore[no-untyped-call]
-
-    def run(seen: Seen, mask: Mask) -> Logits:
-        given = {**seen, "mask": mask}
-        with torch.no_grad():
-            found: Logits = module(*(torch.from_numpy(given[name]) for name in ORDER if name in given)).numpy()
-        return found
-
-    return run
-
-
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what the exporters say of their own future."""
+    """Without what the exporter says of its own future."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -393,7 +393,7 @@ class ExportedPolicy(ObservingScheduler):
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:
-    """The policy in the file `path` of `tvwrl export --format onnx`, named after its training run. No code of it runs.
+    """The policy in the file `path` of `tvwrl export`, named after its training run. No code of it runs.
 
     Raises InputError if onnxruntime is missing, and for a file that is missing, larger than any policy, truncated,
     damaged, not written by `tvwrl export`, of another format, or that needs other files or operators.

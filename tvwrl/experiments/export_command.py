@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import tyro
 
@@ -13,23 +12,20 @@ from tvwrl.progress import say
 from tvwrl.runs import whole_file
 from tvwrl.types import InputError
 
-Format = Literal["onnx", "torchscript"]
-SUFFIXES = {"onnx": ".onnx", "torchscript": ".ts"}
+SUFFIX = ".onnx"
 
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """Write a trained policy to one file that runs elsewhere, with all preprocessing inside, and a model card.
+    """Write a trained policy to one ONNX file that runs elsewhere, with all preprocessing inside, and a model card.
 
-    An ONNX file schedules without PyTorch.
+    The file schedules without PyTorch.
     """
 
     run: tyro.conf.Positional[Path]
     """Training run: its folder or a .pt file."""
-    format: Format | None = None
-    """What to write; default: what the name of --file ends with, or onnx."""
     file: Path | None = None
-    """File to write; default: in the run's folder, RUN.onnx or RUN.ts. The card has its name with .md."""
+    """File to write; default: in the run's folder, RUN.onnx. The card has its name with .md."""
     license: str = "other"
     """Identifier of the policy's licence, for the card; the trace may have terms of its own."""
 
@@ -40,15 +36,16 @@ def export(settings: ExportSettings) -> None:
     Raises InputError for a run that is missing or chooses no machines, a name with another ending, and libraries that
     are missing.
     """
-    format = _format_of(settings)
+    if settings.file is not None and settings.file.suffix != SUFFIX:
+        raise InputError(f"file is {settings.file}: its name must end in {SUFFIX}")
     from tvwrl.agents import Checkpoint, export_policy, find_checkpoint, write_export
 
     source = find_checkpoint(settings.run.expanduser()).resolve()
     saved = Checkpoint.load(source)
     name, folder = _name_and_folder(source)
-    file = settings.file or folder / f"{name}{SUFFIXES[format]}"
+    file = settings.file or folder / f"{name}{SUFFIX}"
     say(f"exporting the policy of iteration {saved.iteration} of '{name}' and comparing it with the original")
-    made = export_policy(saved, name, format)
+    made = export_policy(saved, name)
     card = model_card(made, saved, file, source, settings.license)
     write_export(made, file)
     with whole_file(file.with_suffix(".md")) as partial:
@@ -64,15 +61,3 @@ def _name_and_folder(source: Path) -> tuple[str, Path]:
     if source.parent.name == "checkpoints":
         return source.parent.parent.name, source.parent.parent
     return source.stem, source.parent
-
-
-def _format_of(settings: ExportSettings) -> Format:
-    """The format asked for, or that of the file's name. Raises InputError if they differ, or there is none."""
-    if settings.file is None:
-        return settings.format or "onnx"
-    found: list[Format] = [one for one in ("onnx", "torchscript") if settings.file.suffix == SUFFIXES[one]]
-    if not found or settings.format not in (None, *found):
-        said = f"with --format {settings.format} " if settings.format else ""
-        ends = SUFFIXES[settings.format] if settings.format else " or ".join(SUFFIXES.values())
-        raise InputError(f"file is {settings.file}: {said}its name must end in {ends}")
-    return found[0]

@@ -44,7 +44,7 @@ def model_card(export: Export, checkpoint: Checkpoint, file: Path, source: Path,
     """
     facts = export.facts
     parts = [
-        _front_matter(facts, file, license),
+        _front_matter(license),
         f"# {facts.name}",
         _task(facts, source),
         "## Inputs and output",
@@ -63,10 +63,9 @@ def model_card(export: Export, checkpoint: Checkpoint, file: Path, source: Path,
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(facts: Facts, file: Path, license: str) -> str:
-    library = "onnx" if file.suffix == ".onnx" else "pytorch"
-    tags = ["reinforcement-learning", "scheduling", "cluster", "tvwrl", file.suffix.removeprefix(".")]
-    lines = [f"license: {json.dumps(license)}", f"library_name: {library}", "pipeline_tag: reinforcement-learning"]
+def _front_matter(license: str) -> str:
+    tags = ["reinforcement-learning", "scheduling", "cluster", "tvwrl", "onnx"]
+    lines = [f"license: {json.dumps(license)}", "library_name: onnx", "pipeline_tag: reinforcement-learning"]
     return "\n".join(["---", *lines, "tags:", *(f"- {json.dumps(tag)}" for tag in tags), "---"])
 
 
@@ -271,18 +270,6 @@ def _classes(facts: Facts) -> str:
 
 
 def _use(file: Path) -> str:
-    if file.suffix != ".onnx":
-        return "\n".join(
-            [
-                "```python",
-                "import torch",
-                "",
-                "files = {'tvwrl.json': ''}  # filled with what the policy was made for",
-                f"policy = torch.jit.load({file.name!r}, _extra_files=files)",
-                "logits = policy(grid, queue, backlog, mask)  # and forecast, if it is listed above",
-                "```",
-            ]
-        )
     return "\n".join(
         [
             "In Python, without PyTorch (`pip install 'tvwrl[onnx]'`):",
