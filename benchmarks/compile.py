@@ -1,7 +1,4 @@
-"""What compiling takes on a fresh installation: each use in a process of its own with an empty cache, CPU seconds.
-
-`--write` updates the seconds per kernel in tvwrl/kernels.json, from which the progress bar knows what is left.
-"""
+"""What compiling takes on a fresh installation: each use in a process of its own with an empty cache, CPU seconds."""
 
 from __future__ import annotations
 
@@ -11,11 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import tyro
 
-TABLE = Path(__file__).resolve().parents[1] / "tvwrl" / "kernels.json"
 RESET = """
 import time
 begin = time.process_time()
@@ -69,11 +64,10 @@ def measure(use: str) -> dict[str, float]:
     return {name: round(spent, 2) for name, spent in seconds.items()} | {"": round(time.process_time() - begin, 2)}
 
 
-def main(write: bool = False, use: str = "") -> None:
+def main(use: str = "") -> None:
     """Print one line per use.
 
     Args:
-        write: update tvwrl/kernels.json.
         use: measure only this one, in this process, and print JSON.
     """
     if use:
@@ -83,14 +77,10 @@ def main(write: bool = False, use: str = "") -> None:
 
     torch, reset = map(float, fresh("-c", RESET).split())
     print(f"import torch: {torch:.1f} s; after it, import tvwrl, make and the first reset: {reset:.1f} s")
-    table = {}
     for name in USES:
         kernels = json.loads(fresh(__file__, "--use", name))
         whole = kernels.pop("")
-        table[name] = dict(sorted(kernels.items()))
         print(f"{name:12s} {len(kernels):3d} kernels, {sum(kernels.values()):5.1f} s of {whole:5.1f} s")
-    if write:
-        TABLE.write_text(json.dumps(table, indent=1) + "\n")
 
 
 if __name__ == "__main__":

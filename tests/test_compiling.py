@@ -1,16 +1,13 @@
 """What is said while kernels are compiled, by a clock of our own; signals in the middle of it."""
 
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tvwrl import compiled
-from tvwrl.compiling import Progress, seconds_of_kernels
-from tvwrl.machine_code import PACKAGE
+from tvwrl.compiling import SAID, Notice
 
 
 class Clock:
@@ -23,86 +20,36 @@ class Clock:
         return self.now
 
 
-def compile_all(progress: Progress, clock: Clock, **seconds: float) -> None:
-    for kernel, taken in seconds.items():
-        progress.begin()
+def compile_all(notice: Notice, clock: Clock, **seconds: float) -> None:
+    for taken in seconds.values():
+        notice.begin()
         clock.now += taken
-        progress.end(kernel)
+        notice.end()
 
 
-def test_nothing_is_said_of_what_takes_two_seconds_at_most(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_line_after_two_seconds_of_compiling(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    compile_all(Progress({"a": 0.5, "b": 1.0}, clock), clock, a=0.6, b=1.3)
+    notice = Notice(clock)
+    compile_all(notice, clock, a=1.9)
+    clock.now += 100  # of other work
+    compile_all(notice, clock, b=0.1)
     assert not caplog.messages
-
-
-def test_without_a_terminal_one_line_at_the_beginning_says_how_long_it_takes(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    compile_all(Progress({"a": 4.0, "b": 8.0}, clock), clock, a=4, b=8)
-    assert caplog.messages == ["compiling kernels, only on first use: about 12 s (tvwrl warm-up does this in advance)"]
+    compile_all(notice, clock, c=1.0, d=9.0)
+    assert caplog.messages == [SAID]
     assert caplog.records[0].name == "tvwrl"
 
 
-def test_where_the_time_is_not_known_the_line_comes_after_two_seconds(caplog: pytest.LogCaptureFixture) -> None:
+def test_kernels_inside_of_others_count_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    progress = Progress({}, clock)
-    compile_all(progress, clock, a=1.5)
+    notice = Notice(clock)
+    notice.begin()
+    clock.now += 1.0
+    compile_all(notice, clock, inside=0.9)
+    notice.end()
+    compile_all(notice, clock, after=0.05)
     assert not caplog.messages
-    clock.now += 100  # of other work
-    compile_all(progress, clock, b=1.0)
-    assert caplog.messages == ["compiling kernels, only on first use (tvwrl warm-up does this in advance)"]
-
-
-def test_a_terminal_shows_what_is_left_at_the_pace_so_far(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    clock = Clock()
-    progress = Progress({"a": 2.0, "b": 3.0, "inside": 1.0}, clock)
-    progress.begin()
-    progress.begin()
-    clock.now += 4.0  # three times as long as expected, as it will turn out
-    progress.end("inside")
-    clock.now += 5.0
-    progress.end("a")
-    shown = capsys.readouterr().err
-    assert "0 of 3, about 6 s left" in shown
-    assert "2 of 3, about 9 s left" in shown
-    progress.begin()
-    progress.end("one that nobody expected")
-    assert "3 of 4" in capsys.readouterr().err
-    assert not caplog.messages
-
-
-def test_the_table_names_kernels_that_there_are() -> None:
-    table = seconds_of_kernels()
-    assert {"environment", "train", "evaluate", "provision", "place"} <= set(table)
-    assert "tvwrl.simulation.clock_kernels.drive" in table["environment"]
-    for kernel in {kernel for kernels in table.values() for kernel in kernels}:
-        module, _, name = kernel.rpartition(".")
-        file = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
-        assert f"\ndef {name}(" in file.read_text("utf-8"), f"{kernel} is gone: python benchmarks/compile.py --write"
-
-
-def compile_in(folder: Path, code: str, **environment: str) -> str:
-    """What a process prints that has a cache of its own."""
-    settings = os.environ | {"NUMBA_CACHE_DIR": str(folder)} | environment
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=settings, check=True, text=True, capture_output=True).stdout
-
-
-def test_a_kernel_is_kept_once_it_is_compiled(tmp_path: Path) -> None:
-    code = """
-import numpy as np
-from tvwrl.machine_code import is_kept
-name = "tvwrl.packing.booking.book"
-print(is_kept(name))
-from tvwrl.packing.booking import book
-load = np.zeros((4, 1))
-book(load, 1, np.ones((2, 1)), 2)
-print(is_kept(name), is_kept(name + "_from_python"), is_kept("tvwrl.packing.booking.nothing"), load.sum())
-"""
-    assert compile_in(tmp_path, code).split() == ["False", "False", "True", "False", "2.0"]
+    compile_all(notice, clock, a=1.0, b=1.0)
+    assert caplog.messages == [SAID]
 
 
 def test_python_may_call_an_inner_kernel_before_and_after_other_kernels_do() -> None:
@@ -118,7 +65,7 @@ def test_python_may_call_an_inner_kernel_before_and_after_other_kernels_do() -> 
     assert (double(3), four_times(3), double(3), double(0.5), four_times(0.5)) == (6, 12, 6, 1.0, 2.0)
 
 
-def test_ctrl_c_in_a_users_own_python_has_a_short_traceback(tmp_path: Path) -> None:
+def test_ctrl_c_in_a_users_own_python_has_a_short_traceback() -> None:
     code = """
 import os, signal
 from numba.core import event

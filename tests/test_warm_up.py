@@ -1,25 +1,15 @@
-"""Compiling ahead: what is counted, and that the work of every use is what it should be; the work itself takes long."""
+"""Compiling ahead: that the work of every use is what it should be; the work itself takes long."""
 
 from pathlib import Path
 
 import pytest
 
 from tvwrl import warm_up
-from tvwrl.compiling import seconds_of_kernels
 from tvwrl.types import InputError
 
 
-def test_chains_have_every_use_once_and_the_table_has_them_too() -> None:
+def test_chains_have_every_use_once() -> None:
     assert sorted(use for chain in warm_up.CHAINS for use in chain) == sorted(warm_up.USES)
-    assert set(warm_up.USES) == set(seconds_of_kernels())
-
-
-def test_kernels_on_disk_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    drive = "tvwrl.simulation.clock_kernels.drive"  # which three uses need
-    monkeypatch.setattr("tvwrl.machine_code.is_kept", lambda kernel: kernel == drive)
-    kept, needed = warm_up.compiled_kernels()
-    assert kept == 1
-    assert needed == len({kernel for kernels in seconds_of_kernels().values() for kernel in kernels})
 
 
 @pytest.mark.parametrize("processes", [0, 3])

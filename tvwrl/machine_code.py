@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import hashlib
 import re
-import sys
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -22,10 +21,10 @@ from typing import Any
 
 import numba
 from numba.core import event
-from numba.core.caching import CacheImpl, IndexDataCacheFile, _SourceFileBackedLocatorMixin
+from numba.core.caching import IndexDataCacheFile, _SourceFileBackedLocatorMixin
 from numba.np import arrayobj
 
-from tvwrl.compiling import Progress, announced_kernels
+from tvwrl.compiling import Notice, announced
 
 PACKAGE = Path(__file__).parent
 IMPORTED = re.compile(r"^from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -107,40 +106,19 @@ def _stamp_with_imports(self: Any) -> Any:
 _SourceFileBackedLocatorMixin.get_source_stamp = _stamp_with_imports
 
 
-def is_kept(kernel: str) -> bool:
-    """Whether machine code of a kernel (`tvwrl.packing.fit.has_room`) is on disk, and not outdated."""
-    module, _, name = kernel.rpartition(".")
-    file = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
-    locators = (kind.from_function(is_kept, str(file)) for kind in CacheImpl._locator_classes)
-    locator = next(filter(None, locators), None)
-    if locator is None:
-        return False
-    folder, stamp = locator.get_cache_path(), source_stamp(file, PACKAGE)
-    version = f"py{sys.version_info[0]}{sys.version_info[1]}"
-    indices = [path.name.removesuffix(".nbi") for path in Path(folder).glob(f"{file.stem}.{name}-*.{version}*.nbi")]
-    return any(IndexDataCacheFile(folder, index, stamp)._load_index() for index in indices)
-
-
 class _Listener(event.Listener):  # type: ignore[misc]
     """Tells of kernels that are compiled, once the process has announced it."""
 
-    _progress: Progress | None = None
+    def __init__(self) -> None:
+        self._notice = Notice()
 
     def on_start(self, event: Any) -> None:
-        needed = announced_kernels()
-        if needed is not None and _name(event).startswith(PACKAGE.name):
-            if self._progress is None:
-                self._progress = Progress({name: needed[name] for name in needed if not is_kept(name)})
-            self._progress.begin()
+        if announced():
+            self._notice.begin()
 
     def on_end(self, event: Any) -> None:
-        if self._progress is not None and (name := _name(event)).startswith(PACKAGE.name):
-            self._progress.end(name)
-
-
-def _name(event: Any) -> str:
-    function = event.data["dispatcher"].py_func
-    return f"{function.__module__}.{function.__qualname__}"
+        if announced():
+            self._notice.end()
 
 
 event.register("numba:compile", _Listener())

@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 from tqdm import tqdm
 
 from tvwrl.checks import one_of, within
-from tvwrl.compiling import SAID, seconds_of_kernels
 from tvwrl.parallel import run_calls
 from tvwrl.progress import say
 from tvwrl.simulation import Scenario
@@ -120,32 +118,25 @@ class WarmUpOptions:
     """Processes that compile in parallel, 1 or 2; default: 2, or 1 on a single core."""
 
 
-def warm_up(processes: int | None = None) -> int:
+def warm_up(processes: int | None = None) -> None:
     """Compile the kernels that environments, training, evaluation and planning need, and keep the machine code on disk.
 
     `processes`: processes that compile side by side, 1 or 2; default: as many as there are cores
 
-    Shows its progress on stderr. Returns how many kernels are on disk then. Raises InputError for other `processes`.
+    Shows its progress on stderr. Raises InputError for other `processes`.
     """
     processes = min(os.cpu_count() or 1, len(CHAINS)) if processes is None else processes
     within(1, len(CHAINS), processes=processes)
-    chains = CHAINS if processes > 1 else (tuple(use for chain in CHAINS for use in chain),)
-    needed = _needed()
-    ended = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(needed, ended), daemon=True)
-    watcher.start()
-    try:
-        for _ in run_calls(((use_kernels, chain) for chain in chains), len(CHAINS), None, processes=True):
-            pass  # never in this process, whose streams and environment stay as they are
-    finally:
-        ended.set()
-        watcher.join()
-    return _kept(needed)
+    say(f"compiling what {', '.join(USES)} need: about a minute, or seconds if it is on disk")
+    with tqdm(total=len(CHAINS), desc="compiling", unit=" groups of uses", leave=False, disable=None) as bar:
+        for _ in run_calls(((use_kernels, chain) for chain in CHAINS), processes, None, processes=True):
+            bar.update()  # never in this process, whose streams and environment stay as they are
 
 
 def report_warm_up(options: WarmUpOptions) -> str:
     """What `tvwrl warm-up` does, and what it says at its end."""
-    return f"{warm_up(options.processes)} of {len(_needed())} kernels are compiled and on disk"
+    warm_up(options.processes)
+    return "kernels are compiled and on disk"
 
 
 def use_kernels(*uses: str) -> dict[str, str]:
@@ -161,34 +152,3 @@ def use_kernels(*uses: str) -> dict[str, str]:
         for use in uses:
             USES[use](Path(name))
     return {}
-
-
-def compiled_kernels() -> tuple[int, int]:
-    """How many of the kernels that the usual commands need are compiled and on disk, and how many they are."""
-    needed = _needed()
-    return _kept(needed), len(needed)
-
-
-def _needed() -> list[str]:
-    return sorted({kernel for kernels in seconds_of_kernels().values() for kernel in kernels})
-
-
-def _kept(needed: Sequence[str]) -> int:
-    from tvwrl.machine_code import is_kept
-
-    return sum(map(is_kept, needed))
-
-
-def _watch(needed: list[str], ended: threading.Event) -> None:
-    """Show how many kernels are on disk, which all processes share, until the work has ended."""
-    from tvwrl.machine_code import is_kept
-
-    todo = [kernel for kernel in needed if not is_kept(kernel)]
-    say(f"compiling {len(todo)} kernels; {len(needed) - len(todo)} are on disk")
-    with tqdm(total=len(todo), desc=SAID.partition(",")[0], unit=" kernels", leave=False, disable=None) as bar:
-        while todo:
-            left = [kernel for kernel in todo if not is_kept(kernel)]
-            bar.update(len(todo) - len(left))
-            todo = left
-            if ended.wait(0.5):
-                return

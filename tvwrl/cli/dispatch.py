@@ -54,7 +54,7 @@ def dispatch(words: Sequence[str]) -> int:
     check_output(settings)
     with undisturbed(settings) if line.command.alone else nullcontext():
         check_contents(settings, line.command)
-        announce(words[0])
+        announce()
         result = line.work()(settings)
     if isinstance(result, str):
         print(result)

@@ -103,16 +103,11 @@ def _is_installed(name: str) -> bool:
 
 
 def _kernels() -> Iterator[Finding]:
-    """Whether compiled kernels are kept, and where."""
+    """Where compiled kernels are kept, and whether they can be."""
     from numba import config
 
-    from tvwrl.warm_up import compiled_kernels
-
-    kept, needed = compiled_kernels()
-    later = "" if kept == needed else "; the others are compiled at first use, or now with tvwrl warm-up"
-    yield Finding("compiled", f"{kept} of {needed} that the usual commands need{later}")
     place = Path(config.CACHE_DIR) if config.CACHE_DIR else Path(__file__).resolve().parents[1]
-    yield Finding("cache", str(place))
+    yield Finding("cache", f"{place}; tvwrl warm-up fills it, otherwise the first use of each kernel")
     try:
         check_folder(place, "the cache")
     except InputError as error:

@@ -28,7 +28,7 @@ def build_simulation(
     changes: dict[str, Any],
 ) -> Simulation:
     """The simulation behind an environment, by default on the embedded synthetic workloads."""
-    announce("environment")
+    announce()
     scenario = replace(scenario or Scenario(), **changes)
     if sequences is None or isinstance(sequences, int):
         if machines is not None:  # the load is a share of this very cluster
