@@ -12,9 +12,9 @@ from tvwrl.types import InputError
 @pytest.mark.parametrize("name", [*SCHEDULERS, *ROLLOUTS])
 def test_a_name_has_a_title_of_its_own(name: str) -> None:
     title = title_of(name)
-    assert title != name, f"give {name!r} a title in tvwrl/schedulers/titles.py: what people call it in pictures"
+    assert title != name, f"give {name!r} a title where it is registered: what people call it in pictures"
     same = [other for other in KNOWLEDGE if title_of(other) == title and other != name]
-    assert same == [], f"the title of {name!r} in tvwrl/schedulers/titles.py is taken: {title}"
+    assert same == [], f"the title of {name!r} is taken: {title}"
 
 
 @pytest.mark.parametrize("name", KNOWLEDGE)

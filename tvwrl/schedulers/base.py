@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -87,3 +87,41 @@ class Scheduler(ABC):
         from tvwrl.schedulers.planning.continuation import continuation_of
 
         return continuation_of(self, runner, actions)
+
+
+class Rule(NamedTuple):
+    """A scheduler that has a name."""
+
+    make: Callable[..., Scheduler]
+    title: str  # what people call it, for pictures
+    knowledge: Knowledge
+    kind: str
+
+
+# What every trained policy is compared with; rules of production clusters (docs/reference/production-rules.md), and
+# those of them that are baselines too; rules reconstructed from abstracts and what others wrote, which the benchmark
+# does not count as the best of production; what is compared only if it is named, as it takes seconds per episode
+BASELINE, PRODUCTION_RULE, BOTH, RECONSTRUCTION, SEARCH = "baseline", "production", "both", "reconstruction", "search"
+
+RULES: dict[str, Rule] = {}  # by name, in the order in which they were registered
+SchedulerClass = TypeVar("SchedulerClass", bound=type[Scheduler])
+
+
+def register(make: Callable[..., Scheduler], name: str, knowledge: Knowledge, title: str, kind: str = BASELINE) -> None:
+    """Let `make` be found by `name`. What it makes has that name and knowledge. Raises ValueError for a name in use."""
+    if name in RULES:
+        raise ValueError(f"there is a scheduler '{name}' already")
+    RULES[name] = Rule(make, title, knowledge, kind)
+
+
+def registered(title: str, kind: str = BASELINE) -> Callable[[SchedulerClass], SchedulerClass]:
+    """A decorator that registers a class under its `name`; it can be made without arguments.
+
+    `options` of the class, if there are any, may be set in the name, as in n-sigma(n=3).
+    """
+
+    def of(made: SchedulerClass) -> SchedulerClass:
+        register(made, made.name, made.knowledge, title, kind)
+        return made
+
+    return of

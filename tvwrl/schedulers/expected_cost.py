@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 from tvwrl.compiled import inner, njit
 from tvwrl.forecasting import ROUNDING, SEGMENTS
 from tvwrl.penalties import under_utilisation
-from tvwrl.schedulers.base import Opinion
+from tvwrl.schedulers.base import Opinion, register
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
-from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS
+from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS, Knowledge
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Workload, take
 
@@ -192,3 +193,13 @@ def _above(room, variance):  # type: ignore[no-untyped-def]
     place = (room / math.sqrt(variance) + FAR) * PER_DEVIATION
     whole = min(int(place), len(ABOVE) - 2)
     return ABOVE[whole] + (place - whole) * (ABOVE[whole + 1] - ABOVE[whole])
+
+
+_REGISTERED: tuple[tuple[str, Peaks, Knowledge, str], ...] = (
+    ("expected-cost", "unknown", FORECASTS, "Expected cost"),
+    ("expected-cost-peak", "reserved", FORECASTS_AND_PEAKS, "Expected cost, peaks"),
+    ("expected-cost-known-peak", "known", FORECASTS_AND_PEAKS, "Expected cost, known peaks"),
+)
+for _name, _peaks, _knowledge, _title in _REGISTERED:
+    register(partial(ExpectedCost, _name, peaks=_peaks), _name, _knowledge, _title)
+EXPECTED_COSTS: tuple[str, ...] = tuple(row[0] for row in _REGISTERED)

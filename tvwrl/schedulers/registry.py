@@ -8,92 +8,76 @@ from functools import partial
 from typing import Any
 
 from tvwrl.checks import hint, one_of
-from tvwrl.schedulers import scores
-from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.expected_cost import ExpectedCost
-from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill, Greedy, HeadOfQueue
+from tvwrl.schedulers import rules, scores
+from tvwrl.schedulers.base import (
+    BASELINE,
+    BOTH,
+    PRODUCTION_RULE,
+    RECONSTRUCTION,
+    RULES,
+    SEARCH,
+    Scheduler,
+    register,
+)
+from tvwrl.schedulers.expected_cost import EXPECTED_COSTS
+from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill, Filter, Greedy, HeadOfQueue, Score
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, GROUPS, PEAKS, Knowledge
 from tvwrl.schedulers.planning.hindsight import Hindsight
-from tvwrl.schedulers.planning.rollout import ROLLOUT_BASES, Rollout
-from tvwrl.schedulers.production.crane import Crane
-from tvwrl.schedulers.production.google import BorgDefault, MaxPredictor, NSigma, PeakOracle, RCLike
-from tvwrl.schedulers.production.gpa import GPALike, IndependentGPALike
-from tvwrl.schedulers.production.katalyst import Katalyst, KatalystLoad
-from tvwrl.schedulers.production.koordinator import KoordinatorPeak, LoadAware
-from tvwrl.schedulers.production.kubernetes import BalancedAllocation, KubeDefault, LeastAllocated, MostAllocated
-from tvwrl.schedulers.production.lifetime import LavaLike, NilasLike
-from tvwrl.schedulers.production.microsoft import CoachLike, ResourceCentralLike
-from tvwrl.schedulers.production.trimaran import LowRiskOverCommitment, RiskBalancing, TargetLoadPacking
-from tvwrl.schedulers.rules import ForecastFit, LRASched, Random, RoundRobin, Tetris
+from tvwrl.schedulers.planning.rollout import ROLLOUT_BASES, Rollout, knowledge_of_rollout
+from tvwrl.schedulers.production import (
+    crane,
+    google,
+    gpa,
+    katalyst,
+    koordinator,
+    kubernetes,
+    lifetime,
+    microsoft,
+    trimaran,
+)
 from tvwrl.simulation import Cluster
 from tvwrl.types import InputError
 
-_best_fit_peak = partial(Greedy, "best-fit-peak", PEAKS, Cluster.room_for_peaks, scores.tightest_peaks)
-_expected_cost_peak = partial(ExpectedCost, "expected-cost-peak", peaks="reserved")
-_expected_cost_known_peak = partial(ExpectedCost, "expected-cost-known-peak", peaks="known")
-_clairvoyant = partial(Greedy, "clairvoyant", FUTURE, Cluster.room_ahead, scores.tightest_ahead)
-# Rules of production clusters that are baselines too
-_BY_LOAD: tuple[Callable[..., Scheduler], ...] = (LoadAware, TargetLoadPacking, RiskBalancing)
-_MAKERS: tuple[Callable[[], Scheduler], ...] = (
-    partial(Greedy, "best-fit", CURRENT_LOAD, Cluster.room_now, scores.tightest_now),
-    _best_fit_peak,
-    lambda: Backfill(_best_fit_peak()),
-    lambda: Backfill(ExpectedCost()),
-    lambda: Backfill(_expected_cost_peak()),
-    lambda: Backfill(_expected_cost_known_peak()),
-    partial(Greedy, "first-fit-peak", PEAKS, Cluster.room_for_peaks, scores.first),
-    partial(Greedy, "worst-fit-peak", PEAKS, Cluster.room_for_peaks, scores.roomiest_peaks),
-    partial(LRASched, "lrasched-peak"),
-    partial(LRASched, "lrasched-request", by_request=True),
-    Tetris,
-    Random,
-    RoundRobin,
-    partial(Greedy, "spread", CURRENT_LOAD, Cluster.room_now, scores.emptiest),
-    partial(Greedy, "stack", CURRENT_LOAD, Cluster.room_now, scores.fullest),
-    partial(Greedy, "stack-80", CURRENT_LOAD, Cluster.room_now, scores.fullest_to_a_limit),
-    *_BY_LOAD,
-    ForecastFit,
-    ExpectedCost,
-    _expected_cost_peak,
-    _expected_cost_known_peak,
-    _clairvoyant,
-    partial(Hindsight, _clairvoyant),
-)
-_PRODUCTION: tuple[Callable[..., Scheduler], ...] = (
-    BorgDefault,
-    NSigma,
-    RCLike,
-    MaxPredictor,
-    PeakOracle,
-    KoordinatorPeak,
-    Katalyst,
-    KubeDefault,
-    LeastAllocated,
-    MostAllocated,
-    BalancedAllocation,
-    Crane,
-    KatalystLoad,
-    LowRiskOverCommitment,
-)
-# Reconstructed from abstracts and what others wrote: the benchmark does not count them as the best of production
-_RECONSTRUCTED: tuple[Callable[..., Scheduler], ...] = (
-    GPALike,
-    IndependentGPALike,
-    CoachLike,
-    ResourceCentralLike,
-    NilasLike,
-    LavaLike,
-)
+REGISTERED_BY = (  # importing them registers their rules
+    rules, crane, google, gpa, katalyst, koordinator, kubernetes, lifetime, microsoft, trimaran,
+)  # fmt: skip
 
-SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
-    make().name: make for make in (*_MAKERS, *_PRODUCTION, *_RECONSTRUCTED)
-}
-# Rules of production clusters: docs/reference/production-rules.md
-RECONSTRUCTED = tuple(make().name for make in _RECONSTRUCTED)
-PRODUCTION = (*(make().name for make in (*_PRODUCTION, *_BY_LOAD)), *RECONSTRUCTED)
-SEARCHING = ("hindsight",)  # takes seconds per episode: compared only if named
-# What every trained policy is compared with
-BASELINES = tuple(name for make in _MAKERS if (name := make().name) not in SEARCHING)
+
+def _greedy(name: str, knowledge: Knowledge, passes: Filter, score: Score, title: str) -> None:
+    register(partial(Greedy, name, knowledge, passes, score), name, knowledge, title)
+
+
+_greedy("best-fit", CURRENT_LOAD, Cluster.room_now, scores.tightest_now, "Best-Fit")
+_greedy("best-fit-peak", PEAKS, Cluster.room_for_peaks, scores.tightest_peaks, "Best-Fit, peaks")
+_greedy("first-fit-peak", PEAKS, Cluster.room_for_peaks, scores.first, "First-Fit, peaks")
+_greedy("worst-fit-peak", PEAKS, Cluster.room_for_peaks, scores.roomiest_peaks, "Worst-Fit, peaks")
+_greedy("spread", CURRENT_LOAD, Cluster.room_now, scores.emptiest, "Spread")
+_greedy("stack", CURRENT_LOAD, Cluster.room_now, scores.fullest, "Stack")
+_greedy("stack-80", CURRENT_LOAD, Cluster.room_now, scores.fullest_to_a_limit, "Stack up to 80 %")
+_greedy("clairvoyant", FUTURE, Cluster.room_ahead, scores.tightest_ahead, "Clairvoyant")
+register(partial(Hindsight, RULES["clairvoyant"].make), Hindsight.name, FUTURE, "Search in hindsight", SEARCH)
+
+
+def _backfilling(base: str) -> Backfill:
+    served = RULES[base].make()
+    assert isinstance(served, HeadOfQueue)
+    return Backfill(served)
+
+
+for _base in ("best-fit-peak", *EXPECTED_COSTS):
+    _of = RULES[_base]
+    register(partial(_backfilling, _base), _base + BACKFILL, _of.knowledge, f"{_of.title} + backfill")
+
+
+def _of_kinds(*kinds: str) -> tuple[str, ...]:
+    return tuple(name for name, rule in RULES.items() if rule.kind in kinds)
+
+
+SCHEDULERS: dict[str, Callable[..., Scheduler]] = {name: rule.make for name, rule in RULES.items()}
+RECONSTRUCTED = _of_kinds(RECONSTRUCTION)
+PRODUCTION = _of_kinds(PRODUCTION_RULE, BOTH, RECONSTRUCTION)
+SEARCHING = _of_kinds(SEARCH)
+BASELINES = _of_kinds(BASELINE, BOTH)
 
 
 def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") -> Rollout:
@@ -157,7 +141,9 @@ WITH_OPTIONS = re.compile(r"([^()]+)\(([^()]*)\)")  # name, options
 ROLLOUT = re.compile(r"rollout\(([^,()]+),?([^()]*)\)")  # base, options
 # Slower than the others by three orders of magnitude, so in no default list
 ROLLOUTS: dict[str, Callable[[], Scheduler]] = {f"rollout({base})": partial(rollout_of, base) for base in ROLLOUT_NAMES}
-KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in (SCHEDULERS | ROLLOUTS).items()}
+KNOWLEDGE: dict[str, Knowledge] = {name: rule.knowledge for name, rule in RULES.items()} | {
+    f"rollout({base})": knowledge_of_rollout(RULES[base.removesuffix(BACKFILL)].knowledge) for base in ROLLOUT_NAMES
+}
 
 
 def list_schedulers(knowing: str | None = None) -> dict[str, Knowledge]:

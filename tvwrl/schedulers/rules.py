@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from tvwrl.forecasting import Forecast
 from tvwrl.packing import fitness, fits, measure, room_now
-from tvwrl.schedulers.base import Opinion, Scheduler
+from tvwrl.schedulers.base import Opinion, Scheduler, register, registered
 from tvwrl.schedulers.head_of_queue import FilterAndScore, HeadOfQueue, best
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, PEAKS, PEAKS_AND_LENGTHS, REQUESTS
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Placement, Workload
 
 
+@registered("Tetris")
 class Tetris(Scheduler):
     """Of all visible (workload, machine) pairs with room for the peak, places the one with the highest alignment minus
     `epsilon` x the workload's remaining work.
@@ -57,6 +59,7 @@ class Tetris(Scheduler):
 CAUTION = 1.0  # standard deviations; the best of 0.5 to 3 on validation sequences of all four real traces
 
 
+@registered("Forecast-Fit")
 class ForecastFit(FilterAndScore):
     """The head of the queue goes to the machine with the highest expected load.
 
@@ -64,7 +67,7 @@ class ForecastFit(FilterAndScore):
     its workloads plus `caution` standard deviations. An idle machine passes if it has room now.
     """
 
-    knowledge, needs_forecasts = FORECASTS, True
+    name, knowledge, needs_forecasts = "forecast-fit", FORECASTS, True
 
     def __init__(self, name: str = "forecast-fit", caution: float = CAUTION) -> None:
         self.name, self.caution = name, caution
@@ -95,8 +98,9 @@ class LRASched(Scheduler):
     fitness (Eq. 21), by peaks or by requests. A workload without room waits. Each is an application of one replica.
     """
 
-    def __init__(self, name: str, by_request: bool = False) -> None:
-        self.name, self.knowledge, self._by_request = name, REQUESTS if by_request else PEAKS, by_request
+    def __init__(self, by_request: bool = False) -> None:
+        self.name, self._by_request = f"lrasched-{'request' if by_request else 'peak'}", by_request
+        self.knowledge = REQUESTS if by_request else PEAKS
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """See `Scheduler.schedule`."""
@@ -112,6 +116,11 @@ class LRASched(Scheduler):
                 yield Placement(pending[i], machine)
 
 
+register(LRASched, "lrasched-peak", PEAKS, "LRASched, peaks")
+register(partial(LRASched, by_request=True), "lrasched-request", REQUESTS, "LRASched, requests")
+
+
+@registered("Random")
 class Random(HeadOfQueue):
     """A random machine among those with room now."""
 
@@ -127,6 +136,7 @@ class Random(HeadOfQueue):
         return int(self._rng.choice(machines)) if len(machines) else None
 
 
+@registered("Round-robin")
 class RoundRobin(HeadOfQueue):
     """The next machine in turn among those with room now."""
 

@@ -5,52 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tvwrl.schedulers.base import RULES
 from tvwrl.schedulers.head_of_queue import BACKFILL
 from tvwrl.schedulers.registry import KNOWLEDGE
 
 OWN_RULES = ("expected-cost", "forecast-fit", "rollout(")  # how the names of this project's own rules begin
-TITLES = {
-    "best-fit": "Best-Fit",
-    "best-fit-peak": "Best-Fit, peaks",
-    "first-fit-peak": "First-Fit, peaks",
-    "worst-fit-peak": "Worst-Fit, peaks",
-    "lrasched-peak": "LRASched, peaks",
-    "lrasched-request": "LRASched, requests",
-    "tetris": "Tetris",
-    "random": "Random",
-    "round-robin": "Round-robin",
-    "spread": "Spread",
-    "stack": "Stack",
-    "stack-80": "Stack up to 80 %",
-    "load-aware": "Load-aware (Koordinator)",
-    "target-load-packing": "Target load (Trimaran)",
-    "risk-balancing": "Load variation (Trimaran)",
-    "forecast-fit": "Forecast-Fit",
-    "expected-cost": "Expected cost",
-    "expected-cost-peak": "Expected cost, peaks",
-    "expected-cost-known-peak": "Expected cost, known peaks",
-    "clairvoyant": "Clairvoyant",
-    "hindsight": "Search in hindsight",
-    "borg-default": "Borg default",
-    "n-sigma": "N-sigma (Google)",
-    "rc-like": "RC-like (Google)",
-    "max-predictor": "Max predictor (Google)",
-    "peak-oracle": "Peak oracle (Google)",
-    "gpa-like": "GPA-like",
-    "gpa-independent-like": "GPA-like, independent",
-    "coach-like": "Coach-like (Microsoft)",
-    "resource-central-like": "Resource-Central-like (Microsoft)",
-    "koordinator-peak": "Koordinator, predicted peaks",
-    "katalyst": "Katalyst, portraits",
-    "katalyst-load": "Katalyst, load",
-    "kube-default": "Kubernetes default",
-    "least-allocated": "Least allocated (Kubernetes)",
-    "most-allocated": "Most allocated (Kubernetes)",
-    "balanced-allocation": "Balanced (Kubernetes)",
-    "crane": "Crane",
-    "low-risk-overcommitment": "Low risk (Trimaran)",
-    "nilas-like": "NILAS-like (Google)",
-    "lava-like": "LAVA-like (Google)",
+TITLES = {name: rule.title for name, rule in RULES.items()} | {
     "deeprm": "DeepRM",
     "tvw-rl": "TVW-RL",
     "agent": "Agent",

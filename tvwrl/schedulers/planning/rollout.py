@@ -35,6 +35,11 @@ PROPOSED = 4  # machines that a policy proposes
 ROLLOUT_BASES: tuple[str, ...] = tuple(base for base in BASES if base != "clairvoyant")
 
 
+def knowledge_of_rollout(base: Knowledge) -> Knowledge:
+    """What a rollout knows whose base knows `base`."""
+    return base.and_also("what workloads used so far, and training workloads")
+
+
 class Rollout(Scheduler):
     """The choice of `base`, unless another machine is significantly better in sampled futures.
 
@@ -83,16 +88,16 @@ class Rollout(Scheduler):
 
     def _knowledge(self) -> Knowledge:
         own = self.base.knowledge
-        seen = f"{own.note}; what workloads used so far, and training workloads"
+        seen = knowledge_of_rollout(own)
         if self.proposal is None:
-            return Knowledge(own.group, seen)
+            return seen
         told = self.proposal.knowledge
         if own.group not in knowing_no_more(told.group):
             raise InputError(
                 f"base is {self.base.name}: it knows more ({own.note}) than the policy '{self.proposal.name}' "
                 f"({told.note}); use another base, or a policy that is trained with it"
             )
-        return Knowledge(told.group, f"{told.note}; {seen}")
+        return Knowledge(told.group, f"{told.note}; {seen.note}")
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Prepare for a new episode.

@@ -11,12 +11,14 @@ from typing import ClassVar
 import numpy as np
 
 from tvwrl.checks import fraction
+from tvwrl.schedulers.base import PRODUCTION_RULE, registered
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.schedulers.production.usage import ByPastLoad, placed_since
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 
 
+@registered("Crane", PRODUCTION_RULE)
 class Crane(ByPastLoad):
     """Crane's dynamic scheduler: excludes machines that are or recently were busy, and prefers those with low load.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tvwrl.checks import at_least, fraction, percent
 from tvwrl.compiled import njit
+from tvwrl.schedulers.base import PRODUCTION_RULE, registered
 from tvwrl.schedulers.knowledge import FUTURE, REQUESTS
 from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak, percentiles
 from tvwrl.schedulers.production.usage import Samples, future_samples, slots_in, summed
@@ -22,6 +23,7 @@ from tvwrl.types import Float, Int
 HOURS = 2.0  # of history; a workload that has run for so long is warm
 
 
+@registered("Borg default", PRODUCTION_RULE)
 class BorgDefault(PredictedPeak):
     """Google's limit predictor with a factor: phi x summed requests of running workloads.
 
@@ -44,6 +46,7 @@ class BorgDefault(PredictedPeak):
         return self.phi * summed(samples.request, samples.machine, machines)
 
 
+@registered("N-sigma (Google)", PRODUCTION_RULE)
 class NSigma(PredictedPeak):
     """Google's N-sigma predictor: mean plus n standard deviations of the machine's usage.
 
@@ -73,6 +76,7 @@ class NSigma(PredictedPeak):
         return peak
 
 
+@registered("RC-like (Google)", PRODUCTION_RULE)
 class RCLike(EachAlone):
     """Google's predictor in the style of Resource Central: the sum of each workload's own usage percentile in the last
     two hours, or of its request if it has less history.
@@ -99,6 +103,7 @@ class RCLike(EachAlone):
         return percentiles(value, samples.seen, self.p)
 
 
+@registered("Max predictor (Google)", PRODUCTION_RULE)
 class MaxPredictor(PredictedPeak):
     """On each machine, the larger prediction of `n-sigma` and `rc-like` (99th percentile).
 
@@ -128,6 +133,7 @@ class MaxPredictor(PredictedPeak):
         return peaks
 
 
+@registered("Peak oracle (Google)", PRODUCTION_RULE)
 class PeakOracle(PredictedPeak):
     """Google's reference: the true peak, over the next 24 hours, of the workloads now on the machine. Reads the future.
 

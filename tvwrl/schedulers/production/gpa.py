@@ -19,6 +19,7 @@ import numpy as np
 
 from tvwrl.checks import below, fraction
 from tvwrl.compiled import njit
+from tvwrl.schedulers.base import RECONSTRUCTION, registered
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
 from tvwrl.schedulers.production.usage import Samples, slots_in
 from tvwrl.types import Float
@@ -26,6 +27,7 @@ from tvwrl.types import Float
 LEAST = 2  # samples; workloads with fewer count at their requests, without deviation
 
 
+@registered("GPA-like", RECONSTRUCTION)
 class GPALike(PredictedPeak):
     """As GPA: mean + z(slo) x deviation of a machine's summed usage, over the slots in which all its workloads ran.
 
@@ -47,6 +49,7 @@ class GPALike(PredictedPeak):
         return peak
 
 
+@registered("GPA-like, independent", RECONSTRUCTION)
 class IndependentGPALike(GPALike):
     """As GPA if workloads were independent: summed means + z(slo) x root of their summed variances.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvwrl.checks import at_least, percent
 from tvwrl.compiled import njit
+from tvwrl.schedulers.base import PRODUCTION_RULE, registered
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
 from tvwrl.schedulers.production.requests import by_kind, milli, rounded
@@ -21,6 +22,7 @@ SIGMA = 3.0
 TARGET = (50.0, 70.0)  # percent of CPU and of memory in use with the highest score
 
 
+@registered("Katalyst, portraits", PRODUCTION_RULE)
 class Katalyst(PredictedPeak):
     """Predicts use in the busiest hour of the day, newcomer included: the limits are `cpu` % of CPU and 95 % of memory,
     the targets 50 and 70 %. The limits hold for the measured load as well.
@@ -89,6 +91,7 @@ def target_score(percent: Float, target: Float) -> Float:
     return rounded(np.where(percent <= target, rising, np.where(percent <= 100.0, falling, 0.0)))
 
 
+@registered("Katalyst, load", PRODUCTION_RULE)
 class KatalystLoad(ByPastLoad):
     """Katalyst's load-aware plugin in its default mode, without portraits of workloads.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvwrl.checks import at_least, fraction, within
 from tvwrl.schedulers import load_scores
+from tvwrl.schedulers.base import BOTH, PRODUCTION_RULE, registered
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.production.kubernetes import least_allocated
@@ -21,6 +22,7 @@ PERCENTILE = (0.95, 0.98)  # of the first resource (CPU), and of all others
 HALF_LIFE = (12.0, 24.0)  # hours after which the weight of a sample has halved
 
 
+@registered("Load-aware (Koordinator)", BOTH)
 class LoadAware(FilterAndScore):
     """Koordinator's LoadAwareScheduling: the machine with the largest mean free share of CPU and memory, of those that
     stay within usage thresholds.
@@ -59,6 +61,7 @@ class LoadAware(FilterAndScore):
         return least_allocated(milli(estimated_load(cluster, workload, FLAT)), size).astype(float)
 
 
+@registered("Koordinator, predicted peaks", PRODUCTION_RULE)
 class KoordinatorPeak(EachAlone):
     """A workload's peak is a decayed percentile of its usage (CPU: 95th, memory: 98th) x (1 + safety).
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from tvwrl.checks import positive
+from tvwrl.schedulers.base import PRODUCTION_RULE, registered
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.production.requests import milli, requested, requests_fit
@@ -103,6 +104,7 @@ def _balance(requested: Int, size: Int) -> Int:
     return score
 
 
+@registered("Least allocated (Kubernetes)", PRODUCTION_RULE)
 class LeastAllocated(_Kubernetes):
     """NodeResourcesFit with LeastAllocated alone: see `least_allocated`."""
 
@@ -113,6 +115,7 @@ class LeastAllocated(_Kubernetes):
         return least_allocated(wanted, size)
 
 
+@registered("Most allocated (Kubernetes)", PRODUCTION_RULE)
 class MostAllocated(_Kubernetes):
     """NodeResourcesFit with MostAllocated, which operators choose to pack machines: see `most_allocated`."""
 
@@ -123,6 +126,7 @@ class MostAllocated(_Kubernetes):
         return most_allocated(wanted, size)
 
 
+@registered("Balanced (Kubernetes)", PRODUCTION_RULE)
 class BalancedAllocation(_Kubernetes):
     """NodeResourcesBalancedAllocation alone: see `balanced_allocation`."""
 
@@ -133,6 +137,7 @@ class BalancedAllocation(_Kubernetes):
         return balanced_allocation(wanted, before, size)
 
 
+@registered("Kubernetes default", PRODUCTION_RULE)
 class KubeDefault(_Kubernetes):
     """Kubernetes' default profile, as in release 1.36: LeastAllocated and BalancedAllocation, with weight 1 each.
 

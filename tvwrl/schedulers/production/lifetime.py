@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from tvwrl.checks import at_least, positive
+from tvwrl.schedulers.base import RECONSTRUCTION, registered
 from tvwrl.schedulers.head_of_queue import HeadOfQueue, admitted, best
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.production.requests import requested, requests_fit
@@ -103,6 +104,7 @@ class Running(NamedTuple):
     exit: Float  # (M,) hours until a machine is expected to be empty; 0: it is empty now
 
 
+@registered("NILAS-like (Google)", RECONSTRUCTION)
 class NilasLike(HeadOfQueue):
     """As NILAS: the machine that the newcomer keeps from becoming empty for the shortest time; of equals, the tightest
     by requests.
@@ -188,6 +190,7 @@ def put_off(life: float, exit: Float) -> Float:
     return value
 
 
+@registered("LAVA-like (Google)", RECONSTRUCTION)
 class LavaLike(NilasLike):
     """As LAVA: full machines are topped up with workloads that end before the long-lived ones that keep them in use.
 

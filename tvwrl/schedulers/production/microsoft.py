@@ -21,6 +21,7 @@ import numpy as np
 from tvwrl.checks import percent, within
 from tvwrl.compiled import njit
 from tvwrl.packing import fits
+from tvwrl.schedulers.base import RECONSTRUCTION, registered
 from tvwrl.schedulers.knowledge import HISTORY_AND_REQUESTS
 from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak, percentile, percentiles
 from tvwrl.schedulers.production.requests import by_kind, requests_fit
@@ -38,6 +39,7 @@ ROUNDING = 1e-9  # share of a request by which a percentile may exceed a bucket
 FOREST = {"n_estimators": 50, "min_samples_leaf": 5, "random_state": 0}
 
 
+@registered("Coach-like (Microsoft)", RECONSTRUCTION)
 class CoachLike(PredictedPeak):
     """As Coach: summed guaranteed parts + the summed oversubscribed parts in the window of the day where they are
     largest.
@@ -96,6 +98,7 @@ class CoachLike(PredictedPeak):
         return peak  # type: ignore[no-any-return]
 
 
+@registered("Resource-Central-like (Microsoft)", RECONSTRUCTION)
 class ResourceCentralLike(EachAlone):
     """As Resource Central oversubscribes CPU: two tests, newcomer included. Predicted 95th percentiles of its usage fit
     the capacity; its requests fit `max_oversub` x capacity. Requests of other resources fit the capacity.

@@ -14,6 +14,7 @@ import numpy as np
 from tvwrl.checks import at_least, below, fraction, positive
 from tvwrl.compiled import vectorize
 from tvwrl.schedulers import load_scores
+from tvwrl.schedulers.base import BOTH, PRODUCTION_RULE, registered
 from tvwrl.schedulers.head_of_queue import FilterAndScore, Scored
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.production.requests import points, requested, requests_fit
@@ -31,6 +32,7 @@ _TARGET_LOAD_PACKING: Compiled = vectorize(load_scores.target_load_packing.py_fu
 _RISK_BALANCING: Compiled = vectorize(load_scores.risk_balancing.py_func)
 
 
+@registered("Target load (Trimaran)", BOTH)
 class TargetLoadPacking(Scored):
     """Trimaran's TargetLoadPacking: the machine whose CPU load comes closest to `target`; machines below it come first.
 
@@ -59,6 +61,7 @@ class TargetLoadPacking(Scored):
         return points(_TARGET_LOAD_PACKING(share, self.target))
 
 
+@registered("Load variation (Trimaran)", BOTH)
 class RiskBalancing(Scored):
     """Trimaran's LoadVariationRiskBalancing: the machine with the least risk from recent load: its mean plus `margin`
     times its deviation.
@@ -96,6 +99,7 @@ class RiskBalancing(Scored):
         return points(_RISK_BALANCING(*moments, self.margin, self.sensitivity))
 
 
+@registered("Low risk (Trimaran)", PRODUCTION_RULE)
 class LowRiskOverCommitment(FilterAndScore):
     """Trimaran's LowRiskOverCommitment: the machine with the least risk that limits exceed the capacity or that load
     exceeds the requests.
