@@ -17,7 +17,7 @@ PIP_INSTALL := $(BIN)/python -m pip install $(QUIET) --no-compile --disable-pip-
 WORKER = 2*popen//env:OMP_NUM_THREADS=1
 PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)'
 
-.PHONY: help install train test test-sklx wheel-test e2e check format lint types docs bench clean
+.PHONY: help install train test test-outside test-sklx wheel-test e2e check format lint types docs bench clean
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -34,8 +34,11 @@ install: $(INSTALLED) ## create or update .venv with the package and its develop
 train: install ## train on the google trace and print the comparison table
 	@$(BIN)/python scripts/train.py --trace google $(ARGS)
 
-test: install ## run all tests
-	@$(PYTEST) $(ARGS)
+test: install ## run the tests, but for those of what surrounds the package
+	@$(PYTEST) -m "not outside" $(ARGS)
+
+test-outside: install ## test what surrounds the package: Ray, examples, notebooks, the site, large clusters
+	@$(PYTEST) -m outside $(ARGS)
 
 test-sklx: ## with numpy < 2, in an environment of its own: K-Medoids against scikit-learn-extra, and the tasks' sequences
 	@test -x $(SKLX)/bin/pip || $(PYTHON) -m venv $(SKLX)

@@ -56,6 +56,7 @@ def test_prose_is_told_from_code_and_tables():
 
 
 @pytest.mark.slow
+@pytest.mark.outside
 def test_the_site_builds_without_a_warning(tmp_path):
     """As `make docs` does: no dead link, no missing picture, no public name without a docstring."""
     pytest.importorskip("sphinx")

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.outside
 @pytest.mark.parametrize(("example", "entry"), [("own_scheduler", "emptiest"), ("own_agent", "mine")])
 def test_an_example_prints_its_table(example, entry):
     command = [sys.executable, f"examples/{example}.py", "2"]
@@ -24,6 +25,7 @@ def test_an_example_prints_its_table(example, entry):
 
 
 @pytest.mark.slow
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("example", "entry", "options"),
     [
@@ -40,6 +42,7 @@ def test_an_agent_trains_and_joins_the_table(example, entry, options):
 
 
 @pytest.mark.slow
+@pytest.mark.outside
 def test_an_episode_is_filmed(tmp_path):
     options = ["--out", str(tmp_path / "episode.gif"), "--first", "10", "--frames", "3", "--scheduler", "expected-cost"]
     command = [sys.executable, "examples/episode_gif.py", *options]
@@ -60,6 +63,7 @@ def test_the_first_picture_of_the_readme_is_what_its_caption_says():
 
 
 @pytest.mark.slow
+@pytest.mark.outside
 def test_a_trace_of_ones_own_has_a_table_too(tmp_path):
     usage = tmp_path / "usage.csv"
     rows = [f"w{w},{slot},{0.1 + 0.01 * (slot % 7)},0.2" for w in range(20) for slot in range(300)]

@@ -146,6 +146,7 @@ def test_a_checkpoint_knows_its_resources_and_needs_a_name_of_its_own(refused, r
 
 
 @pytest.mark.slow
+@pytest.mark.outside
 def test_a_shared_policy_plays_on_a_thousand_machines(call, run, trace, tmp_path):
     out = tmp_path / "large"
     options = ["--machines", 1000, "--sequences", 1, "--schedulers", "best-fit", "--no-bounds", "--out", out]

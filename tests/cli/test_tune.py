@@ -55,6 +55,7 @@ def test_optuna_is_asked_for(refused, trace, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.outside
 def test_an_interrupted_search_continues_with_two_trials_at_a_time(call, trace, tiny, tmp_path, monkeypatch):
     out = tmp_path / "search"
     options = ["--trace", trace, "--out", out, *tiny, "--iterations", 2, "--trials", 2]

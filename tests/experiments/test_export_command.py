@@ -1,12 +1,14 @@
 """`tvwrl export`: its files, what the card says, and what bad input gets to hear; evaluations of the file."""
 
+import contextlib
+import io
 import json
 import re
 
 import pytest
 
 from tests.agents.exporting import checkpoint_of
-from tvwrl.agents import load_exported
+from tvwrl.agents import Checkpoint, Export, load_exported
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.benchmark.entries import Setting, entry_of
 from tvwrl.cli.dispatch import line_of
@@ -14,6 +16,7 @@ from tvwrl.experiments.episode_rows import read_rows
 from tvwrl.experiments.evaluate_command import ComparisonSettings, compare_schedulers
 from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.export_command import ExportSettings, export
+from tvwrl.experiments.model_card import model_card
 from tvwrl.experiments.scheduler_names import scheduler_of
 from tvwrl.experiments.statistics import mean_with_interval
 from tvwrl.schedulers import make_scheduler
@@ -38,10 +41,17 @@ def run(problem, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def exported(run):
-    """The file that `tvwrl export` made of it."""
-    export(ExportSettings(run))
-    return run / "mine.onnx"
+def exporting(run):
+    """The file that `tvwrl export` made of it, and what the command said. The exporter takes seconds."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        export(ExportSettings(run))
+    return run / "mine.onnx", said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def exported(exporting):
+    """The file alone."""
+    return exporting[0]
 
 
 def test_words_become_settings():
@@ -49,11 +59,9 @@ def test_words_become_settings():
     assert (str(parsed.run), parsed.file, parsed.license) == ("runs/a", None, "mit")
 
 
-def test_both_files_appear_and_are_named(run, tmp_path, capsys):
-    file = tmp_path / "new" / "it.onnx"
-    export(ExportSettings(run, file=file))
-    assert {path.name for path in file.parent.iterdir()} == {"it.onnx", "it.md"}
-    said = capsys.readouterr().out
+def test_both_files_appear_and_are_named(run, exporting):
+    file, said = exporting
+    assert {path.name for path in run.iterdir() if path.is_file()} == {"mine.onnx", "mine.md", "run.json"}
     assert re.search(r"logits differ from the policy's own by \d\.\de-\d\d at most, in 192 random states\n", said)
     assert f"written to {file}" in said
 
@@ -75,9 +83,9 @@ def test_the_card_says_what_the_run_measured(run, exported):
     assert "tvwrl serve --policy mine.onnx" in card
 
 
-def test_a_checkpoint_that_nobody_evaluated_has_no_results(run, tmp_path):
-    export(ExportSettings(run / "checkpoints" / "last.pt", file=tmp_path / "last.onnx"))
-    card = (tmp_path / "last.md").read_text()
+def test_a_checkpoint_that_nobody_evaluated_has_no_results(run, exported):
+    facts, source = load_exported(exported).facts, run / "checkpoints" / "last.pt"
+    card = model_card(Export(b"", facts, 0.0, 64), Checkpoint.load(source), exported, source, "mit")
     assert "This checkpoint was not evaluated." in card
     assert "spread" not in card
 

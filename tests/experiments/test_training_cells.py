@@ -120,9 +120,7 @@ def test_an_evaluation_without_its_training_fails_by_name(setup: Setup, tmp_path
 
 
 @pytest.mark.slow
-def test_training_is_shared_by_its_evaluations_and_the_same_in_processes_and_on_ray(
-    setup: Setup, tmp_path: Path
-) -> None:
+def test_training_is_shared_by_its_evaluations_and_the_same_in_processes(setup: Setup, tmp_path: Path) -> None:
     columns = [plain(setup), plain(setup, scenario={"background": 2}, trained_in={}), tetris(setup)]
     cells = cells_of(columns)
     assert "0 of 2 iterations" in overview(tmp_path, cells)
@@ -138,24 +136,23 @@ def test_training_is_shared_by_its_evaluations_and_the_same_in_processes_and_on_
     assert rows_of(tmp_path, columns[1]).equals(before)
     with pytest.raises(InputError, match="iterations is 2 there, 3 here"):
         run(tmp_path, plain(replace(setup, base=replace(setup.base, iterations=3))))
-    columns = columns[:1]
-    outs = [tmp_path, tmp_path / "processes"]
-    assert run(outs[1], *columns, workers=2) == {}
+    assert run(tmp_path / "processes", columns[0], workers=2) == {}
+    assert rows_of(tmp_path, columns[0]).equals(rows_of(tmp_path / "processes", columns[0]))
+
+
+@pytest.mark.slow
+@pytest.mark.outside
+def test_training_is_the_same_on_ray(setup: Setup, tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    column, here, there = plain(setup), tmp_path / "here", tmp_path / "ray"
+    assert run(here, column) == {}
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
-        import ray
-    except ImportError:
-        ray = None
-    if ray:
-        outs.append(tmp_path / "ray")
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
-        try:
-            wrong = setup.column("", "", "google", "first-fit-peak", {"load": 50.0})
-            assert list(run(outs[2], *columns, wrong, ray="local")) == [wrong.cell.name]
-        finally:
-            ray.shutdown()
-    for column in columns:
-        first, *others = (rows_of(out, column) for out in outs)
-        assert all(first.equals(other) for other in others)
+        wrong = setup.column("", "", "google", "first-fit-peak", {"load": 50.0})
+        assert list(run(there, column, wrong, ray="local")) == [wrong.cell.name]
+    finally:
+        ray.shutdown()
+    assert rows_of(here, column).equals(rows_of(there, column))
 
 
 @pytest.mark.slow

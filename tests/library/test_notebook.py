@@ -29,6 +29,7 @@ def test_its_outputs_are_those_of_one_run(notebook):
 
 
 @pytest.mark.slow
+@pytest.mark.outside
 def test_it_runs(notebook, tmp_path):
     """From the top; less is trained and played here than what is stored."""
     for cell in code(notebook):

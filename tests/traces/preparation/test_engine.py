@@ -119,6 +119,7 @@ def test_a_changed_part_is_read_again(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.outside
 def test_on_a_ray_cluster(source: Path, tmp_path: Path, shares: None) -> None:
     ray = pytest.importorskip("ray")
     run(source, tmp_path / "here")
