@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import importlib
 import re
 import shutil
@@ -26,6 +27,7 @@ ROOMS = (
     "registration",
     "types",
     "checks",
+    "names",
     "progress",
     "compiling",
     "machine_code",
@@ -149,6 +151,22 @@ def names_of_others(path: Path) -> Iterator[tuple[str, str]]:
 def test_a_room_is_entered_by_its_door(path):
     inside = {module for module, _ in names_of_others(path) if module.count(".") > 1}
     assert inside == set(), "import the name from its room, and list it in the room's __init__.pyi"
+
+
+def test_modules_of_a_room_import_each_other_in_no_circle():
+    """At import; functions may import later. Between rooms there is none, as they have an order."""
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
+    after = {
+        name: {
+            target
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.ImportFrom)
+            for target in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+            if target in modules and room_of(modules[target]) == room_of(path)
+        }
+        for name, path in modules.items()
+    }
+    list(graphlib.TopologicalSorter(after).static_order())  # raises CycleError, which names the circle
 
 
 def test_a_door_has_nothing_that_no_other_room_asks_for():

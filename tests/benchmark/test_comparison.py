@@ -315,7 +315,7 @@ def test_sick_models(output, message):
             r"a task is named by `task` \(--task\); did you mean google-0\.5-v1 or",
         ),
         ({"mine": "kube-default(foo=1)"}, {}, r"^kube-default\(foo=1\): 'foo' is not an option"),
-        ({"mine": "n-sigma(n=3"}, {}, r"^scheduler is 'n-sigma\(n=3': a bracket is missing; write NAME"),
+        ({"mine": "n-sigma(n=3"}, {}, r"^scheduler is 'n-sigma\(n=3': brackets do not match; write NAME"),
         ({"mine": "mine.py"}, {}, r"^entry 'mine': mine\.py: no such file$"),
         ({"mine": "runs/mine"}, {}, r"^runs/mine: no such file or folder$"),
         ({"mine": "mine.pt"}, {}, r"^mine\.pt: no such file or folder$"),

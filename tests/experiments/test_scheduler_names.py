@@ -80,7 +80,7 @@ def test_what_is_missing_or_unknown_is_named():
         ("n-sigma(n=-1)", "n is -1.0: must be at least 0"),
         ("tetris(n=3)", r"scheduler is 'tetris\(n=3\)': tetris has no options"),
         ("best(n=3)", r"scheduler is 'best\(n=3\)': did you mean best-fit"),
-        ("n-sigma(n=3", r"scheduler is 'n-sigma\(n=3': a bracket is missing"),
+        ("n-sigma(n=3", r"scheduler is 'n-sigma\(n=3': brackets do not match"),
         ("deeprm+pism", r"deeprm\+pism=FILE: the file of tvwrl interference is missing"),
     ):
         with pytest.raises(InputError, match=message):

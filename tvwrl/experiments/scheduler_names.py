@@ -6,15 +6,14 @@ A rollout may have options in its brackets. `policy`, and `rollout(BASE+policy)`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from tvwrl.names import Name, name_and_source, read_name
 from tvwrl.schedulers import Scheduler, make_scheduler, rollout_of
 from tvwrl.types import InputError
 
-NAME = re.compile(r"([^(=]*(?:\([^)]*\)[^=]*)?)=?(.*)")  # an equals sign in brackets is part of the name
-POLICY_ROLLOUT = re.compile(r"rollout\(([^,()]+)\+policy,?([^()]*)\)")  # base, options
+PROPOSED = "+policy"  # ends the base of a rollout to which a policy proposes machines
 
 
 def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Scheduler:
@@ -27,10 +26,11 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
         from tvwrl.agents import load_deeprm
 
         plain: Scheduler = load_deeprm(run, device)
-    elif found := POLICY_ROLLOUT.fullmatch(name.removesuffix("+pism")):
+    elif found := _policy_rollout(name.removesuffix("+pism")):
         if not run and policy is None:
             raise InputError(f"{name}=RUN: the training run of the policy is missing; add it, or give --checkpoint RUN")
-        plain = rollout_of(found[1], _policy_of(run, device) if run else policy, found[2])
+        base = found.of.removesuffix(PROPOSED)
+        plain = rollout_of(base, _policy_of(run, device) if run else policy, found.options)
     elif name.removesuffix("+pism") == "policy" and policy is not None:
         plain = policy
     else:
@@ -41,8 +41,7 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
 def parts_of(entry: str) -> tuple[str, str, str]:
     """Name, run ("" if there is none) and file ("") of an entry; `+pism` is part of the name."""
     before, pism, file = entry.partition("+pism")
-    found = NAME.fullmatch(before)
-    name, run = found.groups() if found else (before, "")
+    name, run = name_and_source(before)
     return name + pism, run, file.removeprefix("=")
 
 
@@ -50,7 +49,15 @@ def is_of_checkpoint(entry: str) -> bool:
     """Whether an entry uses the policy of --checkpoint."""
     name, run, _ = parts_of(entry)
     plain = name.removesuffix("+pism")
-    return not run and (name == "policy+pism" or POLICY_ROLLOUT.fullmatch(plain) is not None)
+    return not run and (name == "policy+pism" or _policy_rollout(plain) is not None)
+
+
+def _policy_rollout(name: str) -> Name | None:
+    """The parts of a rollout to which a policy proposes machines; None for other names."""
+    if not name.startswith("rollout("):
+        return None
+    found = read_name(name, "scheduler")
+    return found if found.of.endswith(PROPOSED) else None
 
 
 def _policy_of(run: str, device: str) -> Scheduler:

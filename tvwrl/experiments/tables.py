@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 LEAST, USUAL, MOST = 60, 110, 120  # columns of a table in the terminal; the usual ones where there is no terminal
-FLOOR, CEILING = "best-fit-peak", "clairvoyant"  # 0 and 100 % of "gap closed"
+FLOOR: str = "best-fit-peak"  # 0 % of "gap closed"
+CEILING: str = "clairvoyant"  # 100 %
 UNKNOWN = "knowledge not stated"
 
 

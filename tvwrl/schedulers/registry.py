@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from tvwrl.checks import hint, one_of
+from tvwrl.names import numbers, read_name, written
 from tvwrl.schedulers import rules, scores
 from tvwrl.schedulers.base import (
     BASELINE,
@@ -80,32 +79,31 @@ SEARCHING = _of_kinds(SEARCH)
 BASELINES = _of_kinds(BASELINE, BOTH)
 
 
-def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") -> Rollout:
+def rollout_of(base: str, proposal: Scheduler | None = None, options: Sequence[str] = ()) -> Rollout:
     """A rollout with the scheduler named `base`; the rollout's name ends with its options.
 
-    `options`: any of `ROLLOUT_OPTIONS` in any order, as in "milliseconds=50,horizon=32"
+    `options`: any of `ROLLOUT_OPTIONS` in any order, as in ["milliseconds=50", "horizon=32"]
 
     Raises InputError for a base without a compiled rule, and for options that are unknown, given twice or out of range.
     """
     one_of(ROLLOUT_NAMES, **{"rollout's base": base})
-    rule, given = base.removesuffix(BACKFILL), _options(f"rollout(BASE,{options})", options, ROLLOUT_OPTIONS)
+    rule = base.removesuffix(BACKFILL)
+    given = numbers(f"rollout(BASE,{','.join(options)})", options, ROLLOUT_OPTIONS)
     scheduler = SCHEDULERS[rule]()
     assert isinstance(scheduler, HeadOfQueue)
     made = Rollout(scheduler, proposal=proposal, backfill=rule != base, **given)
-    made.name = ",".join((made.name.removesuffix(")"), *_spelt(given))) + ")"
+    made.name = written("rollout", made.name.removeprefix("rollout(").removesuffix(")"), given)
     return made
 
 
-def _rule(name: str, options: str) -> Scheduler:
-    """The scheduler of that name with options, as in "n=3", which also end its name."""
-    make = SCHEDULERS[name]
+def _rule(name: str, entry: str, options: Sequence[str]) -> Scheduler:
+    """The scheduler of that name with options, which also end its name; `entry`: how it was written."""
     allowed = dict.fromkeys(tunable(name), float)
     if not allowed:
-        raise InputError(f"scheduler is '{name}({options})': {name} has no options")
-    given = _options(f"{name}({options})", options, allowed)
-    made = make(**given)
-    if given:
-        made.name = f"{name}({','.join(_spelt(given))})"
+        raise InputError(f"scheduler is '{entry}': {name} has no options")
+    given = numbers(entry, options, allowed)
+    made = SCHEDULERS[name](**given)
+    made.name = written(name, options=given)
     return made
 
 
@@ -115,30 +113,11 @@ def tunable(name: str) -> Mapping[str, tuple[float, ...]]:
     return found
 
 
-def _options(entry: str, text: str, allowed: Mapping[str, type]) -> dict[str, Any]:
-    """Option -> value, parsed from `text`, as in "milliseconds=50,horizon=32"; `allowed`: option -> its type."""
-    given: dict[str, Any] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = (part.strip() for part in item.partition("="))
-        if name not in allowed or name in given:
-            wrong = "is given twice" if name in given else "is not an option"
-            raise InputError(f"{entry}: '{name}' {wrong}; write OPTION=NUMBER, with any of {', '.join(allowed)}")
-        try:
-            given[name] = allowed[name](value)
-        except ValueError:
-            meant = "a whole number" if allowed[name] is int else "a number"
-            raise InputError(f"{entry}: {name} is '{value}': must be {meant}") from None
-    return given
-
-
-def _spelt(given: Mapping[str, Any]) -> list[str]:
-    return [f"{name}={value:.12g}" for name, value in given.items()]
-
-
-ROLLOUT_NAMES = (*ROLLOUT_BASES, *(base + BACKFILL for base in ROLLOUT_BASES if base + BACKFILL in SCHEDULERS))
+ROLLOUT_NAMES: tuple[str, ...] = (
+    *ROLLOUT_BASES,
+    *(base + BACKFILL for base in ROLLOUT_BASES if base + BACKFILL in SCHEDULERS),
+)
 ROLLOUT_OPTIONS = {"milliseconds": float, "rollouts": int, "horizon": int, "certainty": float}
-WITH_OPTIONS = re.compile(r"([^()]+)\(([^()]*)\)")  # name, options
-ROLLOUT = re.compile(r"rollout\(([^,()]+),?([^()]*)\)")  # base, options
 # Slower than the others by three orders of magnitude, so in no default list
 ROLLOUTS: dict[str, Callable[[], Scheduler]] = {f"rollout({base})": partial(rollout_of, base) for base in ROLLOUT_NAMES}
 KNOWLEDGE: dict[str, Knowledge] = {name: rule.knowledge for name, rule in RULES.items()} | {
@@ -177,21 +156,19 @@ def make_scheduler(name: str) -> Scheduler:
     >>> runner = Runner(sequences, problem.machines, problem.scenario)  # doctest: +SKIP
     >>> episode = runner.play(make_scheduler("tetris"), 0)  # doctest: +SKIP
     """
-    if name.count("(") != name.count(")"):
-        raise InputError(f"scheduler is '{name}': a bracket is missing; write NAME(OPTION=NUMBER)")
-    if found := ROLLOUT.fullmatch(name):
-        return rollout_of(found[1], options=found[2])
-    if (found := WITH_OPTIONS.fullmatch(name)) and found[1] in SCHEDULERS:
-        return _rule(found[1], found[2])
-    every = SCHEDULERS | ROLLOUTS
-    if name.endswith(BACKFILL) and name not in every:
+    if name in SCHEDULERS:
+        return SCHEDULERS[name]()
+    if name.endswith(BACKFILL):
         served = make_scheduler(name.removesuffix(BACKFILL))
         if not isinstance(served, HeadOfQueue):
             raise InputError(
                 f"scheduler is '{name}': {served.name} already chooses from the whole queue, so it cannot backfill"
             )
         return Backfill(served)
-    if name not in every:
-        meant = hint(name.partition("(")[0], every, listed_by="tvwrl evaluate --list-schedulers lists all")
-        raise UnknownScheduler(f"scheduler is '{name}': {meant}")
-    return every[name]()
+    head, of, options = read_name(name, "scheduler")
+    if head == "rollout" and of:
+        return rollout_of(of, options=options)
+    if head in SCHEDULERS:
+        return _rule(head, name, (*filter(None, [of]), *options))
+    meant = hint(head, SCHEDULERS | ROLLOUTS, listed_by="tvwrl evaluate --list-schedulers lists all")
+    raise UnknownScheduler(f"scheduler is '{name}': {meant}")

@@ -9,11 +9,10 @@ import numpy as np
 
 from tvwrl.metrics import penalties_by_slot
 from tvwrl.penalties import TERMS
-from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.base import RULES, Scheduler
 from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill
 from tvwrl.schedulers.planning.replay import MOST_MEMORY, Replay, memory_of
 from tvwrl.schedulers.planning.replay_rules import BASES, NOWHERE
-from tvwrl.schedulers.registry import SCHEDULERS
 from tvwrl.schedulers.runner import Runner, play_on
 from tvwrl.simulation import PLACED, SEQUENCE, SLOT, WAITING, Simulation
 from tvwrl.types import Float, Int, Workload
@@ -138,7 +137,9 @@ def continuation_of(scheduler: Scheduler, runner: Runner, actions: int, own: Sch
 
 def _is_registered(scheduler: Scheduler) -> bool:
     """Whether it is what the registry makes by this name, with the same settings."""
-    usual = SCHEDULERS[scheduler.name]()
+    if scheduler.name not in RULES:
+        return False
+    usual = RULES[scheduler.name].make()
     own = vars(scheduler)
     return type(scheduler) is type(usual) and all(own.get(name) == value for name, value in vars(usual).items())
 

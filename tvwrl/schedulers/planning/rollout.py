@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from tvwrl.schedulers.planning.continuation import Continuation
     from tvwrl.schedulers.runner import Runner
 
-USUAL_ROLLOUTS, HORIZON = 600, 64
-CERTAINTY, CERTAINTY_OF_RISKS = 1.0, 3.0  # overshoot is rare and costly, so where it may happen means are uncertain
+USUAL_ROLLOUTS: int = 600
+HORIZON: int = 64
+CERTAINTY: float = 1.0
+CERTAINTY_OF_RISKS: float = 3.0  # overshoot is rare and costly, so where it may happen means are uncertain
 TOGETHER, TIMED = 64, 8  # futures that are sampled at a time, without and with a time limit
 SLOWER = 2.0  # how much longer than those before a batch may take without exceeding the time limit
 PROPOSED = 4  # machines that a policy proposes
