@@ -71,14 +71,16 @@ def test_a_scheduler_that_places_nothing_is_last_on_every_page_and_never_best(tm
     found = page.summaries([*EVERY, *idle, *once, *alone], [TASK])
     ranks = {line.scheduler: line.rank for line in found[TASK] if line.knowledge == CURRENT_LOAD.group}
     assert ranks == {"mine": 1, "spread": 2, "once": 3, "best-fit": 4, "idle": 5}  # the fewest unplaced first
-    table = page.task_pages(found)[TASK]
+    table = page.task_table(TASK, found[TASK])
     assert "- (1 of 2 sequences incomplete, 1 workload not placed)" in table
     assert "nan" not in table + page.text(found, 0)
-    against = next(line for line in page.text(found, 0).splitlines() if line.startswith(f"| [{TASK}]"))
+    against = next(line for line in page.text(found, 0).splitlines() if line.startswith(f"| {TASK}"))
     assert "| **mine**" not in against
     assert not any(name in against for name in ("idle", "once", "alone"))
     overall = {
-        line.split("|")[1].strip(): line.split("|")[2:] for line in page.text(found, 0).splitlines() if "|" in line
+        line.split("|")[1].strip(): line.split("|")[2:]
+        for line in page.text(found, 0).partition(f"\n## {TASK}\n")[0].splitlines()
+        if "|" in line
     }
     assert [cell.strip() for cell in overall["alone"][:4]] == [
         "1.0", "0 of 1", "- (workloads not placed in 1 of 1 tasks)", "-",
@@ -88,10 +90,20 @@ def test_a_scheduler_that_places_nothing_is_last_on_every_page_and_never_best(tm
     assert "nan" not in (tmp_path / "a.html").read_text(encoding="utf-8").split("<tbody>")[1].split("</tbody>")[0]
 
 
+def test_equals_share_a_rank_whatever_their_order():
+    same = [rows(name, CURRENT_LOAD, (-1.0, -2.0)) for name in ("a", "b")]
+    worse = rows("c", CURRENT_LOAD, (-3.0, -4.0))
+    for first, second in (same, same[::-1]):
+        found = page.summaries([*first, *second, *worse], [TASK])[TASK]
+        assert [(line.scheduler, line.rank, line.is_best) for line in found] == [
+            ("a", 1, True), ("b", 1, True), ("c", 3, False),
+        ]  # fmt: skip
+
+
 def test_the_text_names_what_is_missing_and_tells_ours_apart():
     found = page.summaries(EVERY, [TASK])
     assert "**2 cells are missing**" in page.text(found, missing=2)
-    text = page.task_pages(found)[TASK]
+    text = page.task_table(TASK, found[TASK])
     assert re.search(r"\| \*\*mine\*\* +\| +1 \|", text)
     assert re.search(r"\| n-sigma\(n=2\), tuned +\| +1 \|", text)
     assert text.index("*declared requests*") < text.index("*true lifetime peaks (a privilege)*")
@@ -100,24 +112,32 @@ def test_the_text_names_what_is_missing_and_tells_ours_apart():
 def test_reconstructed_rules_have_a_column_of_their_own():
     """They are the best here, but ours is compared with the best of the others."""
     cells = page.text(page.summaries([*EVERY, *rows("nilas-like", REQUESTS, (-50.0, -50.0))], [TASK]), 0)
-    (row,) = re.findall(rf"^\| \[{TASK}\].*$", cells, re.M)
+    (row,) = re.findall(rf"^\| {TASK} .*$", cells, re.M)
     assert [cell.strip() for cell in row.split("|")[2:6]] == [
         "n-sigma -200",
         "n-sigma(n=2) -170",
         "nilas-like -50",
         "mine -375",
     ]
-    (row,) = re.findall(rf"^\| \[{TASK}\].*$", page.text(page.summaries(EVERY, [TASK]), 0), re.M)
+    (row,) = re.findall(rf"^\| {TASK} .*$", page.text(page.summaries(EVERY, [TASK]), 0), re.M)
     assert row.split("|")[4].strip() == "-"
 
 
-def test_every_task_has_a_page_to_which_the_table_of_tasks_links():
+def test_tables_of_few_tasks_are_on_the_page_and_those_of_all_in_one_file(tmp_path, monkeypatch):
     other = "google-0.3-v1"  # no rule of production clusters was played there
     found = page.summaries(
         [*EVERY, *(row | {"task": other} for row in rows("mine", CURRENT_LOAD, (-1.0, -2.0)))], [TASK, other]
     )
-    assert re.findall(r"^\| \[(\S+)\]\((\S+)\.md\)", page.text(found, 0), re.M) == [(TASK, TASK), (other, other)]
-    assert page.task_pages(found).keys() == {TASK, other}
+    assert all(f"\n## {task}\n" in page.text(found, 0) for task in (TASK, other))
+    monkeypatch.setattr(page, "FEW", 1)
+    assert f"\n## {TASK}\n" not in page.text(found, 0)
+    page.csv_table(found)(tmp_path / "a.csv")
+    written = pl.read_csv(tmp_path / "a.csv")
+    assert len(written) == sum(map(len, found.values()))
+    mine = written.row(by_predicate=(pl.col("task") == other) & (pl.col("scheduler") == "mine"), named=True)
+    assert (mine["reward"], mine["rank"], mine["ours"]) == (-1500.0, 1, True)
+    left = written.row(by_predicate=(pl.col("task") == TASK) & (pl.col("scheduler") == "best-fit"), named=True)
+    assert (left["reward"], left["gap_closed_pct"]) == (None, None)
 
 
 def test_names_are_not_executed_by_the_browser(tmp_path):
@@ -245,5 +265,5 @@ def test_rules_of_production_and_ours_are_set_side_by_side():
     table = page._against_production(found)
     # n-sigma by default -200, tuned -170; ours, with load alone, -375: 205 thousand, or 121 %, more
     assert re.search(
-        rf"{TASK}.md\) +\| +n-sigma -200 \| +n-sigma\(n=2\) -170 \| +- \| +mine -375 \| +-121 \[-141, -100\]", table
+        rf"{TASK} +\| +n-sigma -200 \| +n-sigma\(n=2\) -170 \| +- \| +mine -375 \| +-121 \[-141, -100\]", table
     )

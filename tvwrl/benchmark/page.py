@@ -1,4 +1,4 @@
-"""The benchmark's pages: schedulers ranked within their knowledge group, over all tasks and on each, with pictures."""
+"""The benchmark's page and tables: schedulers ranked within their knowledge group, over all tasks and on each."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates
 from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, GROUPS, PRODUCTION, RECONSTRUCTED, REQUESTS, title_of
 from tvwrl.types import Float
 
+FEW = 3  # tasks whose tables and pictures all fit on the page
 ATTAINABLE = (CURRENT_LOAD.group, REQUESTS.group, FORECASTS.group)  # what a cluster can know
 Column = Callable[["Line"], str]
 HEAD: dict[str, Column] = {
@@ -47,9 +48,9 @@ HEAD: dict[str, Column] = {
 LEGEND = (
     "Reward: minus the penalties, so nearer to 0 is better. Values are means over the task's test sequences, with 95 % "
     "bootstrap intervals in brackets; differences are paired by sequence. Schedulers are ranked among those that know "
-    "as much; those that left workloads unplaced in any sequence come last, and have no means: what never ran costs "
-    "nothing, and a mean over the other sequences would be over their own selection. Gap closed: where the reward lies "
-    "between that of "
+    "as much, and equals share a rank; those that left workloads unplaced in any sequence come last, and have no "
+    "means: what never ran costs nothing, and a mean over the other sequences would be over their own selection. Gap closed: "
+    "where the reward lies between that of "
     f"`{FLOOR}` (0 %) and that of `{CEILING}` (100 %). *Tuned*: with the margin that was best on validation sequences, "
     "which the name shows, and with backfilling (when a workload has to wait, others may pass it) where that was "
     "better still. A decision places one workload, or none. Bold: this project's rules and agents."
@@ -68,7 +69,7 @@ class Line:
     tuned: bool
     ours: bool  # one of this project's rules or agents
     knowledge: str
-    rank: int  # within its group of knowledge, from 1
+    rank: int  # within its group of knowledge, from 1; equals share the better one
     reward: Estimate
     behind: Estimate  # the best of its group
     closed: float
@@ -108,9 +109,10 @@ def _lines(of: Sequence[Rows]) -> list[Line]:
     lines = []
     for group in GROUPS:
         own = [rows for rows in of if rows[0]["knowledge"] == group]
-        own.sort(key=_place)
+        own.sort(key=lambda rows: (_place(rows), rows[0]["scheduler"], rows[0]["tuned"]))
+        places = [_place(rows) for rows in own]
         best = _column(own[0], "reward") if own else np.empty(0)
-        lines += [_line(rows, rank, best, rewards) for rank, rows in enumerate(own, 1)]
+        lines += [_line(rows, places.index(place) + 1, best, rewards) for rows, place in zip(own, places, strict=True)]
     return lines
 
 
@@ -156,28 +158,25 @@ def _column(rows: Rows, name: str) -> Float:
 
 
 def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
-    """Markdown: production's rules and ours on each task, with links to `task_pages`, and ranks over all tasks."""
+    """Markdown: production's rules and ours on each task, ranks over all tasks, and of `FEW` tasks all tables."""
     parts = ["# Benchmark", LEGEND]
     if missing:
         parts.append(f"**{missing} cells are missing** from the tables below; the same command completes them.")
     parts += ["## Production's rules and ours", _against_production(found), "## All tasks", _overall(found)]
+    if len(found) <= FEW:
+        parts += [task_table(task, lines) for task, lines in found.items()]
     return "\n\n".join(parts)
 
 
-def task_pages(found: Mapping[str, Sequence[Line]]) -> dict[str, str]:
-    """task -> Markdown: its picture and its table."""
-    pages = {}
-    for task, lines in found.items():
-        body = []
-        for group in GROUPS:
-            own = [line for line in lines if line.knowledge == group]
-            body += [[f"*{group}*", *[""] * (len(HEAD) - 1)]] if own else []
-            body += [[show(line) for show in HEAD.values()] for line in own]
-        count = f"{len(lines[0].rewards)} test sequences."
-        pages[task] = "\n\n".join(
-            [f"# {task}", count, f"![{task}]({task}.png)", LEGEND, markdown_table(list(HEAD), body)]
-        )
-    return pages
+def task_table(task: str, lines: Sequence[Line]) -> str:
+    """Markdown: the picture and the table of a task."""
+    body = []
+    for group in GROUPS:
+        own = [line for line in lines if line.knowledge == group]
+        body += [[f"*{group}*", *[""] * (len(HEAD) - 1)]] if own else []
+        body += [[show(line) for show in HEAD.values()] for line in own]
+    count = f"{len(lines[0].rewards)} test sequences."
+    return "\n\n".join([f"## {task}", count, f"![{task}]({task}.png)", markdown_table(list(HEAD), body)])
 
 
 def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
@@ -191,22 +190,20 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
         like = [line for line in placed if line.scheduler in RECONSTRUCTED]
         ours = [line for line in placed if line.ours]
         default = [line for line in theirs if not line.tuned]
-        link = f"[{task}]({task}.md)"
         if not (default and ours):
-            body.append([link, *"-" * (len(head) - 1)])
+            body.append([task, *"-" * (len(head) - 1)])
             continue
         best = [default[0], theirs[0], *like[:1], ours[0]]
         cells = [f"{line.played if line.tuned else line.label} {line.reward[0] / 1e3:,.0f}" for line in best]
         cells[2:2] = [] if like else ["-"]
         percent = 100 / -theirs[0].reward[0]
         saved, low, high = paired_bootstrap(ours[0].rewards, theirs[0].rewards)
-        body.append([link, *cells, with_interval(saved, (low, high), 0, "", percent)])
+        body.append([task, *cells, with_interval(saved, (low, high), 0, "", percent)])
     note = (
         "Mean rewards in thousands. Schedulers that know true lifetime peaks or the whole future are left out. Rules "
         "that had to be reconstructed (`-like`) have a column of their own: what they are named after may do better or "
-        "worse. "
-        "Intervals are of paired differences. Each task's page has all schedulers; [one table](benchmark.html) has all "
-        "tasks, and can be sorted in a browser."
+        "worse. Intervals are of paired differences. All schedulers on all tasks are in [one table](benchmark.html), "
+        "which can be sorted in a browser, and in [benchmark.csv](benchmark.csv)."
     )
     return f"{markdown_table(head, body)}\n\n{note}"
 
@@ -262,6 +259,42 @@ def picture(task: str, lines: Sequence[Line]) -> Callable[[Path], None]:
 def browser_table(found: Mapping[str, Sequence[Line]]) -> Callable[[Path], None]:
     """Writes one self-contained HTML file: all tables in one, which a click on a heading sorts."""
     return partial(_write_html, found)
+
+
+def csv_table(found: Mapping[str, Sequence[Line]]) -> Callable[[Path], None]:
+    """Writes one CSV file with a row per task and scheduler, numbers unrounded; empty where there is none."""
+    return partial(_write_csv, found)
+
+
+def _write_csv(found: Mapping[str, Sequence[Line]], file: Path) -> None:
+    import polars as pl
+
+    rows = [
+        {
+            "task": task,
+            "knowledge": line.knowledge,
+            "scheduler": line.played,
+            "tuned": line.tuned,
+            "ours": line.ours,
+            "rank": line.rank,
+            **_with_ends("reward", line.reward),
+            **_with_ends("behind_best", line.behind),
+            "gap_closed_pct": line.closed,
+            "overshoot_pct": line.overshoot,
+            "machines": line.machines,
+            "wait_slots": line.wait,
+            "unplaced": line.unplaced,
+            "decision_ms": line.milliseconds,
+        }
+        for task, lines in found.items()
+        for line in lines
+    ]
+    pl.DataFrame(rows).fill_nan(None).write_csv(file)
+
+
+def _with_ends(name: str, estimate: Estimate) -> dict[str, float]:
+    value, (low, high) = estimate
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _write_html(found: Mapping[str, Sequence[Line]], file: Path) -> None:

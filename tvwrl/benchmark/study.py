@@ -267,17 +267,18 @@ class BenchmarkStudy:
         return cells
 
     def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
-        """The page, a page and a picture per task, and a sortable HTML table."""
+        """The page, of few tasks with all tables and pictures, and all rows as CSV and as a sortable HTML table."""
         rows: Rows = []
         for cell in cells:
             assert isinstance(cell, Played | Submitted)
             facts = {"task": cell.task.name, "ours": cell.ours, "note": ""}
             rows += [facts | row for row in read_cell_rows(out, [cell])]
         found = page.summaries(rows, [task.name for task in self.tasks()])
-        plots = {task: page.picture(task, own) for task, own in found.items()}
-        files = {"benchmark.html": page.browser_table(found)}
+        few = found if len(found) <= page.FEW else {}
+        plots = {task: page.picture(task, own) for task, own in few.items()}
+        files = {"benchmark.html": page.browser_table(found), "benchmark.csv": page.csv_table(found)}
         missing = len(self.cells(figure)) - len(cells)
-        return Report(page.text(found, missing), rows, plots, files=files, parts=page.task_pages(found))
+        return Report(page.text(found, missing), rows, plots, files=files)
 
 
 NAME = "benchmark"  # of the folder in --out with the tables
@@ -287,7 +288,7 @@ NAME = "benchmark"  # of the folder in --out with the tables
 class BenchmarkSettings(BenchmarkStudy, RunOptions):
     """Compare schedulers and training runs on tasks (docs/reference/tasks.md), list the tasks, or check a submission.
 
-    Writes OUT/benchmark: tables, a page and a picture per task, rows.csv, and benchmark.html, which a browser can sort.
+    Writes OUT/benchmark: tables, rows.csv, and all means in benchmark.csv and in benchmark.html, which a browser sorts.
     After Ctrl-C or a crash, run the same command with the same --out to continue.
     """
 
