@@ -72,11 +72,15 @@ def _of_kinds(*kinds: str) -> tuple[str, ...]:
     return tuple(name for name, rule in RULES.items() if rule.kind in kinds)
 
 
-SCHEDULERS: dict[str, Callable[..., Scheduler]] = {name: rule.make for name, rule in RULES.items()}
+BASELINES = _of_kinds(BASELINE, BOTH)
+SEARCHING = _of_kinds(SEARCH)
 RECONSTRUCTED = _of_kinds(RECONSTRUCTION)
 PRODUCTION = _of_kinds(PRODUCTION_RULE, BOTH, RECONSTRUCTION)
-SEARCHING = _of_kinds(SEARCH)
-BASELINES = _of_kinds(BASELINE, BOTH)
+# As lists show them: baselines before what else production uses
+SCHEDULERS: dict[str, Callable[..., Scheduler]] = {
+    name: RULES[name].make
+    for name in dict.fromkeys((*BASELINES, *SEARCHING, *_of_kinds(PRODUCTION_RULE), *RECONSTRUCTED))
+}
 
 
 def rollout_of(base: str, proposal: Scheduler | None = None, options: Sequence[str] = ()) -> Rollout:
@@ -120,7 +124,7 @@ ROLLOUT_NAMES: tuple[str, ...] = (
 ROLLOUT_OPTIONS = {"milliseconds": float, "rollouts": int, "horizon": int, "certainty": float}
 # Slower than the others by three orders of magnitude, so in no default list
 ROLLOUTS: dict[str, Callable[[], Scheduler]] = {f"rollout({base})": partial(rollout_of, base) for base in ROLLOUT_NAMES}
-KNOWLEDGE: dict[str, Knowledge] = {name: rule.knowledge for name, rule in RULES.items()} | {
+KNOWLEDGE: dict[str, Knowledge] = {name: RULES[name].knowledge for name in SCHEDULERS} | {
     f"rollout({base})": knowledge_of_rollout(RULES[base.removesuffix(BACKFILL)].knowledge) for base in ROLLOUT_NAMES
 }
 
