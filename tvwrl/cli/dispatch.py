@@ -109,7 +109,7 @@ class Line:
             return tyro.cli(self.settings(), args=self.words, prog=self.title, **self._more())
 
     def parser(self) -> argparse.ArgumentParser:
-        """Its options as they would be parsed, for help and completion."""
+        """Its options as they would be parsed, for help."""
         import tyro
 
         with warnings.catch_warnings():
