@@ -92,7 +92,8 @@ def default_folder(stem: str) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Nobody else works on the folder within the block; the lock goes with the process, however that ends.
 
-    Raises InputError if somebody does, in this process or another.
+    Raises InputError if somebody does, in this process or another. The library filelock would leave a file beside
+    every output folder.
     """
     lock, ours = folder.parent / f".{folder.name}.lock", False
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -114,15 +115,6 @@ def locked(folder: Path) -> Iterator[None]:
                     yield
                 finally:
                     lock.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def in_turn(lock: Path) -> Iterator[None]:
-    """One process at a time within the block; others wait for it. On a file system without locks nobody waits."""
-    with lock.open("a") as file:
-        with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @contextlib.contextmanager
