@@ -49,7 +49,12 @@ def test_it_plays_tasks_and_goes_on_where_it_stopped(call, run, tmp_path):
     rows = pl.read_csv(written / "rows.csv")
     assert rows.height == 2 * 3 * 2
     assert set(rows["scheduler"]) == {"spread", "best-fit-peak", "mine"}
-    assert {path.name for path in written.iterdir()} >= {"table.md", "benchmark.html", "benchmark.csv", "google-0.3-v1.png"}
+    assert {path.name for path in written.iterdir()} >= {
+        "table.md",
+        "benchmark.html",
+        "benchmark.csv",
+        "google-0.3-v1.png",
+    }
     assert "6 of 6" in call(*command, "--dry-run").stdout
 
 
