@@ -1,6 +1,6 @@
-"""Tasks draw the sequences that they were frozen with, on every machine and with every version of numpy.
+"""Tasks draw the sequences that they were frozen with, on every machine and with every version of numpy 2.
 
-`make test-sklx` runs this file with numpy < 2, `make test` with the current one.
+`make test-sklx` runs this file with numpy < 2, with which the population `google` is another one: that is refused.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from tvwrl.benchmark.tasks import FROZEN, OBSERVED, TASKS, sequences_hash, trace
 from tvwrl.ec import OwnLabels
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.types import SequenceSet
+from tvwrl.types import InputError, SequenceSet
 
 DIFFERENT = {TASKS[name].sequences_hash: name for name in reversed(TASKS)}.values()  # both versions draw many alike
 EMBEDDED = [name for name in DIFFERENT if name.startswith("google-")]
 RECORDED = [name for name in DIFFERENT if name not in EMBEDDED]
 REAL_TRACES = Path(os.environ.get("TVWRL_DATA") or "none")  # before the tests' own folder hides it
+
+
+needs_numpy_2 = pytest.mark.skipif(np.__version__ < "2", reason="numpy 1 draws the population otherwise")
 
 
 def hash_of(name: str) -> str:
@@ -33,6 +36,7 @@ def hash_of(name: str) -> str:
     return sequences_hash(sampler.sequences(task.split, task.sequences, task.seed, labels), sampler)
 
 
+@needs_numpy_2
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_a_task_draws_the_sequences_that_it_was_frozen_with(name):
     assert hash_of(name) == TASKS[name].sequences_hash
@@ -49,6 +53,20 @@ def test_a_task_of_a_recorded_trace_too(name, monkeypatch):
     assert hash_of(name) == TASKS[name].sequences_hash
 
 
+@pytest.mark.skipif(np.__version__ >= "2", reason="numpy 2 draws the population as it was frozen")
+def test_numpy_1_is_refused():
+    with pytest.raises(InputError, match=r"task google-0.5-v1: numpy 1\.\S+ draws the population google otherwise"):
+        trace_of(TASKS["google-0.5-v1"])
+
+
+def test_another_population_is_refused(monkeypatch):
+    monkeypatch.setattr("tvwrl.benchmark.tasks._embedded", lambda: (None, "0" * 64))
+    with pytest.raises(
+        InputError, match=r"draws the population google otherwise than the task: its tasks need numpy 2"
+    ):
+        trace_of(TASKS["google-0.5-v1"])
+
+
 def test_every_name_is_frozen():
     assert set(FROZEN) == {*tvwrl.TASK_NAMES, *tvwrl.SUPERSEDED_TASKS} <= set(TASKS)
     assert {task.split for task in TASKS.values()} == {"test"}
@@ -62,6 +80,7 @@ def drawn_with(**changes: object) -> tuple[SequenceSet, SequenceSampler]:
     return sampler.sequences("test", 2, 0, OwnLabels(scenario.classes)), sampler
 
 
+@needs_numpy_2
 def test_the_hash_sees_everything_that_was_drawn():
     drawn, sampler = drawn_with(background=2)
     assert drawn.background is not None
@@ -79,6 +98,7 @@ def test_the_hash_sees_everything_that_was_drawn():
     assert len({sequences_hash(one, sampler) for one in (drawn, *changed)}) == 1 + len(changed)
 
 
+@needs_numpy_2
 def test_the_hash_sees_every_choice_but_what_agents_see():
     other = {  # field of the scenario -> another value than the task's
         "load": 0.4, "burst": 2.0, "usage_delay": 1, "placements_per_slot": 2, "overshoot_per": "machine", "K_c": 1.0,
