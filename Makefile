@@ -40,7 +40,7 @@ test: install ## run the tests, but for those of what surrounds the package
 test-outside: install ## test what surrounds the package: Ray, examples, notebooks, the site, large clusters
 	@$(PYTEST) -m outside $(ARGS)
 
-test-sklx: ## with numpy < 2, in an environment of its own: K-Medoids against scikit-learn-extra, and the tasks' sequences
+test-sklx: ## with numpy < 2, in an environment of its own: K-Medoids against scikit-learn-extra, and what tasks say there
 	@test -x $(SKLX)/bin/pip || $(PYTHON) -m venv $(SKLX)
 	@$(SKLX)/bin/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -e '.[sklx]' pytest hypothesis
 	@NUMBA_CACHE_DIR=$(CURDIR)/$(SKLX)/kernels $(SKLX)/bin/python -m pytest tests/ec/test_k_medoids.py tests/benchmark/test_frozen.py

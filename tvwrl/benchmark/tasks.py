@@ -231,8 +231,8 @@ def trace_of(task: Task) -> Trace:
         trace, found = _embedded()
         if found != task.trace_hash:
             raise InputError(
-                f"task {task.name}: numpy {np.__version__} draws the population {EMBEDDED} otherwise than the task: its "
-                "tasks need numpy 2, whose versions 2.0 to 2.4 were tried"
+                f"task {task.name}: numpy {np.__version__} draws the population {EMBEDDED} otherwise than the task: "
+                "its tasks need numpy 2, whose versions 2.0 to 2.4 were tried"
             )
     elif is_here(task):
         trace, found = _opened(task.trace, str(data_folder()))
