@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,24 @@ if TYPE_CHECKING:
 
 PREFIX = "tvwrl."  # of the names of our metadata
 MOST_BYTES = 256 * 2**20  # a policy has well below 1 MiB
+STANDARD = (b"", b"ai.onnx")
 AGAIN = "write it again with tvwrl export"
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types of protocol buffers
+# Numbers of fields
+GRAPH, OPSETS, METADATA, TRAINING, FUNCTIONS = 7, 8, 14, 20, 25  # of a model
+NODES, INITIALIZERS, SPARSE = 1, 5, 15  # of a graph
+ATTRIBUTES, NODE_DOMAIN, KIND = 5, 7, 4  # of a node
+TENSOR, SUBGRAPH, TENSORS, SUBGRAPHS, SPARSE_TENSOR, SPARSE_TENSORS = 5, 6, 10, 11, 22, 23  # of an attribute
+EXTERNAL_DATA, DATA_LOCATION = 13, 14  # of a tensor
+
+Field = tuple[int, int | bytes]  # number, value
 
 
-def read_onnx(path: Path) -> Graph:
-    """The network in an ONNX file. Raises InputError for a file that is missing or too large, and as `Graph` does."""
+def read_onnx(path: Path) -> tuple[bytes, dict[str, str]]:
+    """The content of an ONNX file, which is safe to load, and its metadata.
+
+    Raises InputError for a file that is missing, too large, truncated or no ONNX, and for what is refused.
+    """
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
@@ -39,15 +52,119 @@ def read_onnx(path: Path) -> Graph:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}; {AGAIN}") from None
-    return Graph(content, str(path))
+    return content, metadata_of(content, str(path))
 
 
 def is_of_export(path: Path) -> bool:
     """Whether a file says that `tvwrl export` wrote it; False for one that cannot be read, or is refused."""
     try:
-        return PREFIX + "format" in read_onnx(path).metadata
+        return PREFIX + "format" in read_onnx(path)[1]
     except InputError:
         return False
+
+
+def metadata_of(content: bytes, where: str) -> dict[str, str]:
+    """The metadata of an ONNX model. Raises InputError, which begins with `where`, as `read_onnx` does."""
+    try:
+        return _checked(content)
+    except InputError as error:
+        raise InputError(f"{where} {error}; {AGAIN}") from None
+    except (ValueError, IndexError):
+        raise InputError(f"{where} is not an ONNX file, or was cut off; {AGAIN}") from None
+
+
+def _checked(content: bytes) -> dict[str, str]:
+    found, graphs = {}, 0
+    for number, value in _fields(content):
+        if number == GRAPH:
+            graphs += 1
+            _check_graph(_inner(value))
+        elif number == OPSETS:
+            _check_domain(_only(value, 1))
+        elif number == METADATA:
+            found[_only(value, 1).decode()] = _only(value, 2).decode()
+        elif number in (TRAINING, FUNCTIONS):
+            raise InputError("holds functions or training steps, which a policy does not need")
+    if graphs != 1:
+        raise ValueError("no graph")
+    return found
+
+
+def _check_graph(content: bytes) -> None:
+    for number, value in _fields(content):
+        if number == INITIALIZERS:
+            _check_tensor(_inner(value))
+        elif number == SPARSE:
+            raise InputError("holds sparse tensors, which a policy does not need")
+        elif number == NODES:
+            _check_node(_inner(value))
+
+
+def _check_node(content: bytes) -> None:
+    for number, value in _fields(content):
+        if number == NODE_DOMAIN:
+            _check_domain(_inner(value))
+        elif number == ATTRIBUTES:
+            for part, inside in _fields(_inner(value)):
+                if part in (TENSOR, TENSORS):
+                    _check_tensor(_inner(inside))
+                elif part in (SUBGRAPH, SUBGRAPHS, SPARSE_TENSOR, SPARSE_TENSORS):
+                    raise InputError("holds loops, branches or sparse tensors, which a policy does not need")
+
+
+def _check_tensor(content: bytes) -> None:
+    for number, value in _fields(content):
+        if number == EXTERNAL_DATA or (number == DATA_LOCATION and value != 0):
+            raise InputError("takes numbers from another file, which is refused")
+
+
+def _check_domain(domain: bytes) -> None:
+    if domain not in STANDARD:
+        name = domain[:40].decode(errors="replace")
+        raise InputError(f"uses operators of {name!r}, which are not standard and are refused")
+
+
+def _only(value: int | bytes, wanted: int) -> bytes:
+    """The last field of that number in a message of texts; empty if there is none."""
+    return next((_inner(inside) for number, inside in reversed(list(_fields(_inner(value)))) if number == wanted), b"")
+
+
+def _inner(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise ValueError("a number where bytes belong")
+    return value
+
+
+def _fields(content: bytes) -> Iterator[Field]:
+    """The fields of a message in their order. Raises ValueError or IndexError for what is no message."""
+    at = 0
+    while at < len(content):
+        tag, at = _varint(content, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == VARINT:
+            value, at = _varint(content, at)
+            yield number, value
+            continue
+        if kind == BYTES:
+            size, at = _varint(content, at)
+        else:
+            size = {FIXED64: 8, FIXED32: 4}.get(kind, -1)
+        if number == 0 or size < 0 or at + size > len(content):
+            raise ValueError("no field")
+        yield number, content[at : at + size]
+        at += size
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    """The number that begins at a place, and the place after it."""
+    value = shift = 0
+    while shift < 64:
+        byte = content[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+    raise ValueError("no number")
 
 
 FORMAT = 1
@@ -193,15 +310,7 @@ KINDS = {
 
 
 class Graph:
-    """The network of an exported file, computed by one thread; it is sent to other processes as the file's content.
-
-    ONNX Runtime, which is given no file and no library of operators, refuses what takes numbers from another file and
-    operators that it does not have.
-
-    Attribute: `metadata`, texts by name.
-
-    Raises InputError, which begins with `where`, if onnxruntime is missing, and for what it refuses.
-    """
+    """The network of an exported file, computed by one thread; it is sent to other processes as the file's content."""
 
     def __init__(self, content: bytes, where: str) -> None:
         try:
@@ -213,9 +322,8 @@ class Graph:
         options.log_severity_level = 4  # errors are raised, and need not be printed as well
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-            self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
         except Exception as error:  # onnxruntime's own kinds, which share no base
-            raise InputError(f"{where} is no ONNX file that can be loaded: {_first_line(error)}; {AGAIN}") from None
+            raise InputError(f"{where} cannot be loaded: {_first_line(error)}; {AGAIN}") from None
         self._content, self.where = content, where
 
     def __getstate__(self) -> tuple[bytes, str]:
@@ -261,12 +369,8 @@ class ExportedPolicy(ObservingScheduler):
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> ExportedPolicy:
         """The policy in a file's content. Raises InputError, which begins with `where`: see `load_exported`."""
-        return cls.of(Graph(content, where))
-
-    @classmethod
-    def of(cls, graph: Graph) -> ExportedPolicy:
-        """The policy that a network is; see `from_bytes`."""
-        return cls(Facts.from_texts(graph.metadata, graph.where), graph)
+        facts = Facts.from_texts(metadata_of(content, where), where)
+        return cls(facts, Graph(content, where))
 
     @property
     def scenario(self) -> Scenario:
@@ -297,7 +401,9 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     >>> load_exported("policy.onnx").knowledge.group  # doctest: +SKIP
     'demand forecasts'
     """
-    return ExportedPolicy.of(read_onnx(Path(path)))
+    path = Path(path)
+    content, texts = read_onnx(path)
+    return ExportedPolicy(Facts.from_texts(texts, str(path)), Graph(content, str(path)))
 
 
 def _first_line(error: Exception) -> str:
