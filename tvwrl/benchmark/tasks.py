@@ -232,7 +232,7 @@ def trace_of(task: Task) -> Trace:
         if found != task.trace_hash:
             raise InputError(
                 f"task {task.name}: numpy {np.__version__} draws the population {EMBEDDED} otherwise than the task: "
-                "its tasks need numpy 2, whose versions 2.0 to 2.4 were tried"
+                "its tasks need numpy 2 (2.0, 2.2 and 2.4 were tried)"
             )
     elif is_here(task):
         trace, found = _opened(task.trace, str(data_folder()))

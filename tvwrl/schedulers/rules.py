@@ -69,8 +69,8 @@ class ForecastFit(FilterAndScore):
 
     name, knowledge, needs_forecasts = "forecast-fit", FORECASTS, True
 
-    def __init__(self, name: str = "forecast-fit", caution: float = CAUTION) -> None:
-        self.name, self.caution = name, caution
+    def __init__(self, caution: float = CAUTION) -> None:
+        self.caution = caution
 
     def passes(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `FilterAndScore.passes`."""
