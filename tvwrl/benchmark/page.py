@@ -202,8 +202,8 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
     note = (
         "Mean rewards in thousands. Schedulers that know true lifetime peaks or the whole future are left out. Rules "
         "that had to be reconstructed (`-like`) have a column of their own: what they are named after may do better or "
-        "worse. Intervals are of paired differences. All schedulers on all tasks are in [one table](benchmark.html), "
-        "which can be sorted in a browser, and in [benchmark.csv](benchmark.csv)."
+        "worse. Intervals are of paired differences. All schedulers on all tasks are in [benchmark.csv](benchmark.csv), "
+        "and in `benchmark.html`, which `tvwrl benchmark` writes too and a browser can sort."
     )
     return f"{markdown_table(head, body)}\n\n{note}"
 
@@ -262,12 +262,13 @@ def browser_table(found: Mapping[str, Sequence[Line]]) -> Callable[[Path], None]
 
 
 def csv_table(found: Mapping[str, Sequence[Line]]) -> Callable[[Path], None]:
-    """Writes one CSV file with a row per task and scheduler, numbers unrounded; empty where there is none."""
+    """Writes one CSV file with a row per task and scheduler, numbers to 6 digits; empty where there is none."""
     return partial(_write_csv, found)
 
 
 def _write_csv(found: Mapping[str, Sequence[Line]], file: Path) -> None:
     import polars as pl
+    from polars import selectors
 
     rows = [
         {
@@ -289,7 +290,8 @@ def _write_csv(found: Mapping[str, Sequence[Line]], file: Path) -> None:
         for task, lines in found.items()
         for line in lines
     ]
-    pl.DataFrame(rows).fill_nan(None).write_csv(file)
+
+    pl.DataFrame(rows).with_columns(selectors.float().round_sig_figs(6)).fill_nan(None).write_csv(file)
 
 
 def _with_ends(name: str, estimate: Estimate) -> dict[str, float]:
