@@ -202,7 +202,7 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
     note = (
         "Mean rewards in thousands. Schedulers that know true lifetime peaks or the whole future are left out. Rules "
         "that had to be reconstructed (`-like`) have a column of their own: what they are named after may do better or "
-        "worse. Intervals are of paired differences. All schedulers on all tasks are in [benchmark.csv](benchmark.csv), "
+        "worse. Intervals are of paired differences. All schedulers on all tasks are in [benchmark.csv](benchmark.csv) "
         "and in `benchmark.html`, which `tvwrl benchmark` writes too and a browser can sort."
     )
     return f"{markdown_table(head, body)}\n\n{note}"
