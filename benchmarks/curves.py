@@ -16,7 +16,7 @@ from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.learn_online_command import online_table, plot_rewards, rewards_by_phase
+from tvwrl.experiments.online_report import online_table, plot_rewards, rewards_by_phase
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import read_csv
@@ -156,7 +156,7 @@ def deeprm_points(
     validation = problem.sequences("validation", config.eval_sequences, config.seed)
     points = []
     while True:
-        own = trainer.evaluate()[0]
+        own = trainer.evaluate()
         scheduler = DeepRM("deeprm", trainer.checkpoint())
         points.append({"iteration": trainer.iteration, "own": own["reward"]} | referee(problem, validation, scheduler))
         print(config.seed, {name: round(value, 3) for name, value in points[-1].items()}, flush=True)

@@ -12,8 +12,8 @@ import numpy as np
 import tyro
 from timing import in_own_process, measure, peak
 
+from tvwrl.ec.clustering import k_medoids
 from tvwrl.ec.dtw import dtw_distances
-from tvwrl.ec.k_medoids import k_medoids
 from tvwrl.markdown import markdown_table
 
 CLASSES = 8

@@ -1,4 +1,4 @@
-"""Print the lines of `tvwrl/benchmark/frozen.py`: each task's hash of test sequences and its penalty unit."""
+"""Print what `tvwrl/benchmark/tasks.py` freezes of each task: the hash of its test sequences and its penalty unit."""
 
 from __future__ import annotations
 

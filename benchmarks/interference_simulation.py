@@ -11,13 +11,12 @@ from timing import measure
 from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.observations import Levels
 from tvwrl.interference.predictor import LevelPredictor
+from tvwrl.interference.score import service_weights
 from tvwrl.interference.testbed.arrivals import replay_hour, synthetic_hour
 from tvwrl.interference.testbed.deployment import draw_deployment
 from tvwrl.interference.testbed.instance_kernels import DEFAULT
-from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.testbed.responses import draw_response_model
+from tvwrl.interference.testbed.laws import LAWS, draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate, take_snapshots
-from tvwrl.interference.weights import service_weights
 from tvwrl.markdown import markdown_table
 
 MACHINES, SERVICES, MINUTES = 600, 150, 10

@@ -11,11 +11,10 @@ import tyro
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.best import search
 from tvwrl.planning.bounds_on_machines import lower_bound
-from tvwrl.planning.pictures import title_of_planner
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.registry import make_plan
+from tvwrl.planning.registry import make_plan, title_of_planner
 from tvwrl.planning.sources.generated import generate_cluster
 from tvwrl.planning.sources.tianchi import read_tianchi
 from tvwrl.planning.suite import warm_up

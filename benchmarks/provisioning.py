@@ -18,7 +18,7 @@ from tvwrl.planning.bounds_on_machines import lower_bound
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.registry import plan
+from tvwrl.planning.registry import make_plan
 from tvwrl.planning.sources.generated import generate_instance
 from tvwrl.planning.sources.open_problem import open_instance
 from tvwrl.planning.sources.published_format import read_published
@@ -57,8 +57,8 @@ def comparison(instance: Instance, fleet: Fleet, published: dict[str, Any], name
     plain_seconds(instance, fleet)
     plain, rows = plain_seconds(instance, fleet), []
     for name in names:
-        plan(instance, fleet, name)  # compiles
-        made = [plan(instance, fleet, name) for _ in range(repeats)]
+        make_plan(PlanningProblem(instance, fleet), name)  # compiles
+        made = [make_plan(PlanningProblem(instance, fleet), name) for _ in range(repeats)]
         ours, theirs = min(one.seconds for one in made), published.get(name)
         row = [name, str(made[0].machines), "", "", f"{ours:.3f}", "", "", f"{ours / plain:.1f}", ""]
         if theirs:
@@ -124,11 +124,11 @@ def large(
     """
     published = read_published(base)
     for name in algorithms:
-        plan(published, FLEET, name)  # compiles
+        make_plan(PlanningProblem(published, FLEET), name)  # compiles
     instance, _, spent, most = measure(generate_instance, published, graph, density, applications)
     rows = [["drawing it", "", f"{spent:.1f}", f"{most:.1f}"]]
     for name in algorithms:
-        made = plan(instance, FLEET, name)
+        made = make_plan(PlanningProblem(instance, FLEET), name)
         rows.append([name, str(made.machines), f"{made.seconds:.1f}", f"{peak():.1f}"])
     bound = PackingProblem(instance, FLEET).fewest_machines
     print(f"{instance.name}: {len(instance)} applications, {instance.replicas.sum()} replicas,", end=" ")

@@ -11,8 +11,7 @@ import tyro
 from tvwrl.envs.problem import Problem
 from tvwrl.forecasting import NetworkForecaster, training_windows
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers.planning.replay import Replay
-from tvwrl.schedulers.planning.replay_rules import BASES
+from tvwrl.schedulers.planning.replay import BASES, Replay
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.traces import open_trace

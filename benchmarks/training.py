@@ -13,7 +13,7 @@ from timing import peak
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.episodes import play
 from tvwrl.agents.networks import check_device, make_policy
-from tvwrl.agents.shapes import shapes_of
+from tvwrl.agents.observing import shapes_of
 from tvwrl.agents.training import LEARNERS
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import default_problem

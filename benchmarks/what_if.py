@@ -1,4 +1,4 @@
-"""How long `tvwrl what-if` takes for a week of a generated cluster behind a Prometheus-compatible server; goal: 120 s.
+"""How long `tvwrl what-if` takes for a week of a generated cluster behind a Prometheus-compatible server.
 
 OMP_NUM_THREADS=1 python benchmarks/what_if.py. The server runs in a process of its own and answers as Prometheus would;
 what it needs to make its answers is part of the wall time, not of the processor time.

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 project = "tvwrl"
 author = "the authors of tvwrl"
 release = metadata.version("tvwrl")
-extensions = ["myst_parser", "sphinx.ext.autodoc", "public_names"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "public_names", "numpydoc"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "tvwrl"
@@ -25,4 +25,5 @@ default_role = "code"  # docstrings put names into single backticks
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+numpydoc_show_class_members = False
 python_use_unqualified_type_names = True

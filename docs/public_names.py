@@ -1,5 +1,5 @@
 """Sphinx extension: a page of the API for every module that names what it exports, and a warning for every public name
-without a docstring."""
+whose docstring lacks a part (`python docs/public_names.py ROOM` lists them for a room)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from numpydoc.docscrape import NumpyDocString
+from numpydoc.validate import validate
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -50,23 +54,46 @@ def page(module: ModuleType) -> str:
     return f"{title}{listed}```\n\nAlso here, and described with [tvwrl](tvwrl.md): {names}.\n"
 
 
+# What numpydoc must find in the docstring of a public function or class, and in that of a method or property:
+# GL08 text, PR01 every parameter, PR02 no other, PR03 in their order, PR07 with what each means; RT01 and RT03, YD01
+# what comes out; EX01 an example
+WHOLE = {"GL08", "PR01", "PR02", "PR03", "PR07", "RT01", "RT03", "YD01", "EX01"}
+PART = {"GL08", "PR01", "PR02", "PR03", "PR07"}
+WITHOUT_EXAMPLES = {
+    "tvwrl",
+    "tvwrl.benchmark",
+    "tvwrl.cli",
+    "tvwrl.experiments",
+}  # some cannot be shown in a line or two
+
+
+def faults(module: ModuleType) -> Iterator[str]:
+    """What docstrings of its public names lack, by numpydoc's rules; what a base class says of a method that a class
+    overrides, or of a field that it inherits, needs no second saying."""
+    where = module.__name__
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+            continue
+        bases = [base for base in thing.__mro__[1:] if base.__doc__] if inspect.isclass(thing) else []
+        parts = [(name, WHOLE - {"EX01"} if where in WITHOUT_EXAMPLES else WHOLE)]
+        for part, member in vars(thing).items() if inspect.isclass(thing) else ():
+            if not part.startswith("_") and (inspect.isroutine(member) or isinstance(member, property)):
+                overrides = any(part in vars(base) for base in bases)
+                parts.append((f"{name}.{part}", set() if overrides else PART))
+        told = {one.name for base in bases for one in NumpyDocString(inspect.cleandoc(base.__doc__))["Parameters"]}
+        for called, needed in parts:
+            for code, message in validate(f"{where}.{called}")["errors"]:
+                inherited = code == "PR01" and set(re.findall(r"'(\w+)'", message)) <= told
+                if code in needed and not inherited:
+                    yield f"{where}.{called}: {code} {message}"
+
+
 def warn_of_undocumented(app: Sphinx) -> None:
-    """A public name, or a public method of a public class, without a docstring."""
+    """A public name whose docstring lacks something."""
     for module in public_modules():
-        for name in module.__all__:
-            thing = getattr(module, name)
-            if not (inspect.isclass(thing) or inspect.isroutine(thing)):
-                continue
-            parts = [(name, thing)] + [
-                (f"{name}.{part}", member)
-                for part, member in vars(thing).items()
-                if inspect.isclass(thing)
-                and not part.startswith("_")
-                and (inspect.isroutine(member) or isinstance(member, property))
-            ]
-            for called, member in parts:
-                if not inspect.getdoc(member):
-                    logger.warning("%s.%s is public and has no docstring", module.__name__, called)
+        for fault in faults(module):
+            logger.warning(fault)
 
 
 def begins_list(line: str) -> bool:
@@ -109,3 +136,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", warn_of_undocumented)
     app.connect("autodoc-process-docstring", from_markdown)
     return {"parallel_read_safe": True}
+
+
+if __name__ == "__main__":
+    for module in public_modules():
+        if sys.argv[1:] in ([], [module.__name__.removeprefix("tvwrl.")]):
+            print(*faults(module), sep="\n")

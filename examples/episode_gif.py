@@ -16,13 +16,10 @@ import tyro
 from PIL import Image
 
 import tvwrl
-from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.envs.base import picture
-from tvwrl.envs.rendering import draw_cluster
-from tvwrl.schedulers import Scheduler, make_scheduler
-from tvwrl.schedulers.runner import Runner
-from tvwrl.schedulers.titles import title_of
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.agents import Checkpoint, find_checkpoint
+from tvwrl.envs import draw_cluster, picture
+from tvwrl.schedulers import Runner, Scheduler, make_scheduler, title_of
+from tvwrl.simulation import Cluster
 from tvwrl.types import Placement, Workload
 
 SCENARIO = tvwrl.Scenario(machines=6, load=0.8)

@@ -17,7 +17,7 @@ ELSEWHERE = {
     "examples": "tests/benchmark/test_examples.py",
     "docs": "tests/test_docs.py",
     "deploy": "tests/serve/test_manifests.py",
-    "tvwrl/schedulers/scores.py": "tests/schedulers/test_rules.py",
+    "tvwrl/schedulers/best_fit.py": "tests/schedulers/test_rules.py",
 }
 
 

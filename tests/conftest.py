@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial, partialmethod
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from tvwrl.ec import EquivalenceClasses
 from tvwrl.envs.problem import Problem
 from tvwrl.forecasting import NetworkForecaster, training_windows
 from tvwrl.planning.instance import Affinity, Fleet, Instance
@@ -33,9 +35,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(scope="session", autouse=True)
 def short_searches() -> Iterator[None]:
-    """Hindsight tries few changes, as suites over all schedulers play it often."""
+    """What is often done takes a moment: hindsight tries few changes, the page that ends evaluations knows few
+    alternatives, few sequences tell which rule to start from, futures are sampled from few workloads, and classes and
+    forecasters that a problem makes itself learn from few examples."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hindsight, "PROPOSALS", 300)
+        patch.setattr("tvwrl.envs.problem.training_windows", partial(training_windows, count=300))
+        patch.setattr("tvwrl.envs.problem.FUTURE_WINDOWS", 300)
+        patch.setattr("tvwrl.agents.head_start.SEQUENCES", 20)
+        patch.setattr(EquivalenceClasses, "fit", partialmethod(EquivalenceClasses.fit, examples=2000))
+        patch.setattr("tvwrl.experiments.exploring.explored.FIRST_LOOK", 0.01)
         yield
 
 

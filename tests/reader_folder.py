@@ -17,7 +17,7 @@ from tests.agents.exporting import checkpoint_of
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.evaluation import EvaluationSetup, evaluate
 from tvwrl.experiments.hyperparameter_search import Search, open_search
 from tvwrl.forecasting import NetworkForecaster
 from tvwrl.forecasting.files import write_forecaster
@@ -31,20 +31,20 @@ from tvwrl.traces.sequences import SequenceSampler
 LONG = (  # where long work starts
     "tvwrl.agents.checkpoint.Checkpoint.problem",
     "tvwrl.agents.exported.read_onnx",
-    "tvwrl.benchmark.entries._exported",
+    "tvwrl.agents.is_of_export",
     "tvwrl.benchmark.study.check_submission",
     "tvwrl.benchmark.study.trace_of",
     "tvwrl.benchmark.comparison.compare",
     "tvwrl.ec.fitting.compare",
     "tvwrl.ec.classes.EquivalenceClasses.load",
     "tvwrl.envs.problem.Problem.build",
-    "tvwrl.experiments.cell_options.complete",
+    "tvwrl.experiments.engine.complete",
     "tvwrl.experiments.exploring.explore_command.complete",
     "tvwrl.planning.suite.Results",
     "tvwrl.agents.export.export_policy",
     "tvwrl.interference.score.InterferenceScore.load",
     "tvwrl.interference.fitting.train_on_batch_tasks",
-    "tvwrl.lrasched.sizing._from_simulation",
+    "tvwrl.lrasched.sizing.draw_applications",
     "tvwrl.serve.service.Service.run",
     "tvwrl.traces.preparation.prepare.prepare",
     "tvwrl.what_if.command.read_csv_record",
@@ -116,7 +116,7 @@ def fill(here: Path, problem: Problem) -> None:
         write_trace(replace(one, name=name), here / "data" / name)
     _write_runs(here, problem)
     played = [make_scheduler("spread"), make_scheduler("best-fit-peak")]
-    evaluate(problem, played, (0.5,), 1, 0, here / "runs/compared", plots=False, bound_seconds=None)
+    evaluate(EvaluationSetup(problem, (0.5,), 1, bound_seconds=None), played, here / "runs/compared", plots=False)
 
 
 def _write_runs(here: Path, problem: Problem) -> None:

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 from tvwrl.agents.features import machine_features
 from tvwrl.envs import PlacementEnv
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.evaluation import EvaluationSetup, evaluate
 from tvwrl.metrics import penalties, replay_run, score_episode
 from tvwrl.schedulers import make_scheduler
 from tvwrl.simulation.cluster import Cluster
@@ -45,13 +45,13 @@ def test_penalties_and_metrics_by_hand(noisy):
     simulation = begin(noisy)
     simulation.step(np.zeros(1, np.int64))
     # Slot 0: pairs 2*3 of cpu. Unused (3, 6): 27 + 216.
-    assert simulation.state.totals[0].tolist() == pytest.approx([0.6, 243, 0, 0, 1])
+    assert simulation.state.totals[0].tolist() == pytest.approx([0.6, 243, 0, 0, 0, 1])
     simulation.step(np.zeros(1, np.int64))
     # Slot 1: pairs 1*5 + 1*3 + 5*3 = 23 of cpu, 3*2 + 3*1 + 2*1 = 11 of mem. Unused (0, 2): 8. cpu is over: a and b.
-    assert simulation.state.totals[0].tolist() == pytest.approx([3.4, 8, 60000, 0, 1])
+    assert simulation.state.totals[0].tolist() == pytest.approx([3.4, 8, 60000, 0, 0, 1])
     assert simulation.is_over()
     assert penalties(simulation.record(), ONE, Scenario().penalty_weights()) == pytest.approx(
-        {"contention": 4.0, "under_utilisation": 251, "overshoot": 60000, "wait": 0}
+        {"contention": 4.0, "under_utilisation": 251, "overshoot": 60000, "wait": 0, "moves": 0}
     )
     row = score_episode(simulation.record(), ONE, Scenario().penalty_weights())
     # cpu is used by 5 and 8 of 2 x 8 units, mem by 2 and 6; one unit of cpu is beyond the 32 of both.
@@ -100,7 +100,7 @@ def test_what_schedulers_see(noisy):
 def test_drawn_by_scenario_and_kept_in_the_files(problem, tmp_path):
     scenario = replace(problem.scenario, background=2, perturb=1)
     noisy = Problem.build(problem.trace, scenario, problem.classes)
-    rows = evaluate(noisy, [make_scheduler("best-fit")], [0.5], 2, 0, tmp_path / "out")
+    rows = evaluate(EvaluationSetup(noisy, [0.5], 2), [make_scheduler("best-fit")], tmp_path / "out")
     again = replay_run(tmp_path / "out")
     assert_frame_equal(again.drop("decision_ms"), rows[again.columns].drop("decision_ms"), rel_tol=1e-9)
     path = tmp_path / "out" / "background.parquet"

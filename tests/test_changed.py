@@ -10,13 +10,12 @@ from tests.changed import ROOT, mirror_of
 @pytest.mark.parametrize(
     ("changed", "tests"),
     [
-        ("tvwrl/ec/dtw.py", "tests/ec/test_dtw.py"),
         ("tvwrl/metrics.py", "tests/test_metrics.py"),
-        ("tvwrl/ec/k_medoids.py", "tests/ec/test_k_medoids.py"),
-        ("tvwrl/ec/medoid_kernels.py", "tests/ec"),
+        ("tvwrl/ec/dtw.py", "tests/ec/test_dtw.py"),
+        ("tvwrl/ec/clustering.py", "tests/ec"),
         ("tvwrl/papers/pism/published.py", "tests/papers/test_pism.py"),
         ("tvwrl/schedulers/registry.py", "tests/schedulers/test_registry.py"),
-        ("tvwrl/schedulers/scores.py", "tests/schedulers/test_rules.py"),
+        ("tvwrl/schedulers/best_fit.py", "tests/schedulers/test_rules.py"),
         ("tvwrl/schedulers/production/__init__.py", "tests/schedulers/production"),
         ("tvwrl/__init__.py", None),
         ("scripts/train.py", "tests/cli/test_train.py"),

@@ -10,6 +10,8 @@ import pytest
 from tvwrl import checks
 from tvwrl.types import InputError
 
+MANY = [*"abcdefghi", "spread"]
+
 
 @pytest.mark.parametrize(
     ("check", "good", "bad", "message"),
@@ -41,6 +43,12 @@ def test_values_are_refused_outside_their_limits(check, good, bad, message):
         (
             lambda: checks.one_of(("spread", 3), law="sprad"),
             "law is 'sprad': did you mean spread? It must be one of spread, 3",
+        ),
+        (lambda: checks.one_of(MANY, law="sprad"), "law is 'sprad': did you mean spread?"),
+        (lambda: checks.one_of(MANY, law="x"), "law is 'x': must be one of 10, such as a, b, c"),
+        (
+            lambda: checks.one_of(MANY, "--list-laws lists all", law="x"),
+            "law is 'x': --list-laws lists all",
         ),
         (lambda: checks.different(seeds=(1, 1)), "seeds is 1, 1: must be different values, at least one"),
         (lambda: checks.different(seeds=()), "seeds is empty: must be different values, at least one"),

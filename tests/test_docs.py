@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.experiments.reproducing import MARK
-
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("tvwrl", "scripts", "benchmarks", "examples", "tests")
 
@@ -36,23 +34,21 @@ def test_links_of_the_readme_lead_somewhere():
     assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
 
 
-def test_prose_fits_into_lines_of_120_characters():
-    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    by_hand = {
-        page: page.read_text(encoding="utf-8").partition(MARK)[0] for page in pages if "_build" not in page.parts
+def test_files_of_the_package_that_are_named_exist():
+    pages = [
+        *(ROOT / "docs").rglob("*.md"),
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *ROOT.glob("benchmarks/*.py"),
+    ]
+    named = {
+        (page.relative_to(ROOT), path)
+        for page in pages
+        if "_build" not in page.parts
+        for path in re.findall(r"\btvwrl/[a-z0-9_/]+\.py\b", page.read_text(encoding="utf-8"))
     }
-    assert [
-        f"{page.relative_to(ROOT)}: {line}" for page, text in by_hand.items() for line in prose(text) if len(line) > 120
-    ] == []
-
-
-def prose(text: str) -> list[str]:
-    """Lines of Markdown outside of code and tables."""
-    return [line for line in re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines() if not line.startswith("|")]
-
-
-def test_prose_is_told_from_code_and_tables():
-    assert prose("a\n```\ncode\n```\n| table |\nb") == ["a", "", "b"]
+    assert named
+    assert not {(page, path) for page, path in named if not (ROOT / path).exists()}
 
 
 @pytest.mark.slow

@@ -154,7 +154,7 @@ def test_commands_are_found_in_blocks_sentences_and_docstrings() -> None:
         ("tvwrl trian", "no subcommand 'trian'"),
         ("tvwrl train --lod 0.5", "no option '--lod'"),
         ("tvwrl train --load much", "--load is 'much'"),
-        ("tvwrl reproduce fig44", "no choice 'fig44'"),
+        ("tvwrl reproduce fig44", "no figure 'fig44'"),
     ],
 )
 def test_a_wrong_command_would_be_found(text: str, message: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.evaluation import EvaluationSetup, evaluate
 from tvwrl.metrics import is_measure, penalties, replay_run, score_episode
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.schedulers import make_scheduler
@@ -95,6 +95,7 @@ def test_penalties_by_hand():
             "overshoot": 2 * 30000,
             # b waits in slot 0, c in slot 1.
             "wait": 2 * 50,
+            "moves": 0,
         }
     )
     assert penalties(make_episode(ROWS), TWO, PAPER, overshoot_per="machine")["overshoot"] == 30000
@@ -258,7 +259,10 @@ def test_equals_brute_force(case):
 def test_files_alone_give_the_same_rows_or_are_refused(problem, tmp_path):
     problem = replace(problem, scenario=replace(problem.scenario, K_c=(0.1, 0.2), overshoot_per="machine"))
     schedulers = [make_scheduler(name) for name in ("stack", "best-fit-peak")]
-    rows, path = evaluate(problem, schedulers, [0.3, 0.5], 2, 0, tmp_path / "out"), tmp_path / "out" / "demand.parquet"
+    rows, path = (
+        evaluate(EvaluationSetup(problem, [0.3, 0.5], 2), schedulers, tmp_path / "out"),
+        tmp_path / "out" / "demand.parquet",
+    )
     demand = pl.read_parquet(path)
     demand.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(path)  # the order does not matter
     again = replay_run(path.parent)

@@ -12,7 +12,7 @@ tvwrl.types.InputError: loads is 0.0: must be a number > 0
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import wraps
@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 from tvwrl.types import InputError
 
-CLOSE = 0.7  # of values, unlike names, that are near enough to be meant; 1: equal
 Class = TypeVar("Class", bound=type)
+MOST_NAMED = 9  # choices that an error lists; of more it names those that are near
 
 
 def at_least(least: float, /, **values: Any) -> None:
@@ -54,9 +54,16 @@ def percent(**values: Any) -> None:
     _check(values, lambda x: 1 <= x <= 100, "a percentage, 1 to 100 (70 is 70 %)")
 
 
-def one_of(allowed: Collection[Any], /, **values: Any) -> None:
-    """Elements of `allowed`; the error names those that are near."""
-    _check(values, lambda x: x in allowed, f"one of {', '.join(map(str, allowed))}", allowed)
+def one_of(allowed: Collection[Any], listed_by: str = "", /, **values: Any) -> None:
+    """Elements of `allowed`; the error names those that are near, and all if there are no more than `MOST_NAMED`.
+
+    `listed_by`: what to do to see all, said in place of a list that is too long to read
+    """
+    texts = [str(one) for one in allowed]
+    limit = f"one of {', '.join(texts)}"
+    if len(texts) > MOST_NAMED and not listed_by:
+        limit = f"one of {len(texts)}, such as {', '.join(texts[:3])}"
+    _check(values, lambda x: x in allowed, limit, allowed, listed_by if len(texts) > MOST_NAMED else "")
 
 
 def different(**values: Sequence[Any]) -> None:
@@ -90,10 +97,19 @@ def hint(name: str, known: Iterable[str], list_all: bool = False, listed_by: str
     return near + (f" It {every}" if list_all else "")
 
 
-def _meant(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+def _meant(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     small = {one.casefold(): one for one in known}
     near = [small[one] for one in get_close_matches(name.casefold(), small, 4, cutoff)]
-    return f"did you mean {' or '.join(near)}?" if near else ""
+    return f"did you mean {either(near)}?" if near else ""
+
+
+def either(names: Sequence[str]) -> str:
+    """Names in a sentence that asks for one of them.
+
+    >>> either(["FF", "WFD", "NCD"])
+    'FF, WFD or NCD'
+    """
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def with_known_fields(cls: Class) -> Class:
@@ -112,9 +128,16 @@ def with_known_fields(cls: Class) -> Class:
     return cls
 
 
-def _check(values: Mapping[str, Any], good: Callable[[Any], bool], limit: str, allowed: Iterable[Any] = ()) -> None:
+def _check(
+    values: Mapping[str, Any],
+    good: Callable[[Any], bool],
+    limit: str,
+    allowed: Collection[Any] = (),
+    listed_by: str = "",
+) -> None:
     for name, value in values.items():
-        for x in _elements(value):
+        several = isinstance(value, Iterable) and not isinstance(value, str)
+        for x in value if several else () if value is None else (value,):
             try:
                 passes = good(x)
             except TypeError:  # of another type: text has no order among numbers
@@ -122,12 +145,9 @@ def _check(values: Mapping[str, Any], good: Callable[[Any], bool], limit: str, a
             if not passes:
                 shown = f"'{x}'" if isinstance(x, str) else x
                 texts = [one for one in allowed if isinstance(one, str)]
-                meant = _meant(x, texts, CLOSE) if isinstance(x, str) else ""
-                raise InputError(f"{name} is {shown}: {meant and f'{meant} It '}must be {limit}")
-
-
-def _elements(value: Any) -> Iterator[Any]:
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        yield from value
-    elif value is not None:
-        yield value
+                meant = _meant(x, texts, 0.7) if isinstance(x, str) else ""  # of values, nearer ones than of names
+                if listed_by or (meant and len(allowed) > MOST_NAMED):
+                    said = f"{meant} {listed_by}".strip()
+                else:
+                    said = f"{meant and f'{meant} It '}must be {limit}"
+                raise InputError(f"{name} is {shown}: {said}")

@@ -8,7 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import cached_property, partial, update_wrapper
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _making = threading.RLock()
 
@@ -47,24 +49,42 @@ class Kernel:
         return name
 
 
-def _kernel(made: str, function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    return partial(_kernel, made, **options) if function is None else Kernel(function, made, options)
+class _Decorator(Protocol):
+    """A kernel has the type of the function that its author wrote, whether or not the decorator has options."""
+
+    @overload
+    def __call__(self, function: Function, /) -> Function: ...
+    @overload
+    def __call__(self, /, **options: Any) -> Callable[[Function], Function]: ...
 
 
-njit: Any = partial(_kernel, "njit")
+def _decorator(made: str, **common: Any) -> _Decorator:
+    def decorate(function: Any = None, /, **options: Any) -> Any:
+        return partial(decorate, **options) if function is None else Kernel(function, made, common | options)
+
+    return decorate
+
+
+def plain(kernel: Function) -> Function:
+    """The Python function of a kernel, which also takes arrays or tensors where it was written for numbers."""
+    function: Function = kernel.py_func  # type: ignore[attr-defined]
+    return function
+
+
+njit = _decorator("njit")
 """Compile a function for the CPU, as `numba.njit` does, and keep the machine code on disk."""
 
-vectorize: Any = partial(_kernel, "vectorize")
+vectorize = _decorator("vectorize")
 """Compile a function of scalars for arrays, as `numba.vectorize` does, and keep the machine code on disk."""
 
-inner: Any = partial(_kernel, "inner")
+inner = _decorator("inner")
 """Compile a function that other kernels call, as `njit` does, but without the code by which Python would call it.
 
 That code unpacks and checks every argument, and with tuples of many arrays takes longer to compile than the work.
 Python (a test, say) may call an inner kernel too: it is then compiled again, as a kernel of its own.
 """
 
-inlined: Any = partial(inner, forceinline=True)
+inlined = _decorator("inner", forceinline=True)
 """An inner kernel whose machine code is copied into every kernel that calls it: for large ones.
 
 numba's own `inline="always"` copies the source instead. That makes the fastest code of small ones, as it is optimised

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 PATIENCE = 2.0  # seconds of compiling that pass without a word
-SAID = "compiling kernels, only on first use (tvwrl warm-up does this in advance)"
+SAID = "compiling code, once after installation (tvwrl warm-up does it ahead)"
 
 _announced = False
 

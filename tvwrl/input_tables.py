@@ -18,7 +18,17 @@ from tvwrl.types import Float, InputError, Int, Strings
 if TYPE_CHECKING:
     import polars as pl
 
-ADVICE = "blanks around a name are no part of it; write it alike in all rows, or two names that differ in more"
+
+LISTED = 12  # columns that a message lists
+
+
+def no_column(source: str | Path, name: str, names: Iterable[str], hint: str = "") -> InputError:
+    """The error for a table whose columns `names` lack one that is needed; `hint`: how it ends."""
+    there = list(names)
+    more = f" and {len(there) - LISTED} more" if len(there) > LISTED else ""
+    return InputError(
+        f"{source}: no column '{name}'; the columns are: {', '.join(there[:LISTED]) or 'none'}{more}{hint}"
+    )
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> pl.DataFrame:
@@ -93,7 +103,7 @@ class InputTable:
     def need(self, *columns: str) -> None:
         """Refuse the table if it lacks one of these columns."""
         if missing := [name for name in columns if name not in self.columns]:
-            raise InputError(f"{self.source}: no column '{missing[0]}'; the columns are: {', '.join(self.columns)}")
+            raise no_column(self.source, missing[0], self.columns)
 
     def need_rows(self) -> None:
         """Refuse the table if it has no rows."""
@@ -126,7 +136,7 @@ class InputTable:
         import polars as pl
 
         given = (self.frame if self.written is None else self.written)[column].cast(pl.String)
-        refuse_spelt_twice(self.source, given.to_frame(), lambda row: f"row {row + 1}")
+        refuse_spelt_twice(given.to_frame(), lambda row: f"row {row + 1}", f"{self.source}: ")
         text = given.str.strip_chars()
         return text.set(text == "", None)
 
@@ -143,7 +153,10 @@ class InputTable:
         found = np.array([known.get(name, -1) for name in names], np.int64)
         if (unknown := found < 0).any():
             row = int(np.argmax(unknown))
-            self.refuse(row, f"{column} is {quoted(names[row])}, which is no {what} here{_meant(names[row], known)}")
+            small = {name.casefold(): name for name in known}
+            close = get_close_matches(names[row].casefold(), small, n=1, cutoff=0.8)
+            meant = f"; did you mean {quoted(small[close[0]])}?" if close else ""
+            self.refuse(row, f"{column} is {quoted(names[row])}, which is no {what} here{meant}")
         return found
 
     def numbers(self, column: str, least: float = -np.inf, most: float = np.inf) -> Float:
@@ -172,13 +185,6 @@ class InputTable:
             limit = "" if least == -np.inf else limit
             self.refuse(row, f"{column} is {quoted(given[row])}: must be a {kind}{limit}")
         return values
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """The end of a message on an unknown name: one that is known and close to it, if there is."""
-    small = {one.casefold(): one for one in known}
-    close = get_close_matches(name.casefold(), small, n=1, cutoff=0.8)
-    return f"; did you mean {quoted(small[close[0]])}?" if close else ""
 
 
 def quoted(value: object) -> str:
@@ -211,20 +217,15 @@ def spelt_twice(given: pl.DataFrame) -> tuple[str, int, int] | None:
     return None
 
 
-def refuse_spelt_twice(source: str, given: pl.DataFrame, place: Callable[[int], str]) -> None:
-    """Raise InputError for names that `spelt_twice` finds: whether they are one workload, only their author knows."""
+def refuse_spelt_twice(given: pl.DataFrame, place: Callable[[int], str], source: str = "") -> None:
+    """Raise InputError for names that `spelt_twice` finds: whether they are one workload, only their author knows.
+
+    `place`: of a row, in words; `source`: what the message begins with, if all rows are in one file
+    """
     if found := spelt_twice(given):
         name, above, row = found
+        one, other = given[name][row], given[name][above]
         raise InputError(
-            f"{source}: {place(row)}: {name} is {given[name][row]!r}, but {given[name][above]!r} in {place(above)}: "
-            f"{ADVICE}"
-        )
-
-
-def refuse_spelt_between(sources: list[str], given: pl.DataFrame) -> None:
-    """Raise InputError as `refuse_spelt_twice` does, for rows that come from these `sources`."""
-    if found := spelt_twice(given):
-        name, above, row = found
-        raise InputError(
-            f"{sources[row]}: {name} is {given[name][row]!r}, but {given[name][above]!r} in {sources[above]}: {ADVICE}"
+            f"{source}{place(row)}: {name} is {one!r}, but {other!r} in {place(above)}: blanks around a name are no "
+            "part of it; write it alike in all rows, or two names that differ in more"
         )

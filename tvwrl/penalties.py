@@ -1,6 +1,7 @@
 """The four penalties of TVW-RL and their weights, one function per equation (paper: "Rewards Design for RL").
 
-Each returns a number >= 0 for one machine, resource and slot; the reward is minus their sum.
+Each returns a number >= 0 for one machine, resource and slot; the reward is minus their sum. The price of moves, which
+the paper does not have, is the fifth: K_m for each move, in the slot in which it is decided.
 """
 
 from __future__ import annotations
@@ -16,13 +17,19 @@ from tvwrl.types import Float, InputError
 
 Weight = float | tuple[float, ...]
 
-TERMS = ("contention", "under_utilisation", "overshoot", "wait")
-MOST = {"K_c": 1e12, "K_u": 10.0, "K_o": 1e12, "K_w": 1e12}  # beyond, sums are no numbers or lose what is small
+TERMS = ("contention", "under_utilisation", "overshoot", "wait", "moves")
+MOST = {
+    "K_c": 1e12,
+    "K_u": 10.0,
+    "K_o": 1e12,
+    "K_w": 1e12,
+    "K_m": 1e12,
+}  # beyond, sums are no numbers or lose what is small
 
 
 @dataclass(frozen=True)
 class PenaltyWeights:
-    """Weights of the penalties; the defaults are the paper's.
+    """Weights of the penalties; the defaults are the paper's, but for K_m, which the paper does not have.
 
     K_c, K_u and K_o are one number or one per resource; K_u is an exponent, and 0 switches its term off.
     """
@@ -31,19 +38,23 @@ class PenaltyWeights:
     K_u: Weight = 3.0  # under-utilisation (exponent)
     K_o: Weight = 30000.0  # overshoot
     K_w: float = 50.0  # wait
+    K_m: float = 1000.0  # a move; see docs/explanation/moves.md for what it stands for
 
     def __post_init__(self) -> None:
-        for name in ("K_c", "K_u", "K_o", "K_w"):
+        for name in MOST:
             value = getattr(self, name)
             if isinstance(value, Sequence):
                 object.__setattr__(self, name, tuple(float(v) for v in value))
+            if any(one is None or isinstance(one, bool) for one in np.atleast_1d(np.array(value, dtype=object))):
+                raise InputError(f"penalty weight {name} is {value!r}: must be a number")
             at_least(0, **{f"penalty weight {name}": value})
             within(0, MOST[name], **{f"penalty weight {name}": value})
-        if np.ndim(self.K_w) != 0:
-            raise InputError(f"penalty weight K_w is {self.K_w}: must be one number (the queue has no resource)")
+        for name, what in (("K_w", "the queue"), ("K_m", "a move")):
+            if np.ndim(value := getattr(self, name)) != 0:
+                raise InputError(f"penalty weight {name} is {value}: must be one number ({what} has no resource)")
 
     def per_resource(self, resources: int) -> Float:
-        """(4, D): rows K_c, K_u, K_o, K_w (the last equal in all columns)."""
+        """(4, D): rows K_c, K_u, K_o, K_w (the last equal in all columns); K_m is charged by moves, not by slots."""
         rows = []
         for name in ("K_c", "K_u", "K_o", "K_w"):
             value = np.asarray(getattr(self, name), dtype=np.float64)

@@ -55,10 +55,18 @@ def how_to_continue(folder: Path) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InFolder:
-    """A result whose files are in a folder; if nobody named the folder, it is temporary and goes with this object."""
+    """A result whose files are in a folder; if nobody named the folder, it is temporary and goes with this object.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of its files.
+    _kept : TemporaryDirectory, optional
+        Not for callers: removes a temporary folder together with this object; None: the folder is yours.
+    """
 
     folder: Path
-    _kept: TemporaryDirectory[str] | None  # removes the folder
+    _kept: TemporaryDirectory[str] | None
 
     def __repr__(self) -> str:
         return summary(self, folder=str(self.folder))

@@ -7,6 +7,7 @@ a *slot* is one time step; "fraction" means a fraction of the trace's reference 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -16,11 +17,23 @@ import numpy.typing as npt
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
+Float32 = npt.NDArray[np.float32]
+Int32 = npt.NDArray[np.int32]
+Bool = npt.NDArray[np.bool_]
+Byte = npt.NDArray[np.uint8]
+Word = npt.NDArray[np.uint64]
 Strings = npt.NDArray[np.object_]
 
 
 class InputError(ValueError):
-    """Input from outside that cannot be used; the message names file, row, field and limit."""
+    """Input from outside that cannot be used; the message names file, row, field and limit.
+
+    Examples
+    --------
+    >>> Machines.homogeneous(0, 8, ["cpu"])
+    Traceback (most recent call last):
+    tvwrl.types.InputError: zero machines: a cluster needs at least one machine
+    """
 
 
 def summary(thing: object, **facts: object) -> str:
@@ -43,22 +56,60 @@ class Trace:
     """Recorded resource usage of a population of workloads, one row per workload and slot.
 
     The rows of workload `i` are `offsets[i]:offsets[i + 1]`, in rising `slot`; a slot may be missing (a gap).
+
+    Parameters
+    ----------
+    name : str
+        Name of the trace.
+    resources : tuple of str
+        (D,) names of the resources, such as ("cpu", "mem").
+    slot_seconds : int
+        Length of one slot, seconds, > 0.
+    workload_id : array of str
+        (N,) unique names of the workloads.
+    offsets : array of int
+        (N + 1,) first usage row of each workload; the last is R.
+    slot : array of int
+        (R,) slot number from the trace's start, strictly rising within a workload.
+    usage : array of float
+        (R, D) usage, fraction of the reference machine, >= 0.
+    application : array of str
+        (N,) application of each workload; those of one application are replicas, and "" is unknown.
+    arrival : array of int
+        (N,) slot in which each workload arrives.
+    priority : array of float
+        (N,) priority, NaN if unknown.
+    scheduling_class : array of float
+        (N,) column `class` of the trace (not the equivalence class), NaN if unknown.
+    request : array of float
+        (N, D) declared request, fraction of the reference machine, >= 0, NaN if unknown.
+    reference_machine : any
+        What 1.0 means, as written in trace.json.
+    source : {"real", "synthetic"}
+        Whether usage was recorded or generated.
+
+    Examples
+    --------
+    >>> import tvwrl
+    >>> trace = tvwrl.open_trace("synthetic:google")
+    >>> len(trace), trace.resources, trace.slot_seconds
+    (400, ('cpu', 'mem'), 300)
     """
 
     name: str
-    resources: tuple[str, ...]  # (D,) e.g. ("cpu", "mem")
-    slot_seconds: int  # length of one slot, seconds, > 0
-    workload_id: Strings  # (N,) unique
-    offsets: Int  # (N + 1,) first usage row of each workload, offsets[N] = R
-    slot: Int  # (R,) slot number from the trace's start, strictly rising within a workload
-    usage: Float  # (R, D) fraction of the reference machine, >= 0
-    application: Strings  # (N,) workloads of one application are replicas; "" = unknown
-    arrival: Int  # (N,) slot
-    priority: Float  # (N,) NaN = unknown
-    scheduling_class: Float  # (N,) column `class` of the trace (not the equivalence class), NaN = unknown
-    request: Float  # (N, D) fraction of the reference machine, >= 0, NaN = unknown
-    reference_machine: Any = None  # what 1.0 means, as written in trace.json
-    source: str = "real"  # "real" (recorded) or "synthetic" (generated)
+    resources: tuple[str, ...]
+    slot_seconds: int
+    workload_id: Strings
+    offsets: Int
+    slot: Int
+    usage: Float
+    application: Strings
+    arrival: Int
+    priority: Float
+    scheduling_class: Float
+    request: Float
+    reference_machine: Any = None
+    source: str = "real"
 
     def __len__(self) -> int:
         return len(self.workload_id)
@@ -69,11 +120,23 @@ class Trace:
         return summary(self, name=self.name, **sizes, resources=self.resources, source=self.source)
 
     def series(self, i: int) -> Float:
-        """Usage of workload `i`, shape (its rows, D), fraction of the reference machine."""
+        """Usage of one workload, shape (its rows, D), fraction of the reference machine.
+
+        Parameters
+        ----------
+        i : int
+            Number of the workload, 0..N - 1.
+        """
         return self.usage[self.offsets[i] : self.offsets[i + 1]]
 
     def select(self, index: Sequence[int] | Int) -> Trace:
-        """The same trace with the workloads of `index` (n,) only, numbers 0..len - 1, in that order."""
+        """The same trace with some of its workloads only.
+
+        Parameters
+        ----------
+        index : sequence of int
+            (n,) numbers of the workloads, 0..N - 1, in the order that they are to have.
+        """
         index = np.asarray(index, dtype=np.int64)
         rows = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in index]
         row = np.concatenate([np.empty(0, np.int64), *rows])
@@ -166,11 +229,66 @@ class Machines:
         return [dict(zip(self.resources, map(float, row), strict=True)) for row in self.capacity]
 
 
+class MoveRules(NamedTuple):
+    """When running workloads may move, and how long it takes: the fields of a `Scenario` in short."""
+
+    per_slot: int  # most moves that are decided in a slot
+    slots: int = 1  # from the decision to the first slot on the new machine, >= 1
+    overlap: int = 0  # slots, from that one on, in which the old machine is booked too
+    rest: int = 0  # slots, from that one on, in which the workload is not moved again
+    immovable: float = 0.0  # share of the trace's workloads that never move
+
+    def pinned(self, source_workload: Strings) -> Bool:
+        """Which workloads never move (same shape), from the names of their series in the trace.
+
+        >>> MoveRules(1, immovable=0.5).pinned(np.array(["a", "b", "c", "d"], dtype=object)).tolist()
+        [False, False, True, True]
+        """
+        limit = self.immovable * 2**32
+        known = {name: zlib.crc32(str(name).encode()) < limit for name in set(source_workload.ravel().tolist())}
+        found = [known[name] for name in source_workload.ravel().tolist()]
+        return np.array(found, np.bool_).reshape(source_workload.shape)
+
+
+class Move(NamedTuple):
+    """A scheduler's decision: the running workload goes to another machine, `move_slots` after the current slot."""
+
+    workload: int  # its position in the arrival sequence, 0..N-1
+    machine: int  # 0..M-1
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The n moves of an episode in the order in which they were decided, and the rules that they were decided under.
+
+    A workload that has finished by `slot` ends where it was; its move was decided and is paid for all the same.
+    """
+
+    workload: Int  # (n,) position in the episode, 0..N-1
+    slot: Int  # (n,) first slot on the new machine
+    source: Int  # (n,) 0..M-1
+    target: Int  # (n,) 0..M-1
+    rules: MoveRules
+
+    def __len__(self) -> int:
+        return len(self.workload)
+
+
+class Stays(NamedTuple):
+    """Where workloads ran: one entry for each machine that one of them came to, in slots `begin <= t < end`."""
+
+    workload: Int  # (k,) position in the episode
+    machine: Int  # (k,)
+    begin: Int  # (k,) slot
+    end: Int  # (k,) slot, exclusive
+
+
 @dataclass(frozen=True)
 class Episode:
     """What was placed where and when: the record that every metric is recomputed from.
 
-    Slots count from the episode's start; workload i runs on `machine[i]` in slots `start[i] <= t < finish[i]`.
+    Slots count from the episode's start; workload i runs in slots `start[i] <= t < finish[i]`, on `machine[i]` until it
+    is moved.
     """
 
     workload_id: Strings  # (N,)
@@ -179,7 +297,7 @@ class Episode:
     arrival: Int  # (N,) slot
     start: Int  # (N,) slot, -1 = never placed
     finish: Int  # (N,) slot, exclusive, -1 = never placed
-    machine: Int  # (N,) 0..M-1, -1 = never placed
+    machine: Int  # (N,) 0..M-1, the first one, -1 = never placed
     demand: tuple[Float, ...]  # N of (length, D) units
     scheduler: str = ""
     load: float = 0.0  # requested offered load
@@ -187,6 +305,28 @@ class Episode:
     decision_ms: float = 0.0  # mean wall-clock time of one decision, milliseconds
     resources: tuple[str, ...] = field(default=("cpu", "mem"))
     background: npt.NDArray[np.uint8] | None = None  # (P, M, D) as of a SequenceSet
+    moves: Moves | None = None  # None: nothing may be moved
+
+    def stays(self) -> Stays:
+        """Where what was placed ran, and when; in the order of workloads, and of slots for each of them.
+
+        >>> episode.stays().machine  # doctest: +SKIP
+        """
+        workload = np.flatnonzero(self.start >= 0)
+        machine, begin = self.machine[workload], self.start[workload]
+        moves = self.moves
+        if moves is None or not len(moves):
+            return Stays(workload, machine, begin, self.finish[workload])
+        took_effect = moves.slot < self.finish[moves.workload]
+        workload = np.concatenate([workload, moves.workload[took_effect]])
+        machine = np.concatenate([machine, moves.target[took_effect]])
+        begin = np.concatenate([begin, moves.slot[took_effect]])
+        order = np.lexsort((begin, workload))
+        workload, machine, begin = workload[order], machine[order], begin[order]
+        end = self.finish[workload]
+        moved_on = np.flatnonzero(workload[1:] == workload[:-1])
+        end[moved_on] = np.minimum(end[moved_on], begin[moved_on + 1] + moves.rules.overlap)
+        return Stays(workload, machine, begin, end)
 
     def __repr__(self) -> str:
         played = {"scheduler": self.scheduler, "load": self.load, "sequence": self.sequence}

@@ -10,10 +10,10 @@ import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import INFORMED, TrainConfig
+from tvwrl.agents.export import export_policy
 from tvwrl.agents.networks import Policy, make_policy
-from tvwrl.agents.shapes import shapes_of
-from tvwrl.envs import PlacementVectorEnv
-from tvwrl.envs.base import action_masks
+from tvwrl.agents.observing import shapes_of
+from tvwrl.envs import PlacementVectorEnv, action_masks
 from tvwrl.envs.problem import Problem
 from tvwrl.traces import trace_hash
 
@@ -89,6 +89,17 @@ def trained(kind: str, envs: PlacementVectorEnv, rule: str = "", hidden: int = 1
             if layer is not None and kind != "flat":
                 torch.nn.init.normal_(layer.weight)
     return policy.eval(), shapes
+
+
+_EXPORTS: dict[str, bytes] = {}  # the problem is the same in all tests
+
+
+def export_of(problem: Problem, name: str) -> bytes:
+    """What `tvwrl export` writes of one of the policies of `EVERY`, named "mine"; made once, as it takes seconds."""
+    if name not in _EXPORTS:
+        checkpoint, _ = checkpoint_of(problem, name)
+        _EXPORTS[name] = export_policy(checkpoint, "mine").content
+    return _EXPORTS[name]
 
 
 def checkpoint_of(problem: Problem, name: str) -> tuple[Checkpoint, PlacementVectorEnv]:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from tvwrl.agents import head_start
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import INFORMED, PRESETS, TrainConfig
-from tvwrl.agents.starting_policy import _cost
+from tvwrl.agents.head_start import _cost
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
@@ -104,7 +105,8 @@ def told_rewards(trainer, monkeypatch, rewards):
 
 def two_generations(problem, folder, told=None):
     """A trainer of two generations, of two iterations each."""
-    config = replace(TINY, iterations=4, generations=2, eval_every=1)
+    few = {"train_sequences": 4, "sequences_per_iteration": 2}
+    config = replace(TINY, iterations=4, generations=2, eval_every=1, **few)
     report = (lambda text: None) if told is None else told.append
     return Trainer(replace(problem, scenario=PEAKS), config, folder, {"hash": ""}, report)
 
@@ -172,7 +174,10 @@ def test_the_base_knows_no_more_than_the_policy(scenario, base):
             {"base_policy": "clairvoyant"},
             "base_policy is clairvoyant: it knows the whole future",
         ),
-        ({"base_policy": "random"}, "base_policy is 'random': must be one of expected-cost, expected-cost-known-peak"),
+        (
+            {"base_policy": "random"},
+            "base_policy is 'random': must be one of expected-cost",
+        ),
         ({"horizon": 0}, "horizon is 0: must be at least 1"),
         ({"generations": 31}, "generations is 31: must be 1 to 30"),
         ({"generations": 2, "algo": "ppo"}, "generations is 2: must be 1 for algo ppo"),
@@ -193,12 +198,16 @@ def test_it_starts_from_the_best_rule_on_training_and_validation_sequences(probl
     shown = {
         rule: float(reward) for rule, reward in (part.rsplit(" ", 1) for part in told[0].split(": ")[1].split(", "))
     }
-    drawn = [problem.sequences(split, 100, both.seed) for split in ("train", "validation")]
+    drawn = [problem.sequences(split, head_start.SEQUENCES, both.seed) for split in ("train", "validation")]
     runners = [Runner(sequences, problem.machines, both.scenario) for sequences in drawn]
     assert shown.keys() == {"expected-cost-peak", "expected-cost-known-peak", "best-fit-peak"}
     for rule, reward in shown.items():
         scheduler = make_scheduler(rule)
-        played = [problem.score(runner.play(scheduler, i))["reward"] for runner in runners for i in range(100)]
+        played = [
+            problem.score(runner.play(scheduler, i))["reward"]
+            for runner in runners
+            for i in range(head_start.SEQUENCES)
+        ]
         assert reward == pytest.approx(np.mean(played) / 1000, abs=0.06)
     assert trainer.config.teacher == trainer.config.base_rule == max(shown, key=lambda rule: shown[rule])
     assert replace(both, teacher="best-fit-peak").starting_rules == ("best-fit-peak",)

@@ -9,11 +9,10 @@ import torch
 from tvwrl.agents import episodes
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.agents.divergence import Diverged, check_gradients, check_update
-from tvwrl.agents.episodes import play
+from tvwrl.agents.episodes import Diverged, play
 from tvwrl.agents.networks import LOWEST, Policy, make_policy
-from tvwrl.agents.tasks import make_task
-from tvwrl.agents.training import Trainer
+from tvwrl.agents.policy_gradient import check_gradients, check_update
+from tvwrl.agents.training import Trainer, make_task
 from tvwrl.simulation.state import SLOT
 from tvwrl.types import InputError
 

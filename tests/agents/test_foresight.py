@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from tvwrl.agents.config import INFORMED
-from tvwrl.agents.critic import ENDS, FEW, LONG, MANY, Foresight, ahead_count
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import make_policy
-from tvwrl.agents.shapes import shapes_of
+from tvwrl.agents.observing import shapes_of
+from tvwrl.agents.ppo import ENDS, FEW, LONG, MANY, Foresight, ahead_count
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.agents.exporting import checkpoint_of
+from tests.agents.exporting import export_of
 from tvwrl.agents import exported as onnx_file
-from tvwrl.agents.export import export_policy
 from tvwrl.agents.exported import ExportedPolicy, Facts, is_of_export, load_exported, metadata_of, read_onnx
 from tvwrl.types import InputError
 
@@ -19,8 +18,7 @@ from tvwrl.types import InputError
 @pytest.fixture(scope="module")
 def content(problem):
     """A file of tvwrl export."""
-    checkpoint, _ = checkpoint_of(problem, "shared that never holds")
-    return export_policy(checkpoint, "mine").content
+    return export_of(problem, "shared that never holds")
 
 
 def model(nodes=(), initializers=(), opsets=(), **metadata):

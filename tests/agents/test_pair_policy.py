@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from tvwrl.agents.acting import DeterministicActions
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.deterministic import DeterministicActions
 from tvwrl.agents.episodes import play
 from tvwrl.agents.features import about_the_workload, forecast_features
-from tvwrl.agents.imitation import RecordedTeacher, _equally_good, imitate
-from tvwrl.agents.networks import make_policy
-from tvwrl.agents.pair_policy import in_turn
+from tvwrl.agents.head_start import RecordedTeacher, _equally_good, imitate
+from tvwrl.agents.networks import in_turn, make_policy
+from tvwrl.agents.observing import shapes_of
 from tvwrl.agents.policy_scheduler import PolicyScheduler
-from tvwrl.agents.shapes import shapes_of
-from tvwrl.agents.tasks import PlacementTask
-from tvwrl.agents.training import Trainer
+from tvwrl.agents.training import PlacementTask, Trainer
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import Problem
 from tvwrl.forecasting.segments import columns
@@ -35,7 +33,7 @@ TINY = TrainConfig(
     iterations=4,
     imitate=2,
     train_sequences=4,
-    sequences_per_iteration=8,
+    sequences_per_iteration=4,
     eval_sequences=2,
     eval_every=2,
     hidden=8,
@@ -147,7 +145,7 @@ def test_an_untrained_policy_places_as_the_rule_that_is_built_in_with_backfillin
     for i in range(6):
         runner.play(recorded, i)
     weights = scenario.penalty_weights().per_resource(2).tolist()
-    shapes = shapes_of(runner._simulation(True, True)) | {"weights": weights, "rule": rule}
+    shapes = shapes_of(runner.simulation(recorded)) | {"weights": weights, "rule": rule}
     policy = make_policy("shared", shapes, 8)
     seen = {name: np.concatenate([one[name] for one in recorded.seen]) for name in recorded.seen[0]}
     encoded = policy.encode(seen) | {"mask": torch.from_numpy(np.array(recorded.masks))}
@@ -219,10 +217,11 @@ def test_alternatives_are_those_of_the_chosen_workload(problem, monkeypatch):
     simulation.reset(0)
     while len(simulation.waiting()) < 2:
         simulation.step(np.array([simulation.placements]))
-    scheduler, cluster = scheduler_of(simulation, policy_for(envs)), Cluster(simulation)
+    policy = policy_for(envs)
+    scheduler, cluster = scheduler_of(simulation, policy), Cluster(simulation)
     scheduler.reset(cluster, np.random.default_rng(0))
     second = simulation.sequences.workload(0, int(simulation.waiting()[1]))
-    monkeypatch.setattr(scheduler, "_logits", lambda _: torch.tensor([[9.0, 8.0, 7.0, 1.0, 2.0, 3.0] + [0.0] * 7]))
+    monkeypatch.setattr(policy, "logits", lambda _: torch.tensor([[9.0, 8.0, 7.0, 1.0, 2.0, 3.0] + [0.0] * 7]))
     assert scheduler.alternatives(cluster, [second], Placement(second, 1), 3).tolist() == [1, 2, 0]
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from tvwrl.agents import policy_replay as policy_continuation
+from tvwrl.agents import acting as policy_continuation
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import make_policy
+from tvwrl.agents.observing import shapes_of
 from tvwrl.agents.policy_scheduler import PolicyScheduler
-from tvwrl.agents.shapes import shapes_of
 from tvwrl.explorer.recorder import record
 from tvwrl.schedulers.planning.continuation import ByScheduler
 from tvwrl.schedulers.runner import Runner

@@ -8,8 +8,8 @@ import pytest
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import make_policy
+from tvwrl.agents.observing import shapes_of
 from tvwrl.agents.policy_scheduler import PolicyScheduler
-from tvwrl.agents.shapes import shapes_of
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import InputError, Placement
@@ -89,7 +89,7 @@ def test_alternatives_are_ranked_by_logit_and_have_room(problem, train, monkeypa
     machines = replace(scenario, machine_types=("3x8,8", "1x0,0", "2x8,8")).cluster(("cpu", "mem"))
     cluster, workload = cluster_of(train, machines, scenario), train.workload(0, 0)
     scheduler.reset(cluster, np.random.default_rng(0))
-    monkeypatch.setattr(scheduler, "_logits", lambda _: np.array([[1.0, 2.0, 6.0, 9.0, 4.0, 5.0]]))
+    monkeypatch.setattr(scheduler, "logits", lambda seen, mask: np.array([[1.0, 2.0, 6.0, 9.0, 4.0, 5.0]]))
     choice = Placement(workload, 2)
     assert scheduler.alternatives(cluster, [workload], choice, 10).tolist() == [2, 5, 4, 1, 0]
     assert scheduler.alternatives(cluster, [workload], choice, 2).tolist() == [2, 5]

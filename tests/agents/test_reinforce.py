@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tvwrl.agents.config import PRESETS, TrainConfig, preset_of
+from tvwrl.agents.config import PRESETS, TrainConfig, preset_for
 from tvwrl.agents.episodes import Trajectories
 from tvwrl.agents.features import (
     COSTS,
@@ -88,21 +88,21 @@ def test_baseline_is_the_mean_of_the_same_decision_on_the_same_sequence():
 @pytest.mark.parametrize(
     ("options", "algo"),
     [
-        *((["--preset", name], config.algo) for name, config in PRESETS.items()),
-        ([], "counterfactual"),
-        (["--algo", "ppo"], "ppo"),
-        (["--algo", "reinforce"], "reinforce"),
-        (["--algo=reinforce", "--preset", "smoke"], "reinforce"),
-        (["--policy", "flat"], "reinforce"),
-        (["--policy", "deeprm"], "reinforce"),
-        (["--policy", "deeprm", "--preset", "smoke"], "reinforce"),
-        (["--policy", "flat", "--algo", "sb3-ppo"], "sb3-ppo"),
+        *(({"preset": name}, config.algo) for name, config in PRESETS.items()),
+        ({}, "counterfactual"),
+        ({"algo": "ppo"}, "ppo"),
+        ({"algo": "reinforce"}, "reinforce"),
+        ({"algo": "reinforce", "preset": "smoke"}, "reinforce"),
+        ({"policy": "flat"}, "reinforce"),
+        ({"policy": "deeprm"}, "reinforce"),
+        ({"policy": "deeprm", "preset": "smoke"}, "reinforce"),
+        ({"policy": "flat", "algo": "sb3-ppo"}, "sb3-ppo"),
     ],
     ids=str,
 )
 def test_only_reinforce_plays_several_trajectories_of_a_sequence(options, algo):
-    config = preset_of(options)
-    assert algo == config.algo or any(option.startswith("--algo") for option in options)
+    config = preset_for(**options)
+    assert algo == config.algo or "algo" in options
     assert (config.trajectories > 1) == (algo == "reinforce")
 
 
@@ -113,7 +113,7 @@ def test_a_single_trajectory_is_refused():
 
 
 def test_as_many_episodes_are_played_whatever_the_algorithm():
-    ours, fast = preset_of(["--algo", "reinforce"]), PRESETS["medium"]
+    ours, fast = preset_for(algo="reinforce"), PRESETS["medium"]
     assert ours.sequences_per_iteration * ours.trajectories == fast.sequences_per_iteration
 
 

@@ -9,8 +9,7 @@ import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.networks import make_policy
-from tvwrl.agents.tasks import PlacementTask
-from tvwrl.agents.training import Trainer, make_learner
+from tvwrl.agents.training import PlacementTask, Trainer, make_learner
 from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import InputError
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from tvwrl.agents import tasks
+from tvwrl.agents import training
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.starting_policy import check_start
-from tvwrl.agents.tasks import make_tasks, open_others
-from tvwrl.agents.training import Trainer
+from tvwrl.agents.head_start import check_start
+from tvwrl.agents.training import Trainer, make_tasks, open_others
 from tvwrl.ec import OwnLabels
 from tvwrl.envs.problem import Problem
 from tvwrl.traces.synthetic import synthetic_trace
@@ -33,7 +32,7 @@ TINY = TrainConfig(
 def other(monkeypatch):
     """Another trace, which opens under the name `other`."""
     trace = synthetic_trace("google", workloads=60, seed=9)
-    monkeypatch.setattr(tasks, "open_trace", lambda name: trace)
+    monkeypatch.setattr(training, "open_trace", lambda name: trace)
     return trace
 
 
@@ -76,7 +75,7 @@ def test_a_trace_that_changed_or_has_other_resources_is_named(problem, other, tm
     with pytest.raises(InputError, match="also other: the content of this trace has changed"):
         make(problem, tmp_path, both, trace={"hash": "", "also": {"other": "abc"}})
     fewer = replace(other, resources=("cpu",), usage=other.usage[:, :1], request=other.request[:, :1])
-    monkeypatch.setattr(tasks, "open_trace", lambda name: fewer)
+    monkeypatch.setattr(training, "open_trace", lambda name: fewer)
     with pytest.raises(InputError, match=r"also other: it has the resources cpu, but trace '.*' has cpu, mem"):
         make(problem, tmp_path, both)
     with pytest.raises(InputError, match="also is other: algo sb3-ppo trains on one trace"):
@@ -103,7 +102,7 @@ def test_a_trace_that_looks_different_to_the_network_is_refused(problem, other, 
 def test_a_trace_is_named_once_and_gets_an_iteration(problem, other, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="also other2: it has the same content as also other; name every"):
         open_others(replace(TINY, also=("other", "other2")), problem.trace)
-    monkeypatch.setattr(tasks, "open_trace", lambda name: problem.trace)
+    monkeypatch.setattr(training, "open_trace", lambda name: problem.trace)
     with pytest.raises(InputError, match="also again: it has the same content as trace 'google'"):
         make(problem, tmp_path, replace(TINY, also=("again",)))
     with pytest.raises(InputError, match=r"also usage\.csv: must be a prepared trace; tvwrl prepare"):

@@ -87,11 +87,11 @@ def steps_of(folder, name):
 def test_the_best_policy_is_no_worse_than_the_head_start(problem, tmp_path, monkeypatch, rewards, best):
     run, validated = trainer(problem, tmp_path), []
 
-    def evaluate(policy):
-        validated.append(deepcopy(policy.state_dict()))
+    def evaluate():
+        validated.append(deepcopy(run.policy.state_dict()))
         return {"reward": rewards[len(validated) - 1], "unplaced": 0.0}
 
-    monkeypatch.setattr(run._task, "evaluate", evaluate)
+    monkeypatch.setattr(run, "evaluate", evaluate)
     run.run()
     assert [row["eval_reward"] for row in run.progress] == rewards
     kept = Checkpoint.load(tmp_path / "checkpoints/best.pt")
@@ -101,7 +101,7 @@ def test_the_best_policy_is_no_worse_than_the_head_start(problem, tmp_path, monk
 
 def test_a_head_start_that_leaves_workloads_unplaced_is_not_kept(problem, tmp_path, monkeypatch):
     run = trainer(problem, tmp_path)
-    monkeypatch.setattr(run._task, "evaluate", lambda policy: {"reward": float("nan"), "unplaced": 3.0})
+    monkeypatch.setattr(run, "evaluate", lambda: {"reward": float("nan"), "unplaced": 3.0})
     run.run(stop_after=0)
     assert [row["iteration"] for row in run.progress] == []  # nothing was asked for yet
     run.run()
@@ -115,9 +115,7 @@ def test_a_validation_that_leaves_workloads_unplaced_is_not_chosen_over_a_comple
     """What places nothing would cost nothing: the referee says NaN of it, before and after a complete one."""
     found = iter([(float("nan"), 5.0), (-3.0, 0.0), (float("nan"), 0.5)])
     run = trainer(problem, tmp_path)
-    monkeypatch.setattr(
-        run._task, "evaluate", lambda policy: dict(zip(("reward", "unplaced"), next(found), strict=True))
-    )
+    monkeypatch.setattr(run, "evaluate", lambda: dict(zip(("reward", "unplaced"), next(found), strict=True)))
     run.run()
     assert (run.best_iteration, run.best_reward) == (1, -3.0)
     assert Checkpoint.load(tmp_path / "checkpoints/best.pt").iteration == 1

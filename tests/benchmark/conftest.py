@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
-from tvwrl.benchmark import tasks
+from tvwrl.benchmark import fresh, tasks
 from tvwrl.benchmark.tasks import TASKS, Task, sequences_hash
 from tvwrl.envs.problem import Problem
+from tvwrl.traces.synthetic import synthetic_trace
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_populations() -> Iterator[None]:
+    """Few and small fresh populations, each drawn once: drawing large ones takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fresh, "WORKLOADS", 60)
+        patch.setattr(fresh, "POPULATIONS", 3)
+        patch.setattr(fresh, "synthetic_trace", cache(synthetic_trace))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -308,13 +308,13 @@ def test_sick_models(output, message):
         ({"../up": first}, {}, "a name has letters"),
         ({"mine": 3}, {}, "entry 'mine': it is 3: must be a function"),
         ({"mine": First}, {}, r"entry 'mine': it is a class: give an instance, First\(\)"),
-        ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler: did you mean best-fit or"),
+        ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler: did you mean best-fit"),
         (
             {"mine": "google-0.5-v1"},
             {},
-            r"a task is named by `task` \(--task\); did you mean google-0\.5-v1 or",
+            "it is a task, which is named by `task`",
         ),
-        ({"mine": "kube-default(foo=1)"}, {}, r"^kube-default\(foo=1\): 'foo' is not an option"),
+        ({"mine": "kube-default(foo=1)"}, {}, r"^kube-default has no option 'foo'"),
         ({"mine": "n-sigma(n=3"}, {}, r"^scheduler is 'n-sigma\(n=3': brackets do not match; write NAME"),
         ({"mine": "mine.py"}, {}, r"^entry 'mine': mine\.py: no such file$"),
         ({"mine": "runs/mine"}, {}, r"^runs/mine: no such file or folder$"),
@@ -371,8 +371,8 @@ def test_a_task_that_is_unknown():
 
 def test_own_problems_with_other_sequences_are_refused(small, tmp_path):
     from tvwrl.benchmark.tasks import trace_of
-    from tvwrl.experiments.evaluation import evaluate
+    from tvwrl.experiments.evaluation import EvaluationSetup, Player, evaluate
 
     other = Problem.build(trace_of(small), TASKS["google-0.3-v1"].scenario, "none")
     with pytest.raises(InputError, match="only what is observed may differ"):
-        evaluate(problem_of(small), [First()], [0.5], 1, 0, tmp_path / "out", observed={"first": other})
+        evaluate(EvaluationSetup(problem_of(small), [0.5], 1), [Player(First(), problem=other)], tmp_path / "out")

@@ -53,15 +53,6 @@ def entry(observation, mask):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_populations():
-    """Few and small fresh populations: drawing large ones takes seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fresh, "WORKLOADS", 60)
-        patch.setattr(fresh, "POPULATIONS", 6)
-        yield
-
-
 def submitted(small, folder: Path, code: str, files=(), **observe) -> Path:
     """A submission of a Python file with that code."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +106,7 @@ def test_knowledge_and_time_are_measured_not_believed(copy, small):
 
 
 def test_an_entry_that_carries_the_public_sequences_is_refused(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(fresh, "POPULATIONS", 20)  # as in use: fewer leave more to chance
+    monkeypatch.setattr(fresh, "POPULATIONS", 8)  # fewer leave more to chance
     known, problem = {}, problem_of(small)
     import hashlib
 

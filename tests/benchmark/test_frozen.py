@@ -22,6 +22,7 @@ from tvwrl.types import InputError, SequenceSet
 DIFFERENT = {TASKS[name].sequences_hash: name for name in reversed(TASKS)}.values()  # both versions draw many alike
 EMBEDDED = [name for name in DIFFERENT if name.startswith("google-")]
 RECORDED = [name for name in DIFFERENT if name not in EMBEDDED]
+USUAL = {"google2011-0.5-v1", "google2019-0.3-v1", "bitbrains-0.5-burst-v1", "tianchi-0.5-v1"}  # one of each trace
 REAL_TRACES = Path(os.environ.get("TVWRL_DATA") or "none")  # before the tests' own folder hides it
 
 
@@ -45,7 +46,9 @@ def test_a_task_draws_the_sequences_that_it_was_frozen_with(name):
 @pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in USUAL else pytest.mark.outside) for name in RECORDED]
+)
 def test_a_task_of_a_recorded_trace_too(name, monkeypatch):
     if not (REAL_TRACES / TASKS[name].trace / "trace.json").is_file():
         pytest.skip(f"no trace {TASKS[name].trace} in TVWRL_DATA")
@@ -68,7 +71,8 @@ def test_another_population_is_refused(monkeypatch):
 
 
 def test_every_name_is_frozen():
-    assert set(FROZEN) == {*tvwrl.TASK_NAMES, *tvwrl.SUPERSEDED_TASKS} <= set(TASKS)
+    assert set(tvwrl.TASK_NAMES) <= set(FROZEN) <= {*tvwrl.TASK_NAMES, *tvwrl.SUPERSEDED_TASKS} <= set(TASKS)
+    assert all(task.sequences_hash for task in TASKS.values())
     assert {task.split for task in TASKS.values()} == {"test"}
 
 
@@ -104,6 +108,7 @@ def test_the_hash_sees_every_choice_but_what_agents_see():
         "load": 0.4, "burst": 2.0, "usage_delay": 1, "placements_per_slot": 2, "overshoot_per": "machine", "K_c": 1.0,
         "K_u": 2.0, "K_o": 1.0, "K_w": 1.0, "background": 1, "perturb": 1, "max_slots": 900, "queue": 4, "classes": 5,
         "sample": "max", "quantise": False, "peak_units": 5, "capacity": (7.0,), "step_seconds": 3600,
+        "moves_per_slot": 1,
     }  # fmt: skip
     plain = sequences_hash(*drawn_with())
     found = {name: sequences_hash(*drawn_with(**{name: value})) for name, value in other.items()}
@@ -111,4 +116,8 @@ def test_the_hash_sees_every_choice_but_what_agents_see():
     for name, value in {"history": 5, "hold_action": True, "observe_demand": False, "mask": "any"}.items():
         assert sequences_hash(*drawn_with(**{name: value})) == plain
     unseen = {"machines", "workloads", "machine_types", "split"}  # set above, or with no other value here
-    assert set(other) | set(OBSERVED) | unseen == set(vars(Scenario()))
+    moving = {"K_m": 1.0, "move_slots": 2, "move_overlap": 1, "move_rest": 1, "immovable": 0.5}
+    may_move = {name: sequences_hash(*drawn_with(moves_per_slot=1, **{name: moving[name]})) for name in moving}
+    assert len({found["moves_per_slot"], *may_move.values()}) == 1 + len(moving)
+    assert {sequences_hash(*drawn_with(**{name: value})) for name, value in moving.items()} == {plain}
+    assert set(other) | set(OBSERVED) | unseen | set(moving) == set(vars(Scenario()))

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import tvwrl
-from tvwrl.benchmark import fresh, page, study
+from tvwrl.benchmark import page, ranking, study
 from tvwrl.benchmark.study import BenchmarkStudy, Played
 from tvwrl.benchmark.tasks import find_task
 from tvwrl.experiments.engine import complete
@@ -49,7 +49,7 @@ EVERY = [
 
 
 def test_ranks_differences_and_gaps_by_hand():
-    lines = {line.label: line for line in page.summaries(EVERY, [TASK])[TASK]}
+    lines = {line.label: line for line in ranking.summaries(EVERY, [TASK])[TASK]}
     assert [name for name in lines if lines[name].knowledge == CURRENT_LOAD.group] == ["mine", "spread", "best-fit"]
     assert [lines[name].rank for name in ("mine", "spread", "best-fit")] == [1, 2, 3]  # unplaced workloads come last
     assert lines["spread"].behind == (-25e3, (-40e3, -10e3))  # against "mine": -10 and -40 thousand
@@ -68,7 +68,7 @@ def test_a_scheduler_that_places_nothing_is_last_on_every_page_and_never_best(tm
     idle = rows("idle", CURRENT_LOAD, (0.0, 0.0), unplaced=20)
     once = [row | {"unplaced": row["sequence"]} for row in rows("once", CURRENT_LOAD, (-1.0, 0.0))]
     alone = rows("alone", FORECASTS, (0.0, 0.0), unplaced=1)
-    found = page.summaries([*EVERY, *idle, *once, *alone], [TASK])
+    found = ranking.summaries([*EVERY, *idle, *once, *alone], [TASK])
     ranks = {line.scheduler: line.rank for line in found[TASK] if line.knowledge == CURRENT_LOAD.group}
     assert ranks == {"mine": 1, "spread": 2, "once": 3, "best-fit": 4, "idle": 5}  # the fewest unplaced first
     table = page.task_table(TASK, found[TASK])
@@ -94,14 +94,14 @@ def test_equals_share_a_rank_whatever_their_order():
     same = [rows(name, CURRENT_LOAD, (-1.0, -2.0)) for name in ("a", "b")]
     worse = rows("c", CURRENT_LOAD, (-3.0, -4.0))
     for first, second in (same, same[::-1]):
-        found = page.summaries([*first, *second, *worse], [TASK])[TASK]
+        found = ranking.summaries([*first, *second, *worse], [TASK])[TASK]
         assert [(line.scheduler, line.rank, line.is_best) for line in found] == [
             ("a", 1, True), ("b", 1, True), ("c", 3, False),
         ]  # fmt: skip
 
 
 def test_the_text_names_what_is_missing_and_tells_ours_apart():
-    found = page.summaries(EVERY, [TASK])
+    found = ranking.summaries(EVERY, [TASK])
     assert "**2 cells are missing**" in page.text(found, missing=2)
     text = page.task_table(TASK, found[TASK])
     assert re.search(r"\| \*\*mine\*\* +\| +1 \|", text)
@@ -111,7 +111,7 @@ def test_the_text_names_what_is_missing_and_tells_ours_apart():
 
 def test_reconstructed_rules_have_a_column_of_their_own():
     """They are the best here, but ours is compared with the best of the others."""
-    cells = page.text(page.summaries([*EVERY, *rows("nilas-like", REQUESTS, (-50.0, -50.0))], [TASK]), 0)
+    cells = page.text(ranking.summaries([*EVERY, *rows("nilas-like", REQUESTS, (-50.0, -50.0))], [TASK]), 0)
     (row,) = re.findall(rf"^\| {TASK} .*$", cells, re.M)
     assert [cell.strip() for cell in row.split("|")[2:6]] == [
         "n-sigma -200",
@@ -119,13 +119,13 @@ def test_reconstructed_rules_have_a_column_of_their_own():
         "nilas-like -50",
         "mine -375",
     ]
-    (row,) = re.findall(rf"^\| {TASK} .*$", page.text(page.summaries(EVERY, [TASK]), 0), re.M)
+    (row,) = re.findall(rf"^\| {TASK} .*$", page.text(ranking.summaries(EVERY, [TASK]), 0), re.M)
     assert row.split("|")[4].strip() == "-"
 
 
 def test_tables_of_few_tasks_are_on_the_page_and_those_of_all_in_one_file(tmp_path, monkeypatch):
     other = "google-0.3-v1"  # no rule of production clusters was played there
-    found = page.summaries(
+    found = ranking.summaries(
         [*EVERY, *(row | {"task": other} for row in rows("mine", CURRENT_LOAD, (-1.0, -2.0)))], [TASK, other]
     )
     assert all(f"\n## {task}\n" in page.text(found, 0) for task in (TASK, other))
@@ -142,7 +142,7 @@ def test_tables_of_few_tasks_are_on_the_page_and_those_of_all_in_one_file(tmp_pa
 
 def test_names_are_not_executed_by_the_browser(tmp_path):
     bad = [row | {"scheduler": "<script>alert(1)</script>"} for row in rows("mine", CURRENT_LOAD, (-1.0, -2.0))]
-    page.browser_table(page.summaries(bad, [TASK]))(tmp_path / "a.html")
+    page.browser_table(ranking.summaries(bad, [TASK]))(tmp_path / "a.html")
     written = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "<script>alert" not in written
     assert "&lt;script&gt;alert" in written
@@ -196,12 +196,6 @@ def submission(small, tmp_path_factory):
     )
     found = tvwrl.compare({"mine": file}, small, against=(), bounds=False)
     return tvwrl.submit(found, tmp_path_factory.mktemp("submitted") / "one", "somebody")
-
-
-@pytest.fixture(autouse=True)
-def small_populations(monkeypatch):
-    """Of fresh workloads: large ones take seconds."""
-    monkeypatch.setattr(fresh, "WORKLOADS", 60)
 
 
 def test_a_submission_enters_the_table(small, submission, tmp_path):
@@ -261,7 +255,7 @@ def test_bad_options_are_named(changes, message):
 
 
 def test_rules_of_production_and_ours_are_set_side_by_side():
-    found = page.summaries(EVERY, [TASK])
+    found = ranking.summaries(EVERY, [TASK])
     table = page._against_production(found)
     # n-sigma by default -200, tuned -170; ours, with load alone, -375: 205 thousand, or 121 %, more
     assert re.search(

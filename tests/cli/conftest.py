@@ -1,10 +1,7 @@
 """What several tests of the scripts need: a small trace, a finished training run, a check of refusals."""
 
-from functools import partial
-
 import pytest
 
-from tvwrl.forecasting import training_windows
 from tvwrl.traces import open_trace, write_trace
 
 TINY = [
@@ -18,14 +15,6 @@ TINY = [
 def tiny():
     """Options of a training run of seconds; --iterations is still to be given."""
     return TINY
-
-
-@pytest.fixture(autouse=True, scope="session")
-def quick_forecasters():
-    """Forecasters learn from few windows: how well they forecast does not matter here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tvwrl.envs.problem.training_windows", partial(training_windows, count=300))
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""scripts/benchmark.py from end to end: the tasks, their tables, and the check of a submission."""
+"""tvwrl benchmark from end to end: the tasks, their tables, and the check of a submission."""
 
 import polars as pl
 import pytest

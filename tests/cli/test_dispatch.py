@@ -60,12 +60,9 @@ def test_a_family_without_a_member_does_nothing(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("paper", papers.PAPERS)
-def test_titles_are_those_of_the_figures(paper: str) -> None:
-    titles = papers._titles_of(paper)
-    listed = papers.titles()[titles.PAPER]
+def test_every_figure_has_a_command(paper: str) -> None:
+    listed = papers.titles()[papers.PAPERS[paper].name]
     assert {name: papers.command(name).__name__.replace("_", "-") for name in listed} == {name: name for name in listed}
-    figures = sys.modules[f"tvwrl.papers.{paper}.figures"]
-    assert set(figures.COMMANDS) == set(listed)
 
 
 def test_short_help_shows_few_options_and_how_to_see_the_rest() -> None:
@@ -103,7 +100,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["trian"], "no subcommand 'trian': did you mean train?"),
         (["zzz"], "tvwrl has no subcommand 'zzz': `tvwrl` lists all"),
-        (["reproduce", "pism-fg12"], r"tvwrl reproduce has no choice 'pism-fg12': did you mean .*pism-fig12"),
+        (["reproduce", "pism-fg12"], r"there is no figure 'pism-fg12': did you mean .*pism-fig12"),
         (["prepare", "google"], "did you mean google2019 or google2011"),
     ],
 )
@@ -136,6 +133,12 @@ def test_the_word_help_is_the_option(subcommand: list[str], capsys: pytest.Captu
         ),
         ("train --trace", "--trace needs a value: `tvwrl train --help` shows which kind"),
         ("provision --machine 8 8", "tvwrl provision needs --instance"),
+        ("train --iterations 5 --iterations x", "--iterations is 'x': must be a whole number"),
+        ("train --train_sequences=x", "--train-sequences is 'x': must be a whole number"),
+        (
+            "provision --instance x --machines-file f --machine a,b",
+            "--machine is 'a,b': must be numbers with commas between them",
+        ),
     ],
 )
 def test_a_bad_option_is_one_line(words: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -143,6 +146,11 @@ def test_a_bad_option_is_one_line(words: str, message: str, capfd: pytest.Captur
         dispatch(words.split())
     assert str(refused.value) == message
     assert capfd.readouterr() == ("", "")
+
+
+def test_of_an_option_that_is_given_twice_the_last_one_counts_also_for_the_preset() -> None:
+    twice = line_of(["train", "--preset", "smoke", "--preset=paper"]).parsed()
+    assert twice == line_of(["train", "--preset", "paper"]).parsed()
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""scripts/evaluate.py from end to end: its files, and what bad input gets to hear."""
+"""tvwrl evaluate from end to end: its files, and what bad input gets to hear."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""scripts/fit_ec.py and scripts/reproduce.py from end to end, and what bad input gets to hear."""
+"""tvwrl classes and tvwrl reproduce from end to end, and what bad input gets to hear."""
 
 import json
 import sys

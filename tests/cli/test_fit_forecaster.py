@@ -1,4 +1,4 @@
-"""scripts/fit_forecaster.py from end to end, the file that it leaves, and what bad input gets to hear."""
+"""tvwrl forecast from end to end, the file that it leaves, and what bad input gets to hear."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""scripts/fit_interference.py, and evaluate.py with the file that it writes: from end to end, and with bad input."""
+"""tvwrl interference, and tvwrl evaluate with the file that it writes: from end to end, and with bad input."""
 
 import json
 
@@ -76,8 +76,8 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
         (["--law", "gravity"], ["law is 'gravity': must be one of memory"]),
         (["--episodes", "15"], ["episodes is 15", "at least 16"]),
         (["--load", "0"], ["load is 0"]),
-        (["--data", "folder"], ["trace and data given", "one of"]),
-        (["--explain", "score.npz"], ["trace and explain given"]),
+        (["--data", "folder"], ["--trace and --data cannot be combined", "one of"]),
+        (["--explain", "score.npz"], ["--trace and --explain cannot be combined"]),
         (["--tasks", "3=1"], ["--tasks needs --explain"]),
         (["--services", "30"], ["--services needs --data"]),
         (["--hours", "2"], ["--hours needs --data"]),
@@ -112,7 +112,7 @@ def test_more_instances_than_a_machine_can_run_are_refused(call, file):
 
 
 def test_bad_sources(refused, call, file, tmp_path):
-    refused("interference", message=["none given"])
+    refused("interference", message=["give --trace, --data or --explain"])
     refused("interference", "--data", tmp_path, message=["ali18_usage_tasks.csv.gz", "cannot be read"])
     assert "--file is missing" in call("interference", "--trace", "google").stderr
     for bad in ("60=1", "3", "3=x", "-1=2"):

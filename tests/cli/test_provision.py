@@ -1,4 +1,4 @@
-"""scripts/provision.py from end to end: its files, and what bad input gets to hear."""
+"""tvwrl provision from end to end: its files, and what bad input gets to hear."""
 
 import json
 
@@ -115,8 +115,8 @@ def test_a_folder_has_its_own_machines_and_limits(refused, tmp_path):
     for options, message in (
         (("--slack", 0.1), "--slack is 0.1: must be left out without --machine"),
         (("--costs", 2), "--costs is (2.0,): must be left out without --machine"),
-        (("--times", 2), "machines and times must be left out"),
-        (("--times", 2, "--machine", 8), "must be left out: a folder of tables has its own"),
+        (("--times", 2), "times is 2: must be left out"),
+        (("--times", 2, "--machine", 8), "must be left out, as a folder of tables has its own"),
     ):
         refused("provision", "--instance", tmp_path, *options, message=[message])
 
@@ -131,7 +131,7 @@ def test_bad_options(refused, write, tmp_path):
     check("--machine", 4, -8, "--planners", "FF", message=["capacity is"])
     check(*MACHINE, "--fixed", message=["--counts"])
     check(*MACHINE, "--slack", 1, message=["slack is 1.0"])
-    check(*MACHINE, "--planners", "FF,FG", message=["no planner 'FG'", "did you mean", "--list-planners"])
+    check(*MACHINE, "--planners", "FF,BDF-Avg", message=["no planner 'BDF-Avg'", "did you mean", "--list-planners"])
     check(*MACHINE, "--planners", "FF,FF", message=["planners is FF, FF: must be different values"])
     check(*MACHINE, "--best", "--seconds", -1, message=["seconds is -1.0"])
     check(*MACHINE, "--planners", "FF", "--hand-over", message=["--hand-over needs a canonical trace"])

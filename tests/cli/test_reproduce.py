@@ -1,4 +1,4 @@
-"""scripts/reproduce.py: how long DeepRM is trained, from the command line to the list of cells."""
+"""tvwrl reproduce: how long DeepRM is trained, from the command line to the list of cells."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""scripts/reproduce.py pism-...: options from the command line; tests/papers/test_pism.py makes the figures."""
+"""tvwrl reproduce pism-...: options from the command line; tests/papers/test_pism.py makes the figures."""
 
 
 def test_cells_of_a_figure_and_bad_settings(call, refused, tmp_path):

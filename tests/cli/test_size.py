@@ -1,4 +1,4 @@
-"""scripts/size.py from end to end: a user's own tables, the simulated testbed, and bad input."""
+"""tvwrl size from end to end: a user's own tables, the simulated testbed, and bad input."""
 
 import csv
 import json

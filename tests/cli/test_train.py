@@ -1,4 +1,4 @@
-"""scripts/train.py from end to end: training, resuming, signals, and what bad input gets to hear."""
+"""tvwrl train from end to end: training, resuming, signals, and what bad input gets to hear."""
 
 import csv
 import json

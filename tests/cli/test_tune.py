@@ -1,4 +1,4 @@
-"""scripts/tune.py from end to end: it continues, runs trials at a time, and refuses bad input."""
+"""tvwrl tune from end to end: it continues, runs trials at a time, and refuses bad input."""
 
 import csv
 import json

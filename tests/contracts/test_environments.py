@@ -92,7 +92,7 @@ def test_a_picture_shows_what_the_machines_run(arguments):
 
 def test_a_second_start_compiles_nothing():
     start = (
-        "import gymnasium as gym, tvwrl; from tvwrl.simulation.clock_kernels import drive;"
+        "import gymnasium as gym, tvwrl; from tvwrl.simulation.episode_kernels import drive;"
         "from tvwrl.simulation.scenario import Scenario; from tvwrl.traces.synthetic import synthetic_trace;"
         "from tvwrl.envs.problem import Problem;"
         "problem = Problem.build(synthetic_trace('google', workloads=20, days=4), Scenario(workloads=4), 'none');"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tvwrl.forecasting import SEGMENTS, Beginnings, NetworkForecaster, training_windows
-from tvwrl.forecasting.registry import FORECASTERS, make_forecaster
+from tvwrl.forecasting.baselines import FORECASTERS, make_forecaster
 from tvwrl.forecasting.scores import score
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler

@@ -23,6 +23,12 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import Machines, Placement
 
+LEARNING = (
+    "lava-like",
+    "nilas-like",
+    "coach-like",
+    "resource-central-like",
+)  # from training sequences, in every episode
 PLANNING = ("rollout(expected-cost)", "rollout(best-fit-peak)", "rollout(spread)")  # one for each kind of knowledge
 EVERY = (*SCHEDULERS, *PLANNING, "deeprm")  # the last is learnt
 CAUTIOUS = [
@@ -37,7 +43,7 @@ HETEROGENEOUS = Machines(np.array([[8.0, 6.0], [6.0, 12.0], [16.0, 16.0]]), ("cp
 def make(name):
     """A scheduler of the registry, DeepRM after a little training, or a rollout that spends little."""
     if name.startswith("rollout("):
-        return Rollout(make_scheduler(name[len("rollout(") : -1]), rollouts=40, horizon=16, certainty=0.0)
+        return Rollout(make_scheduler(name[len("rollout(") : -1]), rollouts=8, horizon=8, certainty=0.0)
     return deeprm() if name == "deeprm" else make_scheduler(name)
 
 
@@ -122,8 +128,9 @@ def test_who_knows_peaks_or_future_never_overshoots(problem, google, name, quant
 def test_current_load_alone_does_overshoot(problem, train):
     # Otherwise the test above would not tell anything.
     machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
-    episode = play("stack", train, machines, problem.scenario)
-    assert score_episode(episode, machines, problem.scenario.penalty_weights())["overshoot_pct"] > 0
+    weights = problem.scenario.penalty_weights()
+    episodes = [play("stack", train, machines, problem.scenario, sequence) for sequence in range(len(train))]
+    assert any(score_episode(episode, machines, weights)["overshoot_pct"] > 0 for episode in episodes)
 
 
 # ---- what may be known
@@ -147,7 +154,7 @@ def with_other_future(sequences, sequence, episode, now):
 def changed_decisions(name, sequences, machines, scenario):
     """How many of several moments' decisions (up to then) depend on what comes after them."""
     changed = 0
-    for sequence in range(4):
+    for sequence in range(1 if name in (*PLANNING, *LEARNING) else 3):
         episode = play(name, sequences, machines, scenario, sequence)
         for now in np.quantile(episode.start, (0.3, 0.5, 0.7), method="nearest"):
             other = play(name, with_other_future(sequences, sequence, episode, now), machines, scenario, sequence)
@@ -195,7 +202,7 @@ def test_nobody_sees_usage_before_it_is_measured(problem, train, name):
         changed = {2: 0}
     for late in changed:
         scenario = replace(problem.scenario, usage_delay=late)
-        for sequence in range(1 if name in PLANNING else 4):
+        for sequence in range(1 if name in (*PLANNING, *LEARNING) else 3):
             episode = play(name, train, machines, scenario, sequence)
             for now in np.quantile(episode.start, (0.3, 0.5, 0.7, 0.9), method="nearest"):
                 other = with_other_usage(train, sequence, episode, now - 2)
@@ -275,7 +282,7 @@ def test_an_alternative_costs_what_the_referee_says_when_it_is_played(problem, t
         for a in draws.choice(4, 2, replace=False):
             machine = recording.machines[k, a]
             played = runner.play(Deviating(make(name), k, machine), 1)
-            found = np.array(list(penalties(played, machines, weights).values()))
+            found = np.array(list(penalties(played, machines, weights).values()))[:-1]  # nothing moves
             assert before + recording.costs[k, a] == pytest.approx(found, rel=1e-9), (k, machine)
 
 

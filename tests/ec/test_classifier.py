@@ -8,7 +8,7 @@ from sklearn.neural_network import MLPClassifier
 
 from tvwrl.ec import Population
 from tvwrl.ec.classifier import RuntimeClassifier, report_classifier
-from tvwrl.forecasting.features import PER_RESOURCE, prefix_features
+from tvwrl.forecasting.beginnings import PER_RESOURCE, prefix_features
 
 
 def test_features_of_beginnings_by_hand() -> None:

@@ -60,6 +60,7 @@ def test_mean_distance_by_hand() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.outside  # tslearn compiles its kernels in every process
 @settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**6), longest=st.sampled_from([1, 3, 12, 30]), radius=RADII)
 def test_equals_tslearn(seed: int, longest: int, radius: int | None) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from tvwrl.ec.k_medoids import k_medoids
+from tvwrl.ec.clustering import k_medoids
 from tvwrl.types import InputError
 
 LINE = np.array([[0.0], [1], [2], [10], [11], [13]])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import silhouette_score
 
 from tvwrl.ec import Population
-from tvwrl.ec.k_search import search_k, silhouette
+from tvwrl.ec.clustering import search_k, silhouette
 from tvwrl.ec.representations import REPRESENTATIONS, make_representation
 from tvwrl.types import InputError
 

@@ -15,8 +15,7 @@ from tvwrl.ec.prediction_gain import (
     percentage_gain,
     prediction_gain,
 )
-from tvwrl.forecasting.lstnet import ForecastSettings, LSTNet
-from tvwrl.forecasting.lstnet_windows import correlations
+from tvwrl.forecasting.lstnet import ForecastSettings, LSTNet, correlations
 from tvwrl.types import InputError
 
 TINY = ForecastSettings(

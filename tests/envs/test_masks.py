@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.envs import PlacementEnv, PlacementVectorEnv
-from tvwrl.envs.base import action_masks
+from tvwrl.envs import PlacementEnv, PlacementVectorEnv, action_masks
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation

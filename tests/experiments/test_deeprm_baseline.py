@@ -15,10 +15,9 @@ from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments import deeprm_baseline
-from tvwrl.experiments.deeprm_baseline import DEEPRM, begin_deeprm, deeprm_beside, deeprm_config
+from tvwrl.experiments import training_runs
 from tvwrl.experiments.training_cells import Setup
-from tvwrl.experiments.training_runs import new_trainer
+from tvwrl.experiments.training_runs import DEEPRM, begin_deeprm, deeprm_beside, deeprm_config, new_trainer
 from tvwrl.progress import nothing
 from tvwrl.runs import LAST
 from tvwrl.traces.catalogue import trace_identity
@@ -56,7 +55,7 @@ def test_an_interrupted_training_of_deeprm_continues_exactly(
     problem: Problem, google: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(PRESETS["smoke"], **SMALL, scenario=replace(problem.scenario, observe_forecast=False))
-    monkeypatch.setattr(deeprm_baseline, "EACH", 3)
+    monkeypatch.setattr(training_runs, "EACH", 3)
     undisturbed, weights = Trainer._iterate, []
 
     def interrupted(trainer: Trainer, *arguments: Any) -> None:

@@ -115,7 +115,7 @@ def test_failing_cells_are_named_and_the_others_finish(tmp_path, workers):
     assert measured(tmp_path) == [3, 4]
     assert "no luck" in (out / "cells" / "square-13" / "error.txt").read_text()
     assert sum(": failed: " in line for line in lines) == 2
-    assert lines[0] == "measuring 4 cells, of which the first also prepares what others need"
+    assert lines[0].startswith("measuring 4 cells")
     ended = [line for line in lines if line.startswith("4 of 4 cells ended")]
     assert len(ended) == 1
     assert ", 2 failed: square-" in ended[0]

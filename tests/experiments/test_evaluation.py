@@ -7,7 +7,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from tvwrl.experiments.engine import complete
-from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.evaluation import EvaluationSetup, Player, evaluate
 from tvwrl.schedulers import make_scheduler
 from tvwrl.types import InputError
 
@@ -17,7 +17,8 @@ LOADS = (0.3, 0.5)
 
 def asked(problem, out, *others, origins=None, **options):
     """An evaluation of `others`, then of NAMES."""
-    return evaluate(problem, [*others, *map(make_scheduler, NAMES)], LOADS, 2, 0, out, origins=origins, **options)
+    ours = [Player(make_scheduler(name), (origins or {}).get(name)) for name in NAMES]
+    return evaluate(EvaluationSetup(problem, LOADS, 2), [*others, *ours], out, **options)
 
 
 def broken(error):
@@ -42,14 +43,14 @@ def same_files(one, two):
 def test_an_interrupted_evaluation_continues_where_it_stopped(problem, tmp_path):
     out, first = tmp_path / "out", [make_scheduler(name) for name in NAMES[:2]]
     with pytest.raises(KeyboardInterrupt):
-        evaluate(problem, [*first, broken(KeyboardInterrupt())], LOADS, 2, 0, out)
+        evaluate(EvaluationSetup(problem, LOADS, 2), [*first, broken(KeyboardInterrupt())], out)
     assert [path.name for path in out.iterdir()] == ["cells"]
     kept = out / "cells" / "evaluation" / "tetris" / "load-0.3" / "rows.json"
     done = kept.stat().st_mtime_ns
     with pytest.raises(InputError, match=r"tetris/load-0\.3.*origin is None there, retrained here"):
         asked(problem, out, origins={"tetris": "retrained"})
     with pytest.raises(KeyboardInterrupt):
-        evaluate(problem, [*first, broken(KeyboardInterrupt())], LOADS, 2, 0, out)
+        evaluate(EvaluationSetup(problem, LOADS, 2), [*first, broken(KeyboardInterrupt())], out)
     assert kept.stat().st_mtime_ns == done
     asked(problem, out)
     asked(problem, tmp_path / "whole")
@@ -59,7 +60,9 @@ def test_an_interrupted_evaluation_continues_where_it_stopped(problem, tmp_path)
 def test_a_process_leaves_the_same_files(problem, tmp_path):
     for name, completed in (("here", complete), ("there", partial(complete, workers=2))):
         scheduler = make_scheduler("random")
-        evaluate(problem, [scheduler], [0.5], 2, 0, tmp_path / name, bound_seconds=None, completed=completed)
+        evaluate(
+            EvaluationSetup(problem, [0.5], 2, bound_seconds=None), [scheduler], tmp_path / name, completed=completed
+        )
     same_files(tmp_path / "here", tmp_path / "there")
 
 
@@ -75,9 +78,9 @@ def test_a_failing_scheduler_is_named_and_the_others_have_their_table(problem, t
 
 def test_bad_loads_and_no_schedulers(problem, tmp_path):
     with pytest.raises(InputError, match="list of schedulers is empty"):
-        evaluate(problem, [], LOADS, 2, 0, tmp_path / "out")
+        evaluate(EvaluationSetup(problem, LOADS, 2), [], tmp_path / "out")
     with pytest.raises(InputError, match=r"loads is 0\.3, 0\.3: must be different"):
-        evaluate(problem, [make_scheduler("random")], [0.3, 0.3], 2, 0, tmp_path / "out")
+        evaluate(EvaluationSetup(problem, [0.3, 0.3], 2), [make_scheduler("random")], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -92,9 +95,8 @@ def test_cells_of_another_experiment_are_neither_used_nor_removed(problem, tmp_p
 
 def test_nobody_exceeds_the_bound_on_the_reward(problem, tmp_path):
     names = ("spread", "hindsight")
-    table = evaluate(
-        problem, [make_scheduler(name) for name in names], [0.5], 2, 0, tmp_path / "out", reward_bound=True
-    )
+    setup = EvaluationSetup(problem, [0.5], 2, reward_bound=True)
+    table = evaluate(setup, [make_scheduler(name) for name in names], tmp_path / "out")
     assert (table["reward_bound"] > table["reward"]).all()
     assert (table["reward_bound"] < 0).all()
     assert (pl.read_csv(tmp_path / "out" / "bounds.csv")["reward_bound"] < 0).all()

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tvwrl.cli.dispatch import line_of
-from tvwrl.experiments.evaluation import PAGE, evaluate
+from tvwrl.experiments.evaluation import PAGE, EvaluationSetup, evaluate
 from tvwrl.experiments.exploring import explore_command
 from tvwrl.experiments.exploring.explore_command import ExploreSettings, explore
-from tvwrl.experiments.exploring.explorer_file import first_look
+from tvwrl.experiments.exploring.explored import first_look
 from tvwrl.schedulers import make_scheduler
 from tvwrl.types import InputError
 
@@ -18,7 +18,9 @@ NAMES = ("spread", "best-fit", "expected-cost")
 @pytest.fixture(scope="module")
 def folder(problem, tmp_path_factory):
     out = tmp_path_factory.mktemp("explore") / "evaluation"
-    evaluate(problem, [*map(make_scheduler, NAMES)], (0.3, 0.5), 2, 0, out, plots=False, bound_seconds=None)
+    evaluate(
+        EvaluationSetup(problem, (0.3, 0.5), 2, bound_seconds=None), [*map(make_scheduler, NAMES)], out, plots=False
+    )
     return out
 
 

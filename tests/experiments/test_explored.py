@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.experiments.evaluation import evaluate
-from tvwrl.experiments.exploring.explored import EpisodeCell, open_explored
-from tvwrl.experiments.exploring.explorer_file import sequences_of, write_at_once
+from tvwrl.experiments.evaluation import EvaluationSetup, evaluate
+from tvwrl.experiments.exploring.explored import EpisodeCell, open_explored, sequences_of, write_at_once
 from tvwrl.experiments.exploring.observed import MOST_SEQUENCES, OBSERVED, Observed, read_observed, write_observed
 from tvwrl.explorer.html import packed
 from tvwrl.explorer.trees import Shown, sequence_tree
@@ -38,7 +37,8 @@ def folder(problem, tmp_path_factory):
     """An evaluation of registered schedulers and one of one's own, at two loads."""
     out = tmp_path_factory.mktemp("explored") / "evaluation"
     schedulers = [*map(make_scheduler, NAMES), Own()]
-    evaluate(problem, schedulers, (0.3, 0.5), 3, 0, out, {"schedulers": [*NAMES]}, plots=False, bound_seconds=None)
+    setup = EvaluationSetup(problem, (0.3, 0.5), 3, bound_seconds=None)
+    evaluate(setup, schedulers, out, {"schedulers": [*NAMES]}, plots=False)
     return out
 
 
@@ -61,7 +61,7 @@ def test_episodes_are_played_again_as_they_were_recorded(folder, problem):
 
 def test_a_scheduler_that_nobody_can_make_is_shown_as_it_was_recorded(folder):
     recording, why = open_explored(folder).record("own", 0.3, 0)
-    assert "own cannot be recreated: scheduler is 'own'" in why
+    assert "own cannot be recreated: there is no scheduler 'own'" in why
     assert not recording.simulated.any()
     assert (recording.chosen >= 0).sum() == len(recording.episode.start)
     live, why = open_explored(folder, {"own": Own()}).record("own", 0.3, 0)
@@ -184,7 +184,7 @@ def test_another_evaluation_in_the_same_folder_is_not_taken_for_the_first(proble
     totals = []
     for seed in (0, 1):
         out = tmp_path / "evaluation"
-        evaluate(problem, [make_scheduler("spread")], (0.5,), 1, seed, out, plots=False, bound_seconds=None)
+        evaluate(EvaluationSetup(problem, (0.5,), 1, seed, None), [make_scheduler("spread")], out, plots=False)
         cell = EpisodeCell(out, "spread", 0.5, 0, False)
         cell.run(tmp_path)
         recording, why = cell.read(tmp_path, open_explored(out))

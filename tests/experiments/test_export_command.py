@@ -14,7 +14,7 @@ from tvwrl.benchmark.entries import Setting, entry_of
 from tvwrl.cli.dispatch import line_of
 from tvwrl.experiments.episode_rows import read_rows
 from tvwrl.experiments.evaluate_command import ComparisonSettings, compare_schedulers
-from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.evaluation import EvaluationSetup, evaluate
 from tvwrl.experiments.export_command import ExportSettings, export
 from tvwrl.experiments.model_card import model_card
 from tvwrl.experiments.scheduler_names import scheduler_of
@@ -27,7 +27,7 @@ from tvwrl.types import InputError
 def run(problem, tmp_path_factory):
     """The folder of a training run whose best policy was evaluated, and its last one was not."""
     folder = tmp_path_factory.mktemp("runs") / "mine"
-    checkpoint, _ = checkpoint_of(problem, "pairs with expected-cost")
+    checkpoint, _ = checkpoint_of(problem, "flat that sees all")
     for name in ("best.pt", "last.pt"):
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
         checkpoint.save(folder / "checkpoints" / name)
@@ -36,7 +36,9 @@ def run(problem, tmp_path_factory):
     policy = load_policy(folder)
     facts = {"checkpoint": {"run": "mine", "iteration": 1}, "policies": {"mine": "../checkpoints/best.pt"}}
     played = [policy, make_scheduler("spread")]
-    evaluate(checkpoint.problem(problem.trace), played, (0.5,), 3, 0, folder / "evaluation", facts, plots=False)
+    evaluate(
+        EvaluationSetup(checkpoint.problem(problem.trace), (0.5,), 3), played, folder / "evaluation", facts, plots=False
+    )
     return folder
 
 
@@ -62,7 +64,7 @@ def test_words_become_settings():
 def test_both_files_appear_and_are_named(run, exporting):
     file, said = exporting
     assert {path.name for path in run.iterdir() if path.is_file()} == {"mine.onnx", "mine.md", "run.json"}
-    assert re.search(r"logits differ from the policy's own by \d\.\de-\d\d at most, in 192 random states\n", said)
+    assert re.search(r"logits differ from the policy's own by \d\.\de-\d\d at most, in 64 random states\n", said)
     assert f"written to {file}" in said
 
 
@@ -76,9 +78,9 @@ def test_the_card_says_what_the_run_measured(run, exported):
         assert mean_with_interval(rewards / 1000, 2) in line
     assert "Load 0.5, 3 test sequences" in card
     assert "(synthetic, 60 workloads)" in card
-    assert "(B, M, 2, 6, 12)" in card
-    assert "(B, 4 M + 1)" in card
-    assert "Group: demand forecasts." in card
+    assert "(B, 4, 2, 6, 12)" in card
+    assert "(B, 4 + 1)" in card
+    assert f"Group: {load_policy(run).knowledge.group}." in card
     assert "load_exported('mine.onnx')" in card
     assert "tvwrl serve --policy mine.onnx" in card
 
@@ -88,6 +90,16 @@ def test_a_checkpoint_that_nobody_evaluated_has_no_results(run, exported):
     card = model_card(Export(b"", facts, 0.0, 64), Checkpoint.load(source), exported, source, "mit")
     assert "This checkpoint was not evaluated." in card
     assert "spread" not in card
+
+
+@pytest.mark.parametrize("name", ["it's.onnx", 'a "b".onnx', "$file {x}|y.onnx", "back\\slash.onnx"])
+def test_the_example_of_the_card_is_python_whatever_the_file_is_called(run, exported, name):
+    facts, source = load_exported(exported).facts, run / "checkpoints" / "last.pt"
+    card = model_card(Export(b"", facts, 0.0, 64), Checkpoint.load(source), exported.with_name(name), source, "mit")
+    line = next(line for line in card.splitlines() if "load_exported(" in line)
+    given = []
+    exec(line, {"load_exported": given.append})
+    assert given == [name]
 
 
 def test_nothing_is_left_of_an_export_that_fails(run, tmp_path, monkeypatch):

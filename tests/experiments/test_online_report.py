@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tvwrl.experiments.learn_online_command import online_table, plot_rewards, rewards_by_phase
+from tvwrl.experiments.online_report import online_table, plot_rewards, rewards_by_phase
 
 REWARDS = [
     {"online": np.array([[-9.0], [-9], [-6], [-6], [-3], [-1]]), "frozen": np.full((6, 1), -6.0)},

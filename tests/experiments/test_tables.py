@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.benchmark import page
+from tvwrl.benchmark import ranking
 from tvwrl.experiments.episode_rows import GAPS, read_rows, with_gaps
 from tvwrl.experiments.plots import _cost
 from tvwrl.experiments.results import page as results
@@ -151,7 +151,7 @@ def test_no_schedule_with_an_unplaced_workload_ranks_above_a_complete_one(
 def _on_the_page(rows: pl.DataFrame) -> list[str]:
     facts = {"task": "a", "tuned": False, "ours": False, "note": "", "knowledge": CURRENT_LOAD.group}
     every = [row | facts | {"played": row["scheduler"], "decision_ms": 1.0} for row in rows.rows(named=True)]
-    lines = page.summaries(every, ["a"])["a"]
+    lines = ranking.summaries(every, ["a"])["a"]
     return [line.scheduler for line in sorted(lines, key=lambda line: line.rank)]
 
 

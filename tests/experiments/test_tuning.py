@@ -45,7 +45,7 @@ def trial(folder, monkeypatch):
                     self.on_validation(2 * (i + 1), reward)
                 return "finished"
 
-        monkeypatch.setattr(module, "Trainer", Pretended)
+        monkeypatch.setattr("tvwrl.agents.Trainer", Pretended)
         failed = complete(folder, [TrialCell(SEARCH, number)], report=print)
         return failed or states(folder)[-1].lower()
 

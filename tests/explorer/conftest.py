@@ -75,7 +75,8 @@ def index_of(trees: list[Tree], machines: int, schedulers: int = 3, title: str =
         "class_colours": list(COLOURS),
         "weights": {"K_c": 0.1, "K_u": 3.0, "K_o": 30000.0, "K_w": 50.0},
         "overshoot_per": "workload",
-        "terms": ["contention", "under-utilisation", "overshoot", "wait"],
+        "terms": ["contention", "under-utilisation", "overshoot", "waiting"],
+        "waiting": "waiting one slot",
         "schedulers": [dict(zip(names, row, strict=True)) for row in SCHEDULERS[:schedulers]],
         "sequences": sequences,
         "costliest": sorted(kept, key=lambda one: -one["regret"]),
@@ -162,6 +163,7 @@ def _episode(rng: np.random.Generator, machines: int, arrival: Any, count: Any, 
         "costs": costs,
         "scores": scores,
         "possible": rng.random((workloads, width)) < 0.9,
+        "why_none_is_costly": "no alternative was simulated",
     }
 
 

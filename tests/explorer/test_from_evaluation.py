@@ -13,9 +13,8 @@ import polars as pl
 import pytest
 
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.evaluation import evaluate
-from tvwrl.experiments.exploring.explored import Explored, open_explored
-from tvwrl.experiments.exploring.explorer_file import write_at_once
+from tvwrl.experiments.evaluation import EvaluationSetup, evaluate
+from tvwrl.experiments.exploring.explored import Explored, open_explored, write_at_once
 from tvwrl.explorer.recording import costliest_decisions
 from tvwrl.schedulers import make_scheduler
 from tvwrl.traces.synthetic import synthetic_trace
@@ -37,7 +36,7 @@ def explored(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Expl
     hostile = replace(problem, sampler=replace_trace(problem, replace(trace, workload_id=names)))
     folder = tmp_path_factory.mktemp("real") / "<b>folder"
     schedulers = [make_scheduler(name) for name in NAMES]
-    evaluate(hostile, schedulers, (problem.scenario.load,), 2, 0, folder, plots=False, bound_seconds=None)
+    evaluate(EvaluationSetup(hostile, (problem.scenario.load,), 2, bound_seconds=None), schedulers, folder, plots=False)
     return open_explored(folder)
 
 

@@ -62,7 +62,7 @@ def test_alternatives_have_the_numbers_of_the_data(show: Show, small: Path, tree
     assert len(rows) == len(order)
     for (name, *cells), a in zip(rows, order, strict=True):
         machine = episode["machines"][k, a]
-        assert name.startswith("wait one slot" if machine < 0 else f"machine {machine}")
+        assert name.startswith("waiting one slot" if machine < 0 else f"machine {machine}")
         score = [] if machine < 0 else [pytest.approx(episode["scores"][k, a], rel=1e-3)]
         costs = [[pytest.approx(value, abs=0.51)] for value in [*episode["costs"][k, a], total[k, a]]]
         difference = [] if a == 0 else [pytest.approx(total[k, a] - total[k, 0], abs=0.51)]

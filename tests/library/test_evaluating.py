@@ -9,6 +9,7 @@ from polars.testing import assert_frame_equal
 
 import tvwrl
 from tvwrl import InputError
+from tvwrl.experiments.evaluation import EvaluationSetup
 from tvwrl.experiments.evaluation import evaluate as evaluate_problem
 from tvwrl.schedulers import CURRENT_LOAD
 
@@ -40,7 +41,9 @@ def test_everything_that_can_be_named_plays_on_the_same_sequences(problem, tmp_p
     assert "-- current load and history" in str(found)
     assert "Reward of" in found.table()
     assert {path.suffix for path in found.plots} == {".png"}
-    plain = evaluate_problem(problem, [tvwrl.make_scheduler("spread")], [0.3, 0.5], 2, 0, tmp_path / "plain")
+    plain = evaluate_problem(
+        EvaluationSetup(problem, [0.3, 0.5], 2), [tvwrl.make_scheduler("spread")], tmp_path / "plain"
+    )
     drop = [name for name in plain.columns if name not in found.rows.columns or name == "decision_ms"]
     assert_frame_equal(
         found.rows.filter(pl.col("scheduler") == "spread").drop("decision_ms"), plain.drop(drop), check_row_order=False
@@ -75,7 +78,7 @@ def test_files_go_with_the_result_or_stay_where_one_says(problem, tmp_path):
         ({"schedulers": First}, "scheduler <class .*First'>: give it a name"),
         ({"schedulers": ["spread", "spread"]}, "schedulers is spread, spread: must be different"),
         ({"problem": "gogle"}, "unknown trace 'gogle'.*did you mean google"),
-        ({"problem": 5}, "trace is 5: must be a Trace, a name or a path"),
+        ({"problem": 5}, "problem is 5: must be a Problem, a Trace, a name or a path"),
         ({"scenario": tvwrl.Scenario()}, "scenario cannot be combined with a Problem"),
         ({"scenario": {"load": 1}}, "scenario is .*: must be a tvwrl.Scenario"),
         ({"loads": "0.5"}, "loads is '0.5': must be numbers"),

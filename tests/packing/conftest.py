@@ -10,10 +10,12 @@ import pytest
 
 from tvwrl.packing.affinity import entries
 from tvwrl.packing.contents import contents_of
+from tvwrl.planning.base import Watch
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.planners import ByInput, FirstFit, Watch
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.planners import ByInput, FirstFit
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
 
@@ -30,7 +32,7 @@ def _held(packing: Any) -> Held:
 
 def _check(problem: PackingProblem, packing: Any) -> None:
     """Every replica is placed or left, no rule is broken, and residuals are what placements leave."""
-    plan, machines = problem.plan("hand", packing, 0.0), int(packing.open[0])
+    plan, machines = Plan.of("hand", *entries(packing)), int(packing.open[0])
     verdict = validate(PlanningProblem(problem.instance, Fleet(problem.fleet.rows(machines), fixed=True)), plan)
     assert verdict.feasible, verdict.examples
     assert verdict.missing == packing.left.sum()

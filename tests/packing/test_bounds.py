@@ -184,3 +184,21 @@ def test_schedulers_do_not_beat_the_bound(problem: Problem) -> None:
                 assert row["peak_machines"] >= bound.peak_machines
                 assert row["machine_slots"] >= bound.machine_slots
     assert without_waiting > 0
+
+
+def test_where_workloads_may_move_each_slot_is_bounded_alone(make_sequences):
+    """In slot 0 all three need 6 of 8 units; in slot 1 two of them need 12. Two of them can share a machine in slot 0
+    only if one moves away then."""
+    rows = [(0, [[2, 1], [6, 1]]), (0, [[2, 1], [6, 1]]), (0, [[2, 1]])]
+    stays, moves = (lower_bounds(make_sequences(rows), 0, TWO, None, moves=may) for may in (False, True))
+    assert (stays.machine_slots, moves.machine_slots) == (4, 3)
+    assert moves.peak_machines == 2
+
+
+def test_moves_only_lower_bounds(problem, train):
+    limit = problem.scenario.placements_per_slot
+    for i in range(2):
+        stays, moves = (lower_bounds(train, i, problem.machines, limit, moves=may) for may in (False, True))
+        assert moves.machine_slots <= stays.machine_slots
+        assert moves.peak_machines <= stays.peak_machines
+        assert moves.machine_slots_waiting == stays.machine_slots_waiting

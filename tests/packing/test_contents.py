@@ -7,9 +7,10 @@ import pytest
 
 from tvwrl.packing.affinity import UNLIMITED, entries
 from tvwrl.packing.contents import add, clear_limits, contents_of, drop_empty_entries, remove, set_limits, unplace
+from tvwrl.planning.base import Watch
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.planners import ByInput, FirstFit, Watch
+from tvwrl.planning.planners import ByInput, FirstFit
 
 
 @pytest.fixture

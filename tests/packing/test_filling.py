@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.filling import Queue, carry, limit_neighbours, list_runs, pull
+from tvwrl.planning.base import Watch
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.planners import SCORES, Filling, Watch
+from tvwrl.planning.planners import SCORES, Filling
 
 
 def test_pull_by_hand(make):

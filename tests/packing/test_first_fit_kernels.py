@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.packing.first_fit_kernels import first_fit, new_row
+from tvwrl.planning.base import Watch
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.planners import ByInput, FewestCandidates, FirstFit, Watch
+from tvwrl.planning.planners import ByInput, FewestCandidates, FirstFit
 
 FLEET = Fleet(np.array([[8.0, 8.0], [4.0, 8.0]]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvwrl.packing.lrasched import Fitness, improve, place_whole, scratch_for
+from tvwrl.packing.lrasched_kernels import Fitness, improve, place_whole, scratch_for
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.packing_problem import PackingProblem
 

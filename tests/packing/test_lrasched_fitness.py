@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvwrl.packing.lrasched import fitness, fitness_weights, measure
+from tvwrl.packing.lrasched_kernels import fitness, fitness_weights, measure
 
 
 def test_measure_and_fitness_by_hand() -> None:

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.packing.affinity import entries
+from tvwrl.planning.base import Watch
 from tvwrl.planning.instance import Fleet
+from tvwrl.planning.lrasched import TwoPhase
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.planners import (
     SCORES,
@@ -24,9 +26,7 @@ from tvwrl.planning.planners import (
     Matching,
     Search,
     Spreading,
-    Watch,
 )
-from tvwrl.planning.rules import TwoPhase
 
 FIRST_FIT = FirstFit(ByInput())
 OPENING = [  # planners that open a machine when no open one can take a replica

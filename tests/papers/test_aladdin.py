@@ -11,12 +11,21 @@ import pytest
 
 from tvwrl.experiments.engine import complete, read_cell_rows
 from tvwrl.experiments.reproducing import RunOptions, reproduce
-from tvwrl.papers.aladdin import figures, plots
+from tvwrl.papers.aladdin import figures
 from tvwrl.papers.aladdin.cells import PlacementCell
-from tvwrl.papers.aladdin.figures import OTHERS, REPACKED, Preset, RepackStudy, SizeStudy
-from tvwrl.papers.aladdin.plots import FAMILIES, family_of, plot_largest
-from tvwrl.planning.flow.aladdin import ALADDIN, BASELINES
-from tvwrl.planning.pictures import title_of_planner
+from tvwrl.papers.aladdin.figures import (
+    ALADDIN,
+    BASELINES,
+    FAMILIES,
+    OTHERS,
+    REPACKED,
+    Preset,
+    RepackStudy,
+    SizeStudy,
+    family_of,
+    plot_largest,
+)
+from tvwrl.planning import title_of_planner
 from tvwrl.planning.sources.open_problem import GENERATED
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
@@ -99,7 +108,7 @@ def test_the_picture_is_of_the_largest_cluster_and_says_what_was_published_only_
     def keep(file: Path, rows: Any, panels: Any, **said: Any) -> None:
         drawn.update(rows=rows, panels=panels, **said)
 
-    monkeypatch.setattr(plots, "draw_estimates", keep)
+    monkeypatch.setattr(figures, "draw_estimates", keep)
     rows = [row("Aladdin+H.4(LRF)", 12_000, 0), row("Tetris.1", 12_000, 3), row("Tetris.4", 12_000, 2)]
     rows += [row("Graphene.1", 12_000, 1), row("Medea(1,1,1)", 1_000, 0)]
     plot_largest(tmp_path / "a.png", rows, ("violations", "machines_used"))

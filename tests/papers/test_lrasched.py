@@ -10,8 +10,9 @@ import pytest
 
 from tvwrl.experiments.engine import complete, read_cell_rows
 from tvwrl.experiments.reproducing import RunOptions, reproduce
-from tvwrl.papers.lrasched import figures, tables, testbed
-from tvwrl.papers.lrasched.figures import COMMANDS, FIGURES, GapStudy, LearningStudy, PlacementStudy, PlanningTimeStudy
+from tvwrl.papers import LRASCHED, command
+from tvwrl.papers.lrasched import figures, testbed
+from tvwrl.papers.lrasched.figures import GapStudy, LearningStudy, PlacementStudy, PlanningTimeStudy
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
@@ -33,21 +34,21 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "MACHINES", (5, 20))
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", LRASCHED.figures)
 def test_every_figure_is_made_of_its_cells(tmp_path: Path, name: str) -> None:
-    (study,) = (study for study, (_, own) in zip(STUDIES, figures.STUDIES.items(), strict=True) if name in own)
+    (study,) = (study for study in STUDIES if type(study).__name__ == LRASCHED.figures[name][0])
     reproduce(study, [name], "lrasched", RunOptions(tmp_path))
     text, rows = (tmp_path / name / "table.md").read_text(), read_csv(tmp_path / name / "rows.csv")
-    assert text.startswith(f"# {FIGURES[name]}\n")
+    assert text.startswith(f"# {LRASCHED.titles[name]}\n")
     assert "simulated" in text
     assert len(rows) >= len(study.cells(name))
     assert any((tmp_path / name).glob("*.png")) == (name != "gap")
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("table2", "fig2", "fig5")])
+@pytest.mark.parametrize("name", [name for name in LRASCHED.figures if name not in ("table2", "fig2", "fig5")])
 def test_every_figure_can_do_without_the_programme(tmp_path: Path, name: str) -> None:
     """It has a published value, which then has nothing to stand beside."""
-    (study,) = (study for study, (_, own) in zip(STUDIES, figures.STUDIES.items(), strict=True) if name in own)
+    (study,) = (study for study in STUDIES if type(study).__name__ == LRASCHED.figures[name][0])
     reproduce(replace(study, milp_seconds=0.0), [name], "lrasched", RunOptions(tmp_path))  # type: ignore[call-arg]
     text = (tmp_path / name / "table.md").read_text()
     assert "| LRASched " in text
@@ -56,7 +57,11 @@ def test_every_figure_can_do_without_the_programme(tmp_path: Path, name: str) ->
 
 
 def test_only_figures_of_several_scales_let_them_be_chosen() -> None:
-    offering = {name for name, command in COMMANDS.items() if "scales" in {field.name for field in fields(command)}}
+    offering = {
+        name
+        for name in map(LRASCHED.command, LRASCHED.figures)
+        if "scales" in {field.name for field in fields(command(name))}
+    }
     assert offering == {"lrasched-fig8", "lrasched-fig9", "lrasched-fig10"}
 
 
@@ -66,7 +71,7 @@ def test_table_2_prints_mean_and_worst_error_of_its_rows() -> None:
         for name, errors in (("FTRL factorization machine", (0.1, 0.3)), ("mean of application", (0.4, 0.5)))
         for seed, error in enumerate(errors)
     ]
-    lines = tables.table2(rows).text.splitlines()
+    lines = figures.table2(rows).text.splitlines()
     table = [[text.strip() for text in line.split("|")] for line in lines if line.startswith("| ")]
     found = {line[1]: line[2:-1] for line in table}
     assert found["FTRL factorization machine"] == ["0.200 [0.100, 0.300]", "0.243", "0.600", "1.0000", "1.15"]
@@ -78,7 +83,7 @@ def test_the_programme_places_at_least_as_much_as_the_heuristics(tmp_path: Path)
     study = replace(GAP, seeds=(0,), replica_range=(1, 2), milp_seconds=2.0)
     asked = study.cells("gap")[: len(HEURISTICS) + 1]  # those of two dimensions
     assert complete(tmp_path, asked) == {}
-    rows = {row["scheme"]: row for row in tables.with_best_bound(read_cell_rows(tmp_path, asked))}
+    rows = {row["scheme"]: row for row in figures.with_best_bound(read_cell_rows(tmp_path, asked))}
     assert len({row["bound_pct"] for row in rows.values()}) == 1
     for row in rows.values():
         assert 0 < row["placed_pct"] <= row["bound_pct"] + 1e-9
@@ -111,8 +116,8 @@ def test_a_damaged_cell_or_another_time_limit_is_refused_by_name(tmp_path: Path)
 
 def test_growth_is_the_exponent_on_large_clusters() -> None:
     rows = [{"scheme": "a", "machines": m, "ms": 2.0 * m**0.5} for m in (100, 1_000, 10_000, 100_000)]
-    assert tables.growth(rows, "a") == pytest.approx(0.5)
-    assert np.isnan(tables.growth(rows[:2], "a"))
+    assert figures.growth(rows, "a") == pytest.approx(0.5)
+    assert np.isnan(figures.growth(rows[:2], "a"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 
 from tvwrl.experiments.engine import complete, read_cell_rows
 from tvwrl.experiments.reproducing import RunOptions, reproduce
-from tvwrl.interference.testbed.responses import ResponseModel
+from tvwrl.interference.testbed.laws import ResponseModel
+from tvwrl.papers import PISM
 from tvwrl.papers.pism.cells import CLASSES, AnchorCell
 from tvwrl.papers.pism.clusters import AGAIN, COUNTS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, first_period, learn
 from tvwrl.papers.pism.figures import (
@@ -25,7 +26,6 @@ from tvwrl.papers.pism.figures import (
 )
 from tvwrl.papers.pism.measured_tables import CLASSIFIED as COLUMNS
 from tvwrl.papers.pism.predictors import CLASSIFIERS
-from tvwrl.papers.pism.titles import FIGURES
 from tvwrl.papers.pism.trials import throughput
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
@@ -53,7 +53,7 @@ def test_trace_figures(batch_data, tmp_path):
     texts, rows = {}, {}
     for figure in ("table1", "table2", "fig8"):
         texts[figure], rows[figure] = made(TraceStudy(batch_data), figure, tmp_path)
-        assert texts[figure].startswith(f"# {FIGURES[figure]} (real)")
+        assert texts[figure].startswith(f"# {PISM.titles[figure]} (real)")
         assert (tmp_path / figure / "plot.png").exists() == figure.startswith("fig")
         assert "0 of 183 (an hour of arrivals (real)), 0 of 183 (tasks with usage (real))" in texts[figure]
     assert [row["jobs"] for row in rows["table1"]] == ["3.0"] * 20  # the minute that the last job starts is not whole
@@ -92,7 +92,7 @@ def clusters(tmp_path_factory):
 
 def test_clusters_are_shared_between_figures(clusters):
     out, text, _ = clusters
-    assert text.startswith(f"# {FIGURES['fig12']} (simulated)")
+    assert text.startswith(f"# {PISM.titles['fig12']} (simulated)")
     assert "5.468" in text
     assert (out / "fig12" / "plot-control.png").is_file()
     before = {path: path.stat().st_mtime_ns for path in (out / "cells").rglob("cell.json")}
@@ -144,7 +144,7 @@ def test_schedulers_are_shown_alone_with_utilisation_and_with_pism(clusters, fig
     tried = [(cell.scheduler, cell.learnt) for cell in CLUSTER.cells(figure)]
     assert set(tried) - {("default", "")} == {(name, way) for name in schedulers for way in ways}
     alike = [row | {"scheduler": name, "learnt": way} for name, way in tried for row in rows[:4]]
-    report = TABLES[figure](FIGURES[figure], alike, CLUSTER)
+    report = TABLES[figure](PISM.titles[figure], alike, CLUSTER)
     for name, way in tried:
         assert f" {name} | {way or 'none'} " in " ".join(report.text.split())
     report.plots["plot" if figure == "fig13" else "plot-control"](tmp_path / "plot.png")
@@ -174,7 +174,7 @@ def test_prediction_figures(tmp_path):
     """Every service counts alike, then every seed; in Figure 17 a line is a predictor, a column a law."""
     for figure in ("table4", "fig16", "fig18", "fig17"):
         text, rows = made(DAYS, figure, tmp_path)
-        assert text.startswith(f"# {FIGURES[figure]} (simulated)")
+        assert text.startswith(f"# {PISM.titles[figure]} (simulated)")
         assert {row["seed"] for row in rows} == {"0", "1"}
         assert {row["law"] for row in rows} == {"memory", "control"}
         assert (tmp_path / figure / "plot.png").exists() == (figure in ("fig17", "fig18"))

@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvwrl.papers.provisioning import plots
-from tvwrl.papers.provisioning.figures import COMMANDS, ProvisioningStudy
-from tvwrl.papers.provisioning.plots import plots_of
+from tvwrl.papers import command
+from tvwrl.papers.provisioning import figures
+from tvwrl.papers.provisioning.figures import (
+    ProvisioningStudy,
+    agreement,
+    mean_over,
+    means_of,
+    plots_of,
+    tables_of,
+)
 from tvwrl.papers.provisioning.published import (
     EVERY,
     FIGURES,
@@ -24,9 +31,8 @@ from tvwrl.papers.provisioning.published import (
     paper_name,
     read_reference,
 )
-from tvwrl.papers.provisioning.tables import agreement, mean_over, means_of, tables_of
-from tvwrl.planning.pictures import title_of_planner
-from tvwrl.planning.rules import rule
+from tvwrl.planning import title_of_planner
+from tvwrl.planning.base import make_planner
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 
@@ -84,7 +90,7 @@ def test_every_figure_asks_for_algorithms_that_exist() -> None:
         assert figure.study in STUDIES
         assert set(figure.algorithms) | set(figure.deviation) | set(figure.seconds) <= set(EVERY)
         for name in figure.algorithms:
-            rule(name)
+            make_planner(name)
         for claim in figure.claims:
             assert set(claim.lower) | set(claim.higher) <= set(EVERY)
             assert not set(claim.lower) & set(claim.higher)
@@ -138,7 +144,7 @@ def test_pictures_have_a_point_for_each_value_or_graph_with_what_was_published(
     def keep(file: Path, rows: Any, panels: Any, series: Any, **said: Any) -> None:
         drawn.update(rows=[row.name for row in rows], panels=panels, series=series, **said)
 
-    monkeypatch.setattr(plots, "draw_estimates", keep)
+    monkeypatch.setattr(figures, "draw_estimates", keep)
 
     def draw(figure: str, rows: Any) -> None:
         plots_of(figure, rows, read_reference(folder))["plot"](tmp_path / "a.png")
@@ -188,16 +194,16 @@ def test_a_figure_is_continued_shares_plans_and_goes_to_a_page(base: Path, folde
     (folder / "small_500_threshold_d10_s103.csv.gz").write_text(base.read_text())  # not compressed; known to Figure 3
     out, page = tmp_path / "out", tmp_path / "page.md"
     options = {"base": str(base), "densities": (10,), "out": out}
-    COMMANDS["provisioning-fig4"](**options, page=page).run()
+    command("provisioning-fig4")(**options, page=page).run()
     assert {path.name for path in (out / "fig4").iterdir()} == {"rows.csv", "table.md", "plot.png", "run.json"}
     assert "![Figure 4: affinity densities, fixed demand](page.png)" in page.read_text()
     rows = read_csv(out / "fig4" / "rows.csv")
     assert [row["algorithm"] for row in rows] == list(FIGURES["fig4"].algorithms)
     assert {(row["applications"], row["limits"]) for row in rows} == {("10", "9")}
-    COMMANDS["provisioning-fig4"](**options, report_only=True).run()
+    command("provisioning-fig4")(**options, report_only=True).run()
     assert read_csv(out / "fig4" / "rows.csv") == rows
     with pytest.raises(InputError, match="made for another request: seed is 0 there, 3 here"):
-        COMMANDS["provisioning-fig4"](**options, seed=3).run()
+        command("provisioning-fig4")(**options, seed=3).run()
     drawn, known = ProvisioningStudy(base=str(base)), ProvisioningStudy(base=str(base), reference_data=folder)
     new = [cell.name for cell in known.cells("fig3") if cell.name not in {one.name for one in drawn.cells("fig3")}]
     assert new == [f"small_500_threshold_d10_s103/{name}" for name in EVERY]

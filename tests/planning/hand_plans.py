@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
+from tvwrl.planning.registry import make_plan
 from tvwrl.planning.results import Result, Results
 
 WEB, DB, BATCH = range(3)
@@ -30,6 +32,11 @@ def problem(names: tuple[str, str, str] = ("web", "db", "batch"), times: int = 1
     affinity = Affinity.of(3, i, j, limit)
     made = Instance("hand", np.array(names, object), np.array([3, 1, 2]), demand, ("cpu", "mem"), affinity)
     return PlanningProblem(made, Fleet.of_kinds([[6.0, 4.0]], [2], fixed=True))
+
+
+def plan(instance: Instance, fleet: Fleet, name: str, **options: Any) -> Plan:
+    """`make_plan` of an instance and a fleet alone."""
+    return make_plan(PlanningProblem(instance, fleet), name, **options)
 
 
 def first_fit() -> Plan:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.planning.hand_plans import plan
 from tvwrl.planning.admission import Admission, Weights, admit, volume_bound
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import Bundles, PlanningProblem
 from tvwrl.planning.referee import fragments, validate
-from tvwrl.planning.registry import plan
 from tvwrl.planning.suite import Budget, run_planners
 from tvwrl.types import InputError
 

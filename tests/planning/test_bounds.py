@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.planning.hand_plans import plan
 from tvwrl.planning.bounds_on_machines import lower_bound
 from tvwrl.planning.instance import Fleet, Instance, check_fits
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.registry import plan
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]

@@ -108,6 +108,10 @@ def test_a_replica_may_request_nothing(tmp_path: Path) -> None:
         ("application,replicas,cpu\na,1,1\nweb,1\n", "row 2: cpu is empty: must be a number"),
         ("application,replicas,cpu,cpu\nweb,1,1,1\n", "column 'cpu' is given 2 times"),
         ("application,replicas,cpu,\nweb,1,1,1\n", "column 4 has no name"),
+        (
+            "app,copies,cpu\nweb,1,1\n",
+            r"bad\.csv: the columns are app, copies, cpu: a list of applications needs application and replicas",
+        ),
         ("application,replicas,Limit,cpu\nweb,1,1,1\n", "column 'Limit' would be a resource: did you mean 'limit'"),
         ("application,replicas,limits,cpu\nweb,1,1,1\n", "column 'limits' would be a resource: did you mean 'limit'"),
         ("application,replica,cpu\nweb,1,1\n", "column 'replica' would be a resource: did you mean 'replicas'"),

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.planning.hand_plans import plan
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.registry import plan
 
 Make = Callable[..., Instance]
 Rows = Callable[[Instance, Plan], dict[tuple[str, int], int]]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tvwrl import plotting
-from tvwrl.planning.pictures import family_of, plot_trade_off, rows_of, title_of_planner
-from tvwrl.planning.registry import PLANNERS
+from tvwrl.planning.registry import PLANNERS, family_of, title_of_planner
+from tvwrl.planning.results import plot_trade_off, rows_of
 
 
 def row(algorithm: str, deviation: float | str, seconds: float) -> dict[str, Any]:

@@ -10,20 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.planning.hand_plans import plan
+from tvwrl.planning.base import RULE, Watch, make_planner
 from tvwrl.planning.bounds_on_machines import lower_bound
 from tvwrl.planning.instance import Fleet
+from tvwrl.planning.lrasched import TwoPhase
 from tvwrl.planning.milp import solve
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.pictures import family_of
-from tvwrl.planning.planners import Watch
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.registry import PLANNERS, abilities, make_plan, plan
-from tvwrl.planning.rules import RULES, TwoPhase, rule
+from tvwrl.planning.registry import PLANNERS, abilities, family_of, make_plan
 from tvwrl.types import InputError
 
 FOUR = Fleet.of([4])
 FOUR_OF_TWO = Fleet.of([4, 4])
+RULES = [name for name in PLANNERS if abilities(name) == RULE]
 # All but those in two phases, which place an application whole or not at all on a fixed fleet.
 REPLICA_BY_REPLICA = [name for name in RULES if family_of(name) != "in two phases"]
 
@@ -71,10 +72,10 @@ def test_demand_over_time_lets_peaks_interlock(make):
 
 def test_names_with_numbers_are_made_to_order(hand):
     assert plan(hand, FOUR, "SpreadWFD-Max-Hybrid0.25-Decr17").machines == 2
-    assert rule("LRASched-Fragment0.5-Batch50-Search") == TwoPhase(batch=50, fragment=0.5, search=True)
+    assert make_planner("LRASched-Fragment0.5-Batch50-Search") == TwoPhase(batch=50, fragment=0.5, search=True)
     for wrong in ("FFD", "SpreadWFD-Avg", "SpreadWFD-Avg-Decr0", "FFD-Avg-Hybrid1.5", "ffd-avg"):
         with pytest.raises(InputError, match=f"no planner '{wrong}'"):
-            rule(wrong)
+            make_planner(wrong)
 
 
 def test_applications_that_no_free_machine_can_hold_are_named(make):
@@ -86,7 +87,10 @@ def test_applications_that_no_free_machine_can_hold_are_named(make):
 
 def test_progress_rises_to_the_end(hand):
     shares: list[float] = []
-    assert plan(hand, FOUR, "SpreadWFD-Avg-BinSearch", shares.append, time.monotonic() + 60).machines == 2
+    assert (
+        plan(hand, FOUR, "SpreadWFD-Avg-BinSearch", progress=shares.append, deadline=time.monotonic() + 60).machines
+        == 2
+    )
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 
@@ -106,7 +110,7 @@ class SlowTrial:
 
 def test_searches_keep_their_best_at_the_deadline_and_others_say_that_it_passed(make, hand):
     # First-Fit: 2 machines full of a, 8 with a b each; b and a together need 8.
-    instance, search = make([8, 8], [[1], [3]]), rule("SpreadWFD-Avg-BinSearch")
+    instance, search = make([8, 8], [[1], [3]]), make_planner("SpreadWFD-Avg-BinSearch")
     slow = SlowTrial(search.trial)
     stopped = replace(search, trial=slow).pack(PackingProblem(instance, FOUR), Watch())
     assert slow.tries == 2

@@ -78,7 +78,7 @@ def problems(draw: st.DrawFn) -> PlanningProblem:
 
 
 @given(problems())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_least_price_is_found_and_proved(problem: PlanningProblem) -> None:
     least = least_price(problem)
     found = search(problem, 5.0 if np.isfinite(least) else 0.2)
@@ -176,7 +176,7 @@ def test_the_programme_counts_money(make: Make, tmp_path: Path) -> None:
     assert cost["best"] == cost["MILP"] == pytest.approx(1.55)
     assert cost["FF"] > 1.55
     assert "MILP: solved; no plan that places all replicas costs less than 1.55" in results.summary()
-    assert "costs less than 1.55" in results.about_bound
+    assert "costs at least 1.55" in results.about_bound
     worse = replace(results.made["FF"], plan=replace(results.made["FF"].plan, algorithm="MILP"))
     results.made["MILP"] = worse  # as if the solver had erred
     assert "is better: please report this" in results.summary()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.planning.hand_plans import plan
 from tvwrl.planning.instance import Fleet, Instance
-from tvwrl.planning.registry import plan
 
 SMALL = (
     "small_1000_arbitrary_d1_s104",

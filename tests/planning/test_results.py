@@ -160,7 +160,7 @@ def test_a_bound_above_the_fleet_says_that_not_all_can_be_placed(instance: Insta
     fleet = Fleet.of_kinds([[2.0, 2.0]], [3], fixed=True)
     results = Results(PlanningProblem(instance, fleet), PlanBound(2, 2.0, {}), "fewer than 2 machines", tmp_path)
     results.raise_bound(3.0)
-    assert "uses fewer than 3 machines" in results.about_bound
+    assert "needs at least 3 machines" in results.about_bound
     results.raise_bound(23.0)
     results.add(Plan.of("FF", np.array([0]), np.array([0]), np.array([2])), 1.0)
     assert results.about_bound.startswith("not all replicas can be placed: no plan on the machines that there are")

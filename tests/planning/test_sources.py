@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tvwrl.planning.instance import NO_LIMIT, Instance
 from tvwrl.planning.sources.open_problem import open_instance, windowed
-from tvwrl.planning.sources.published_format import read_published, write_published
+from tvwrl.planning.sources.published_format import read_published
 from tvwrl.traces.canonical import write_trace
 from tvwrl.types import InputError, Trace
 
@@ -124,6 +124,26 @@ def test_files_that_are_no_instance_are_refused(tmp_path: Path) -> None:
         open_instance("nowhere")
     with pytest.raises(InputError, match="times is 0"):
         open_instance(tmp_path / "x.csv", times=0)
+
+
+def write_published(instance: Instance, path: Path) -> None:
+    """Write an instance of two resources to a .csv or .csv.gz file."""
+    affinity, names = instance.affinity, instance.application
+    with (gzip.open if path.suffix == ".gz" else open)(path, "wt") as file:
+        file.write(HEADER)
+        for i, replicas in enumerate(instance.replicas.tolist()):
+            arcs = slice(affinity.start[i], affinity.start[i + 1])
+            pairs = zip(names[affinity.to[arcs]], affinity.limit[arcs].tolist(), strict=True)
+            listed = ", ".join(f"({j}, {limit})" for j, limit in pairs)
+            sizes = "\t".join(_shown(instance.demand[i, :, d]) for d in range(2))
+            file.write(f"{names[i]}\t{replicas}\t{sizes}\t{arcs.stop - arcs.start}\t[{listed}]\n")
+
+
+def _shown(series: np.ndarray) -> str:
+    """A number or a list of them, as the published files have them; whole numbers without a point where they can be."""
+    if len(series) > 1:
+        return str(series.tolist())
+    return str(int(series[0])) if series[0].is_integer() else repr(float(series[0]))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tvwrl.envs.problem import Problem
 from tvwrl.explorer.recorder import record
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.schedulers.planning.continuation import ByRule, ByScheduler
-from tvwrl.schedulers.planning.replay_rules import BASES
+from tvwrl.schedulers.planning.replay import BASES
 from tvwrl.schedulers.runner import Runner
 from tvwrl.types import Machines
 
@@ -25,10 +26,17 @@ KINDS = {
 SMALL = Machines(np.array([[8.0, 6.0], [6.0, 12.0], [16.0, 16.0]]), ("cpu", "mem"))
 
 
+@pytest.fixture(scope="module")
+def short(problem):
+    """Sequences of 8 workloads."""
+    few = replace(problem.scenario, workloads=8)
+    return Problem.build(problem.trace, few, problem.classes, forecaster=problem.forecaster).sequences("train", 3, 0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("base", BASES)
-def test_a_compiled_rule_finds_what_the_scheduler_itself_finds(problem, train, base, kind):
-    runner = Runner(train, SMALL, replace(problem.scenario, **KINDS[kind]), seed=3)
+def test_a_compiled_rule_finds_what_the_scheduler_itself_finds(problem, short, base, kind):
+    runner = Runner(short, SMALL, replace(problem.scenario, **KINDS[kind]), seed=3)
     scheduler = make_scheduler(f"{base}-backfill" if kind == "a choice from the queue" else base)
     compiled = scheduler.continuation(runner, 4)
     assert isinstance(compiled, ByRule)
@@ -36,11 +44,12 @@ def test_a_compiled_rule_finds_what_the_scheduler_itself_finds(problem, train, b
     recordings = []
     for way in ways:
         scheduler.continuation = lambda runner, actions, way=way: way
-        recordings.append(record(runner, scheduler, 2))
+        recordings.append(record(runner, scheduler, 2, seconds=1e9))  # all decisions, on every computer
     one, other = recordings
     assert one.repeats
     assert other.repeats
     assert (one.machines == other.machines).all()
+    assert one.simulated.all()
     assert one.costs == pytest.approx(other.costs, rel=1e-9, nan_ok=True)
 
 

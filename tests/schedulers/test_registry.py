@@ -29,7 +29,7 @@ def test_names_are_those_of_rules_and_rollouts() -> None:
 
 
 def test_an_unknown_name_is_refused_with_names_that_are_near() -> None:
-    with pytest.raises(InputError, match="scheduler is 'x': tvwrl evaluate --list-schedulers lists all"):
+    with pytest.raises(InputError, match="there is no scheduler 'x'; tvwrl evaluate --list-schedulers lists all"):
         make_scheduler("x")
-    with pytest.raises(InputError, match=r"scheduler is 'bset-fit': did you mean best-fit or best-fit-peak or "):
+    with pytest.raises(InputError, match=r"scheduler is 'bset-fit': did you mean best-fit, best-fit-peak"):
         make_scheduler("bset-fit")

@@ -5,7 +5,7 @@ import io
 import json
 
 from tests.serve.clusters import decider, observed
-from tvwrl.serve.application import Application, Limits
+from tvwrl.serve.extender import Application, Limits
 from tvwrl.serve.monitoring import Log, Monitoring
 from tvwrl.serve.record import Record
 

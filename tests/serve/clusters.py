@@ -3,9 +3,9 @@
 import numpy as np
 
 from tvwrl.serve.deciding import Decider
-from tvwrl.serve.kubernetes import Pod
-from tvwrl.serve.observed import Observed
+from tvwrl.serve.extender_messages import Pod
 from tvwrl.serve.policies import open_policy
+from tvwrl.serve.watching import Observed
 
 GIB = 2.0**30
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.serve.kubernetes import bound, filtered, prioritized, read_arguments, read_binding
+from tvwrl.serve.extender_messages import bound, filtered, prioritized, read_arguments, read_binding
 
 FOLDER = Path(__file__).parent / "golden"
 FILES = sorted(FOLDER.glob("*.json"))

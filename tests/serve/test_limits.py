@@ -16,10 +16,10 @@ import pytest
 
 from tests.serve.asking import BEARER, CACHED, POD, WHOLE, Asked, check, in_json
 from tests.serve.clusters import decider, observed, pod
-from tvwrl.serve import polling
-from tvwrl.serve.application import Limits
+from tvwrl.serve import watching
 from tvwrl.serve.deciding import NotReady
-from tvwrl.serve.kubernetes import read_arguments
+from tvwrl.serve.extender import Limits
+from tvwrl.serve.extender_messages import read_arguments
 from tvwrl.serve.monitoring import Log
 from tvwrl.types import InputError
 
@@ -233,8 +233,8 @@ class _Context:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_reader_that_dies_while_it_sends_comes_back(monkeypatch):
-    monkeypatch.setattr(polling, "RESTART_SECONDS", 0.01)
-    monkeypatch.setattr(polling.multiprocessing, "get_context", lambda kind: _Context())
+    monkeypatch.setattr(watching, "RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(watching.multiprocessing, "get_context", lambda kind: _Context())
     failures, twice = [], threading.Event()
 
     def failed(why):
@@ -242,7 +242,7 @@ def test_a_reader_that_dies_while_it_sends_comes_back(monkeypatch):
         if len(failures) == 2:
             twice.set()
 
-    watched = polling.Polling({}, 1.0, lambda found: None, failed)
+    watched = watching.Polling({}, 1.0, lambda found: None, failed)
     watched.start()
     came = twice.wait(3.0)
     watched.stop()

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.agents.exporting import checkpoint_of
+from tests.agents.exporting import export_of
 from tests.serve.clusters import GIB, observed, pod
-from tvwrl.agents.export import export_policy
 from tvwrl.serve.deciding import Decider
 from tvwrl.serve.policies import open_policy
 from tvwrl.types import InputError
@@ -14,8 +13,7 @@ NODES = {"a": (8, 32), "b": (8, 32), "c": (4, 16)}
 
 @pytest.fixture(scope="module")
 def content(problem):
-    checkpoint, _ = checkpoint_of(problem, "shared that never holds")
-    return export_policy(checkpoint, "mine").content
+    return export_of(problem, "shared that never holds")
 
 
 def decisions(asked):

@@ -13,7 +13,7 @@ import pytest
 from tests.serve.asking import BINDING, CACHED, TOKEN, WHOLE, Asked, in_json
 from tests.serve.running import certificate, free_port, one_answer, wait_for
 from tvwrl.serve import http_server
-from tvwrl.serve.application import Limits
+from tvwrl.serve.extender import Limits
 
 CLOSED = 30.0  # seconds; the limits of these servers are far below one
 FILTER = b"POST /filter HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n" % (

@@ -13,9 +13,9 @@ from tvwrl.forecasting.beginnings import Beginnings
 from tvwrl.forecasting.scaled import empty_table, in_steps, scaled_forecasts, scaled_table
 from tvwrl.schedulers import list_schedulers, make_scheduler
 from tvwrl.schedulers.runner import Runner, play_on
-from tvwrl.serve.observed import Observed
 from tvwrl.serve.policies import open_policy, sight_of, slots_to_remember
 from tvwrl.serve.snapshot import ExpectedDemand, Snapshot
+from tvwrl.serve.watching import Observed
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import MACHINE, START
 from tvwrl.traces.splits import UNSEEN

@@ -394,3 +394,11 @@ def test_the_examples_of_the_documentation(tmp_path, monkeypatch):
     assert by_folder.workload_id.tolist() == ["batch-7", "web-1"]
     assert by_folder.application.tolist() == ["", "web"]
     np.testing.assert_array_equal(by_folder.select([1, 0]).usage, by_csv.usage)
+
+
+def test_a_csv_without_the_length_of_a_slot_is_refused_for_what_it_lacks(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_text("workload_id,slot,cpu\na,1,0.2\n")
+    refused("data.csv", "give slot_seconds", path=file)
+    file.write_text("workload,slot,cpu\na,1,0.2\n")
+    refused("data.csv", "no column 'workload_id'", "workload, slot, cpu", path=file)

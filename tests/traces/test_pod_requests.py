@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvwrl.traces.loaders.prometheus_cluster import requested
+from tvwrl.traces.pod_requests import requested
 
 NONE = float("nan")
 

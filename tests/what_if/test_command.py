@@ -13,7 +13,7 @@ from tests.what_if.conftest import ORIGIN, generated, record
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.export import export_policy
-from tvwrl.agents.opened import open_policy
+from tvwrl.agents.exported import open_policy
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler

@@ -14,7 +14,7 @@ from tests.traces.loaders.prometheus.conftest import (  # noqa: F401  # fixtures
     site,
     surroundings,
 )
-from tvwrl.traces.loaders.prometheus_api import CPU, MEMORY
+from tvwrl.traces.loaders.prometheus_server import CPU, MEMORY
 from tvwrl.types import InputError
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
 

@@ -13,9 +13,8 @@ from tests.traces.loaders.prometheus.conftest import (  # noqa: F401  # fixtures
     site,
     surroundings,
 )
-from tvwrl.traces.http_requests import RetryPolicy
-from tvwrl.traces.loaders.prometheus_api import Selector, Server
-from tvwrl.traces.loaders.prometheus_cluster import node_pools
+from tvwrl.traces.loaders.prometheus_metrics import node_pools
+from tvwrl.traces.loaders.prometheus_server import RetryPolicy, Selector, Server
 from tvwrl.types import InputError
 from tvwrl.what_if.command import WhatIfSettings, what_if
 from tvwrl.what_if.compared import compare

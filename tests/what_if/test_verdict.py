@@ -14,7 +14,7 @@ from tests.traces.conftest import serve  # noqa: F401  # a fixture
 from tests.traces.loaders.prometheus.conftest import GIB, T0, site, surroundings  # noqa: F401  # fixtures
 from tests.what_if.conftest import generated, record
 from tvwrl.schedulers import make_scheduler
-from tvwrl.traces.loaders.prometheus_api import CPU, MEMORY, OWNER, POD_INFO, REQUESTS
+from tvwrl.traces.loaders.prometheus_server import CPU, MEMORY, OWNER, POD_INFO, REQUESTS
 from tvwrl.what_if.compared import compare, with_kept
 from tvwrl.what_if.from_csv import read_csv_record
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record

@@ -1,5 +1,5 @@
 from .checkpoint import Checkpoint as Checkpoint, find_checkpoint as find_checkpoint
-from .config import PRESETS as PRESETS, TrainConfig as TrainConfig, preset_for as preset_for, preset_of as preset_of
+from .config import PRESETS as PRESETS, TrainConfig as TrainConfig, preset_for as preset_for
 from .deeprm import DeepRM as DeepRM, load_deeprm as load_deeprm
 from .export import Export as Export, export_policy as export_policy, write_export as write_export
 from .exported import ExportedPolicy as ExportedPolicy, load_exported as load_exported
@@ -9,8 +9,8 @@ from .networks import check_device as check_device
 from .observing import ObservingScheduler as ObservingScheduler
 from .online import ONLINE as ONLINE, OnlineLearner as OnlineLearner, Phase as Phase, play_frozen as play_frozen
 from .online_config import OnlineConfig as OnlineConfig
-from .opened import in_a_cluster as in_a_cluster, open_policy as open_policy
+from .exported import in_a_cluster as in_a_cluster, open_policy as open_policy
 from .policy_scheduler import PolicyScheduler as PolicyScheduler, load_policy as load_policy
-from .starting_policy import check_start as check_start
-from .tasks import open_others as open_others
+from .head_start import check_start as check_start
+from .training import open_others as open_others
 from .training import INITIAL_POLICY as INITIAL_POLICY, Trainer as Trainer

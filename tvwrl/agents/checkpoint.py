@@ -13,41 +13,87 @@ import torch
 
 from tvwrl import __version__
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.made_for import knows, problem_for
 from tvwrl.agents.networks import Policy, make_policy
+from tvwrl.agents.observing import Trained
 from tvwrl.ec import Classes, classes_from
-from tvwrl.envs import Problem
 from tvwrl.forecasting import Forecaster, NetworkForecaster
 from tvwrl.runs import whole_file
 from tvwrl.simulation import Scenario
-from tvwrl.types import InputError, Trace
+from tvwrl.types import InputError
 
 FORMAT = 7  # 7: a forecaster learnt once more without each fold
 DAMAGE = (AttributeError, LookupError, TypeError, ValueError)  # what reading a damaged file can raise
 
 
 @dataclass
-class Checkpoint:
-    """A trained policy, what is needed to rebuild its environment, and the state of training."""
+class Checkpoint(Trained):
+    """A trained policy, what is needed to rebuild its environment, and the state of training.
 
+    Parameters
+    ----------
+    config : TrainConfig
+        Hyper-parameters, the scenario among them.
+    trace : dict
+        Argument, slot_seconds, name, source, hash.
+    unit : list[float]
+        Input value of one unit per resource.
+    resources : list[str]
+        (D,) of the trace.
+    classes : Classes
+        Which workloads are labelled with.
+    forecaster : Forecaster or None
+        Of demand, if the policy sees forecasts.
+    shapes : dict
+        See `shapes_of`.
+    policy : dict
+        Weights.
+    learner : dict
+        Optimisers and critic.
+    random : dict
+        States of the random streams.
+    iteration : int
+        Iterations done.
+    best_reward : float
+        Of the periodic evaluation.
+    best_iteration : int
+        How many iterations the best policy had; -1: none yet.
+    imitated : bool, default False
+        Whether the head start is done.
+    best_policy : dict, optional
+        Weights of `best_iteration`, where a generation may begin with them.
+
+    Examples
+    --------
+    >>> saved = Checkpoint.load(find_checkpoint(Path("runs/google")))  # doctest: +SKIP
+    >>> saved.config.algo, saved.iteration  # doctest: +SKIP
+    ('counterfactual', 40)
+    """
+
+    called = "the checkpoint"
     config: TrainConfig
-    trace: dict[str, Any]  # argument, slot_seconds, name, source, hash
-    unit: list[float]  # input value of one unit per resource
+    trace: dict[str, Any]
+    unit: list[float]
     resources: list[str]
     classes: Classes
     forecaster: Forecaster | None
-    shapes: dict[str, Any]  # see `shapes_of`
-    policy: dict[str, Any]  # weights
-    learner: dict[str, Any]  # optimisers, critic
-    random: dict[str, Any]  # states of the random streams
-    iteration: int  # iterations done
-    best_reward: float  # of the periodic evaluation
+    shapes: dict[str, Any]
+    policy: dict[str, Any]
+    learner: dict[str, Any]
+    random: dict[str, Any]
+    iteration: int
+    best_reward: float
     best_iteration: int
-    imitated: bool = False  # whether the head start is done
-    best_policy: dict[str, Any] | None = None  # weights of `best_iteration`, where a generation may begin with them
+    imitated: bool = False
+    best_policy: dict[str, Any] | None = None
 
     def save(self, path: Path) -> None:
-        """Write the file atomically: a crash leaves the old one."""
+        """Write the file atomically: a crash leaves the old one.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        """
         content = {
             "format": FORMAT,
             "tvwrl": __version__,
@@ -63,9 +109,20 @@ class Checkpoint:
 
     @classmethod
     def load(cls, path: Path) -> Checkpoint:
-        """Read a checkpoint. Raises InputError for a missing, damaged or foreign file."""
+        """Read a checkpoint.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            For a missing, damaged or foreign file.
+        """
         if not path.is_file():
-            raise InputError(f"{path}: no such checkpoint")
+            raise InputError(f"{path}: no such file; give the folder or a .pt file of a training run")
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
         except (*DAMAGE, RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
@@ -75,12 +132,14 @@ class Checkpoint:
         if content["format"] != FORMAT:
             raise InputError(
                 f"{path} was written by tvwrl {content.get('tvwrl', '?')} in checkpoint format {content['format']}; "
-                f"this is tvwrl {__version__}, which reads format {FORMAT}"
+                f"this is tvwrl {__version__}, which reads format {FORMAT}: train again, or use that version"
             )
         fields = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
         needed = {name for name, field in cls.__dataclass_fields__.items() if field.default is MISSING}
         if missing := sorted(needed - set(fields)):
-            raise InputError(f"{path} is damaged: field '{missing[0]}' is missing")
+            raise InputError(
+                f"{path} is damaged: field '{missing[0]}' is missing; use another checkpoint, or train again"
+            )
         try:
             fields["config"] = TrainConfig.from_dict(fields["config"])
             fields["classes"] = classes_from(fields["classes"])
@@ -95,14 +154,6 @@ class Checkpoint:
         """Of the environment that the policy is trained in."""
         return self.config.scenario
 
-    def knows(self, trace: Trace) -> bool:
-        """Whether it was trained on this very trace."""
-        return knows(self, trace)
-
-    def problem(self, trace: Trace, load: float | None = None) -> Problem:
-        """Its environment on `trace`: see `problem_for`."""
-        return problem_for(self, trace, load)
-
     def make_policy(self) -> Policy:
         """The policy network with its weights."""
         policy = make_policy(self.config.policy, self.shapes, self.config.hidden)
@@ -114,9 +165,29 @@ class Checkpoint:
 
 
 def find_checkpoint(run: Path, names: tuple[str, ...] = ("best.pt", "last.pt")) -> Path:
-    """The file of a run folder (the first of `names` that exists), or the path itself if it is a file.
+    """Find the checkpoint of a run.
 
-    Raises InputError if there is none.
+    Parameters
+    ----------
+    run : Path
+        A run folder, or a .pt file.
+    names : tuple[str, ...], optional
+        Of files in the run's folder `checkpoints`; the first that exists is taken.
+
+    Returns
+    -------
+    Path
+        The file, or the path itself if it is a file.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+
+    Examples
+    --------
+    >>> find_checkpoint(Path("runs/google"))  # doctest: +SKIP
+    PosixPath('runs/google/checkpoints/best.pt')
     """
     if run.is_file():
         return run

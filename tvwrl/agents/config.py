@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -24,6 +23,7 @@ from tvwrl.types import InputError
 ALGORITHMS = Literal["ppo", "reinforce", "counterfactual", "sb3-ppo", "sb3-a2c"]
 
 # fmt: off
+LIST = "tvwrl evaluate --list-schedulers"
 COUNTS = (
     "hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories", "epochs", "minibatches",
     "threads", "horizon", "branches", "eval_every", "eval_sequences", "comparison_sequences",
@@ -44,104 +44,155 @@ INFORMED = Scenario(observe_demand=True, observe_forecast=True, hold_action=True
 @with_known_fields
 @dataclass(frozen=True)
 class TrainConfig:
-    """Hyper-parameters; all of them travel with the checkpoint."""
+    """Hyper-parameters; all of them travel with the checkpoint.
+
+    Parameters
+    ----------
+    algo : ALGORITHMS, default 'ppo'
+        ppo: PPO with a critic that values every machine; reinforce: REINFORCE, as in the paper; counterfactual: rolls
+        every action out with --base-policy in the recorded future, and lowers the expected cost; sb3-ppo, sb3-a2c: PPO
+        and A2C of Stable-Baselines3.
+    policy : Literal['shared', 'flat', 'deeprm'], default 'shared'
+        shared: one network with the same weights for each machine, for any number of machines; flat: the paper's
+        network; deeprm: the DeepRM baseline, which chooses the next workload.
+    hidden : int, default 64
+        Neurons of a hidden layer (paper: 20).
+    iterations : int, default 30
+        Updates of the policy.
+    imitate : int, default 40
+        Training sequences on which the policy imitates --teacher before it learns from rewards; 0: none. Ignored if the
+        teacher is built in.
+    teacher : str, default ''
+        Scheduler that the initial policy behaves like. expected-cost, expected-cost-peak, expected-cost-known-peak and
+        best-fit-peak are built into a shared policy that sees what they know; others are imitated and may know more.
+        Default: with forecasts, expected-cost; with forecasts and lifetime peaks, the best of the other three on
+        training and validation sequences; otherwise best-fit-peak.
+    start_from : str, default ''
+        Run folder or checkpoint of the initial policy, in place of --teacher; it may have been trained on another trace
+        or load.
+    imitation_rate : float, default 0.002
+        Learning rate of Adam during imitation.
+    train_sequences : int, default 300
+        Arrival sequences to train on (paper: 100).
+    train_loads : tuple[float, ...], optional
+        Offered loads of training and validation sequences, in turn; default: --load.
+    also : tuple[str, ...], optional
+        Further traces to train on, in turn with --trace; validation and test use --trace alone. Each has its own
+        forecasts, and its own classes, made in the same way and as many as for --trace.
+    sequences_per_iteration : int, default 160
+        Sequences sampled for one update (paper: 20).
+    trajectories : int, default 1
+        Episodes per sampled sequence (paper: 20); reinforce uses their mean return as the baseline and needs at least
+        2.
+    learning_rate : float, default 0.002
+        Learning rate of Adam in the first update (paper: 0.001).
+    final_learning_rate : float, default 0.0002
+        Learning rate of Adam in the last update; it falls linearly.
+    gamma : float, default 0.999
+        Discount per slot.
+    gae_lambda : float, default 0.95
+        Lambda of generalised advantage estimation, per placement (ppo): 1 relies on returns only, 0 on the critic only.
+    entropy_bonus : float, default 0.001
+        Weight of the policy's entropy.
+    final_entropy_bonus : float, default 0.0
+        Weight of the policy's entropy in the last update; it falls linearly from --entropy-bonus.
+    advantage_scaling : bool, default True
+        Divide advantages by their standard deviation over the batch.
+    epochs : int, default 3
+        Passes over the episodes of an update; 1 pass with 1 minibatch is plain REINFORCE (paper).
+    minibatches : int, default 16
+        Minibatches, thus steps of Adam, per pass.
+    clip : float, default 0.2
+        Clipping range of the probability ratio when episodes are reused; no effect in plain REINFORCE.
+    advantage_clip : float, default 5.0
+        Clip scaled advantages to +- this value, because one overshoot costs as much as hundreds of other slots.
+    max_gradient_norm : float, default 0.5
+        Clip gradients to this norm; 0: no clipping.
+    seed : int, default 0
+        Seed of all random choices.
+    base_policy : str, default ''
+        counterfactual: base policy, the rule that decides in a rollout after its first action. Default: the --teacher,
+        if built in; otherwise expected-cost with forecasts, best-fit-peak with lifetime peaks, expected-cost-peak with
+        both, and spread with neither.
+    horizon : int, optional
+        counterfactual: length of a rollout, slots; default: 24 if the policy sees lifetime peaks, otherwise 16.
+    generations : int, default 1
+        counterfactual: number of equal parts of the training. In the first, rollouts follow --base-policy; each later
+        part starts from the best policy so far, and its rollouts follow that policy.
+    branches : int, default 4
+        counterfactual: most probable placements to roll out in a state, from the second generation on.
+    label_share : float, default 0.7
+        counterfactual: share of decisions whose actions are rolled out; from the second generation on, a fifth of it.
+    cost_scale : float, default 2000.0
+        counterfactual: cost that counts as 1 in the loss.
+    most_cost : float, default 100000.0
+        counterfactual: cap on the extra cost of an action compared with the best one.
+    device : str, default 'cpu'
+        PyTorch device of policies: cpu, cuda, cuda:1.
+    threads : int, default 1
+        CPU threads for the networks, which are small: more threads rarely help.
+    eval_every : int, default 10
+        Updates between validations.
+    eval_sequences : int, default 60
+        Validation sequences, cut from series held out from training.
+    comparison_sequences : int, default 30
+        Test sequences of the comparison at the end of the run.
+    save_every : int, default 10
+        Updates between saves of checkpoints/last.pt.
+    picture_every : int, default 100
+        Updates between pictures of the cluster in TensorBoard.
+    unused_weight : float, default 0.1
+        DeepRM: penalty for a slot in which the whole cluster is unreserved.
+    scenario : Scenario, optional
+        What happens in an episode and what the policy sees of it.
+
+    Examples
+    --------
+    >>> TrainConfig(iterations=11).at(5, 1.0, 0.0)
+    0.5
+    """
 
     algo: ALGORITHMS = "ppo"
-    """ppo: PPO with a critic that values every machine; reinforce: REINFORCE, as in the paper; counterfactual: rolls
-    every action out with --base-policy in the recorded future, and lowers the expected cost; sb3-ppo, sb3-a2c: PPO and
-    A2C of Stable-Baselines3."""
     policy: Literal["shared", "flat", "deeprm"] = "shared"
-    """shared: one network with the same weights for each machine, for any number of machines; flat: the paper's
-    network; deeprm: the DeepRM baseline, which chooses the next workload."""
     hidden: int = 64
-    """Neurons of a hidden layer (paper: 20)."""
     iterations: int = 30
-    """Updates of the policy."""
     imitate: int = 40
-    """Training sequences on which the policy imitates --teacher before it learns from rewards; 0: none. Ignored if the
-    teacher is built in."""
     teacher: str = ""
-    """Scheduler that the initial policy behaves like. expected-cost, expected-cost-peak, expected-cost-known-peak and
-    best-fit-peak are built into a shared policy that sees what they know; others are imitated and may know more.
-    Default: with forecasts, expected-cost; with forecasts and lifetime peaks, the best of the other three on training
-    and validation sequences; otherwise best-fit-peak."""
     start_from: str = ""
-    """Run folder or checkpoint of the initial policy, in place of --teacher; it may have been trained on another trace
-    or load."""
     imitation_rate: float = 2e-3
-    """Learning rate of Adam during imitation."""
     train_sequences: int = 300
-    """Arrival sequences to train on (paper: 100)."""
     train_loads: tuple[float, ...] = ()
-    """Offered loads of training and validation sequences, in turn; default: --load."""
     also: tuple[str, ...] = ()
-    """Further traces to train on, in turn with --trace; validation and test use --trace alone. Each has its own
-    forecasts, and its own classes, made in the same way and as many as for --trace."""
     sequences_per_iteration: int = 160
-    """Sequences sampled for one update (paper: 20)."""
     trajectories: int = 1
-    """Episodes per sampled sequence (paper: 20); reinforce uses their mean return as the baseline and needs at least
-    2."""
     learning_rate: float = 2e-3
-    """Learning rate of Adam in the first update (paper: 0.001)."""
     final_learning_rate: float = 2e-4
-    """Learning rate of Adam in the last update; it falls linearly."""
     gamma: float = 0.999
-    """Discount per slot."""
     gae_lambda: float = 0.95
-    """Lambda of generalised advantage estimation, per placement (ppo): 1 relies on returns only, 0 on the critic
-    only."""
     entropy_bonus: float = 0.001
-    """Weight of the policy's entropy."""
     final_entropy_bonus: float = 0.0
-    """Weight of the policy's entropy in the last update; it falls linearly from --entropy-bonus."""
     advantage_scaling: bool = True
-    """Divide advantages by their standard deviation over the batch."""
     epochs: int = 3
-    """Passes over the episodes of an update; 1 pass with 1 minibatch is plain REINFORCE (paper)."""
     minibatches: int = 16
-    """Minibatches, thus steps of Adam, per pass."""
     clip: float = 0.2
-    """Clipping range of the probability ratio when episodes are reused; no effect in plain REINFORCE."""
     advantage_clip: float = 5.0
-    """Clip scaled advantages to +- this value, because one overshoot costs as much as hundreds of other slots."""
     max_gradient_norm: float = 0.5
-    """Clip gradients to this norm; 0: no clipping."""
     seed: int = 0
-    """Seed of all random choices."""
     base_policy: str = ""
-    """counterfactual: base policy, the rule that decides in a rollout after its first action. Default: the --teacher,
-    if built in; otherwise expected-cost with forecasts, best-fit-peak with lifetime peaks, expected-cost-peak with
-    both, and spread with neither."""
     horizon: int | None = None
-    """counterfactual: length of a rollout, slots; default: 24 if the policy sees lifetime peaks, otherwise 16."""
     generations: int = 1
-    """counterfactual: number of equal parts of the training. In the first, rollouts follow --base-policy; each later
-    part starts from the best policy so far, and its rollouts follow that policy."""
     branches: int = 4
-    """counterfactual: most probable placements to roll out in a state, from the second generation on."""
     label_share: float = 0.7
-    """counterfactual: share of decisions whose actions are rolled out; from the second generation on, a fifth of it."""
     cost_scale: float = 2000.0
-    """counterfactual: cost that counts as 1 in the loss."""
     most_cost: float = 1e5
-    """counterfactual: cap on the extra cost of an action compared with the best one."""
     device: str = "cpu"
-    """PyTorch device of policies: cpu, cuda, cuda:1."""
     threads: int = 1
-    """CPU threads for the networks, which are small: more threads rarely help."""
     eval_every: int = 10
-    """Updates between validations."""
     eval_sequences: int = 60
-    """Validation sequences, cut from series held out from training."""
     comparison_sequences: int = 30
-    """Test sequences of the comparison at the end of the run."""
     save_every: int = 10
-    """Updates between saves of checkpoints/last.pt."""
     picture_every: int = 100
-    """Updates between pictures of the cluster in TensorBoard."""
     unused_weight: float = 0.1
-    """DeepRM: penalty for a slot in which the whole cluster is unreserved."""
     scenario: Scenario = field(default_factory=lambda: INFORMED)
 
     def __post_init__(self) -> None:
@@ -150,7 +201,13 @@ class TrainConfig:
         at_least(0, seed=self.seed, imitate=self.imitate, **{name: values[name] for name in WEIGHTS})
         positive(**{name: values[name] for name in RATES})
         within(0, 1, gamma=self.gamma, gae_lambda=self.gae_lambda, label_share=self.label_share)
+        one_of(SCHEDULERS, f"{LIST} lists all; names with brackets or = cannot teach", teacher=self.teacher or None)
         one_of(BASES, base_policy=self.base_policy or None)
+        if self.scenario.moves_per_slot:
+            raise InputError(
+                f"moves_per_slot is {self.scenario.moves_per_slot}: these policies place only; train without it, or "
+                "learn a value of machines (tvwrl.agents.machine_value), which moves"
+            )
         if self.also:
             different(also=self.also)
         if self.also and self.algo.startswith("sb3"):
@@ -163,28 +220,22 @@ class TrainConfig:
         if self.generations > 1 and self.algo != "counterfactual":
             raise InputError(f"generations is {self.generations}: must be 1 for algo {self.algo}")
         within(1, self.iterations, generations=self.generations)
-        self._check_base()
+        if self.algo == "counterfactual":
+            if self.policy == "deeprm":
+                raise InputError("algo counterfactual needs a policy that chooses machines: use policy shared or flat")
+            knowledge = KNOWLEDGE[self.base_rule]
+            if not self._shows(knowledge):
+                raise InputError(
+                    f"base_policy is {self.base_rule}: it knows {knowledge.note}, which the policy does not see; show "
+                    "it (observe_forecast, observe_peak) or take another rule"
+                )
         one_of(get_args(ALGORITHMS), algo=self.algo)
         one_of(("shared", "flat", "deeprm"), policy=self.policy)
-        one_of(SCHEDULERS, teacher=self.teacher or None)
         if self.imitate and self.policy == "deeprm":
             raise InputError(f"imitate is {self.imitate}: must be 0 for policy deeprm, which chooses no machines")
         foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group in (FORECASTS.group, FORECASTS_AND_PEAKS.group)
         if self.imitate and foresees and not self.scenario.looks_ahead:
-            raise InputError(f"teacher is {self.teacher}: it needs observe_forecast")
-
-    def _check_base(self) -> None:
-        """Raise InputError for a rule that knows more than the policy sees, or a policy that chooses no machine."""
-        if self.algo != "counterfactual":
-            return
-        if self.policy == "deeprm":
-            raise InputError("algo counterfactual needs a policy that chooses machines: use policy shared or flat")
-        knowledge = KNOWLEDGE[self.base_rule]
-        if not self._shows(knowledge):
-            raise InputError(
-                f"base_policy is {self.base_rule}: it knows {knowledge.note}, which the policy does not see; show it "
-                "(observe_forecast, observe_peak) or take another rule"
-            )
+            raise InputError(f"teacher is {self.teacher}: it needs forecasts; set observe_forecast, or name another")
 
     @property
     def built_in(self) -> str:
@@ -223,12 +274,24 @@ class TrainConfig:
         return tuple(g * self.iterations // self.generations for g in range(self.generations))
 
     def begins_generation(self, iteration: int) -> int:
-        """The number (2 or more) of the generation that begins after so many iterations; 0 if none does."""
+        """The number (2 or more) of the generation that begins after so many iterations; 0 if none does.
+
+        Parameters
+        ----------
+        iteration : int
+            How many are done.
+        """
         starts = self.generation_starts
         return starts.index(iteration) + 1 if iteration in starts[1:] else 0
 
     def ends_generation(self, iteration: int) -> int:
-        """The number of the generation that ends with this iteration; 0 if none does."""
+        """The number of the generation that ends with this iteration; 0 if none does.
+
+        Parameters
+        ----------
+        iteration : int
+            How many are done.
+        """
         return self.generations if iteration == self.iterations else max(self.begins_generation(iteration) - 1, 0)
 
     @property
@@ -245,7 +308,17 @@ class TrainConfig:
         return self.base_policy or self.built_in or (told if peaks else "expected-cost" if forecasts else "spread")
 
     def at(self, iteration: int, start: float, end: float) -> float:
-        """A value that falls linearly from `start` to `end` over the iterations."""
+        """A value that falls linearly over the iterations.
+
+        Parameters
+        ----------
+        iteration : int
+            How many are done.
+        start : float
+            In the first iteration.
+        end : float
+            In the last one.
+        """
         return start + (end - start) * iteration / max(self.iterations - 1, 1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,7 +327,13 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> TrainConfig:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`.
+
+        Parameters
+        ----------
+        content : dict
+            What `to_dict` returned, perhaps as JSON keeps it.
+        """
         scenario: dict[str, Any] = dict(content["scenario"])
         lists = {name: tuple(content.get(name, ())) for name in ("train_loads", "also")}
         return cls(**{**content, "scenario": Scenario(**scenario), **lists})
@@ -323,18 +402,6 @@ PRESETS["smoke"] = replace(
     eval_every=3,
     scenario=replace(INFORMED, observe_forecast=False),
 )
-
-
-def preset_of(options: Sequence[str]) -> TrainConfig:
-    """The preset for the options of a command line; see `preset_for`."""
-
-    def given(name: str) -> str:
-        for option, following in zip(options, [*options[1:], ""], strict=False):
-            if option.partition("=")[0] == name:
-                return option.partition("=")[2] or following
-        return ""
-
-    return preset_for(given("--preset"), given("--algo"), given("--policy"))
 
 
 def preset_for(preset: str = "", algo: str = "", policy: str = "") -> TrainConfig:

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from tvwrl.agents.acting import DeterministicActions, PolicyReplay
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.deterministic import DeterministicActions
 from tvwrl.agents.episodes import Environments, Trajectories, numbers_of, play
 from tvwrl.agents.networks import FORBIDDEN, Policy
 from tvwrl.agents.policy_gradient import CHUNK, EpisodeLearner
-from tvwrl.agents.policy_replay import PolicyReplay
 from tvwrl.schedulers import Replay
 
 POLICY_SHARE = 0.2  # of the decisions that a rule would roll out: a policy takes a hundred times as long
@@ -41,13 +40,6 @@ class Counterfactual(EpisodeLearner):
         self.optimiser = self.make_optimiser()
         self._base = copy.deepcopy(self.policy).requires_grad_(False)
 
-    def _replay(self, envs: Environments) -> Replay | PolicyReplay:
-        config, simulation = self.config, envs.simulation
-        if self._base is None:
-            return Replay(simulation, config.base_rule, config.rollout_slots)
-        base = numbers_of(self._base, config.device)
-        return PolicyReplay(simulation, base, config.rollout_slots, config.branches)
-
     def state(self) -> dict[str, Any]:
         """See `Learner.state`."""
         base = {} if self._base is None else {"base": self._base.state_dict()}
@@ -68,8 +60,13 @@ class Counterfactual(EpisodeLearner):
 
         Unknown costs are infinite. Where the base policy waits, all costs of a labelled decision are.
         """
-        config, replay = self.config, self._replay(envs)
-        share = config.label_share if isinstance(replay, Replay) else config.label_share * POLICY_SHARE
+        config, share = self.config, self.config.label_share
+        replay: Replay | PolicyReplay
+        if self._base is None:
+            replay = Replay(envs.simulation, config.base_rule, config.rollout_slots)
+        else:
+            base, share = numbers_of(self._base, config.device), share * POLICY_SHARE
+            replay = PolicyReplay(envs.simulation, base, config.rollout_slots, config.branches)
         draws = np.random.default_rng([config.seed, 7, self._plays])
         placements = envs.simulation.placements
         found: list[Tensor] = []

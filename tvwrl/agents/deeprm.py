@@ -35,12 +35,13 @@ from tvwrl.simulation import (
     Cluster,
     Scenario,
     Simulation,
+    State,
     begin,
     may_place_more,
     place,
     tick,
 )
-from tvwrl.types import Float, InputError, Int, Machines, Placement, SequenceSet, Workload
+from tvwrl.types import Float, Float32, InputError, Int, Machines, Placement, SequenceSet, Workload
 
 SLOWDOWN, UNUSED = range(2)  # columns of `terms`
 
@@ -48,13 +49,13 @@ SLOWDOWN, UNUSED = range(2)  # columns of `terms`
 class SeenArrays(NamedTuple):
     """Observations of B environments, in units and slots."""
 
-    cluster: Any  # (B, T, D) f4 units reserved in the current slot and the T - 1 after it
-    queue: Any  # (B, Q, D + 1) f4 peak and duration of the first Q waiting workloads, 0 = empty place
-    backlog: Any  # (B, 1) f4 waiting beyond Q
+    cluster: Float32  # (B, T, D) units reserved in the current slot and the T - 1 after it
+    queue: Float32  # (B, Q, D + 1) peak and duration of the first Q waiting workloads, 0 = empty place
+    backlog: Float32  # (B, 1) waiting beyond Q
 
 
 @njit(inline="always", _nrt=False)
-def _fits(s, b, w):  # type: ignore[no-untyped-def]
+def _fits(s: State, b: int, w: int) -> bool:
     """Whether the peak of w fits in the current slot, and so for its whole life, as reservations only end."""
     row = s.counters[b, SLOT] % s.load.shape[2]
     for d in range(s.capacity.shape[1]):
@@ -64,7 +65,7 @@ def _fits(s, b, w):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _charge(s, b, terms):  # type: ignore[no-untyped-def]
+def _charge(s: State, b: int, terms: Float) -> None:
     """Add the current slot's terms: 1 / duration of all in the system, and the unused share of the cluster."""
     sequence = s.counters[b, SEQUENCE]
     for i in range(s.counters[b, RUNNING]):
@@ -77,7 +78,7 @@ def _charge(s, b, terms):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _observe(s, b, seen):  # type: ignore[no-untyped-def]
+def _observe(s: State, b: int, seen: SeenArrays) -> None:
     """Write the observation of environment b."""
     sequence, slot, waiting = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, WAITING]
     resources, horizon, places = s.capacity.shape[1], s.load.shape[2], seen.queue.shape[1]
@@ -94,7 +95,7 @@ def _observe(s, b, seen):  # type: ignore[no-untyped-def]
 
 
 @njit(_nrt=False)
-def drive(s, seen, terms, resets, argument):  # type: ignore[no-untyped-def]
+def drive(s: State, seen: SeenArrays, terms: Float, resets: bool, argument: Int) -> None:
     """Apply one decision in every environment, or with `resets` begin an episode, then write the observations.
 
     `s`: `State` of a simulation in which the cluster is one machine and workloads need their peak throughout
@@ -252,6 +253,20 @@ class DeepRM(Scheduler):
 
     If the drawn workload fits no single machine, although it may fit the cluster as a whole, the slot ends: this is how
     fragmentation makes DeepRM wait. The void action ends the slot as well.
+
+    Parameters
+    ----------
+    name : str
+        What tables call it.
+    checkpoint : Checkpoint
+        Of a run of `--policy deeprm`.
+    device : str, default 'cpu'
+        Of PyTorch: cpu, cuda, cuda:1.
+
+    Examples
+    --------
+    >>> load_deeprm("runs/deeprm").knowledge.group  # doctest: +SKIP
+    'true lifetime peaks (a privilege)'
     """
 
     knowledge = LEARNT_PEAKS_AND_LENGTHS
@@ -263,7 +278,13 @@ class DeepRM(Scheduler):
         self._placer = make_scheduler("best-fit-peak")
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Take the episode's random stream. Raises InputError for a queue or resources of another number."""
+        """Take the episode's random stream.
+
+        Raises
+        ------
+        InputError
+            For a queue or resources of another number than in training.
+        """
         self._rng, self._ended = rng, -1
         theirs = (cluster.simulation.scenario.queue, cluster.capacity.shape[1])
         ours = (self._shapes["queue"][0], self._shapes["cluster"][1])
@@ -309,9 +330,28 @@ class DeepRM(Scheduler):
 
 
 def load_deeprm(run: str, device: str = "cpu") -> DeepRM:
-    """The scheduler `deeprm` with the weights of `run`, a folder or .pt file, on a `device` of PyTorch.
+    """Load the scheduler `deeprm`.
 
-    Raises InputError if they are missing or another policy's.
+    Parameters
+    ----------
+    run : str
+        Its folder, or a .pt file.
+    device : str, default 'cpu'
+        Of PyTorch: cpu, cuda, cuda:1.
+
+    Returns
+    -------
+    DeepRM
+        A scheduler that is called deeprm.
+
+    Raises
+    ------
+    InputError
+        If the weights are missing or another policy's.
+
+    Examples
+    --------
+    >>> runner.play(load_deeprm("runs/deeprm"), 0)  # doctest: +SKIP
     """
     if not run:
         raise InputError(f"scheduler 'deeprm' is learnt and needs its weights: {HOW_TO_TRAIN}")

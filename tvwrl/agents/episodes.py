@@ -11,14 +11,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tvwrl.agents.deterministic import DeterministicActions, LogitsOf
-from tvwrl.agents.divergence import Diverged
+from tvwrl.agents.acting import DeterministicActions, LogitsOf
 from tvwrl.agents.networks import Encoded, Observation, Policy
 from tvwrl.simulation import SLOT, Simulation
 from tvwrl.types import Float
 
 MAX_SLOTS_AFTER_ARRIVALS = 2000  # then an episode is cut: a policy that always holds would never end it
 STEPS = ("action", "log_probability", "reward", "slots", "alive", "costs")  # recorded for each decision
+
+
+class Diverged(Exception):
+    """An update broke the policy; the message says how."""
 
 
 class Environments(Protocol):
@@ -124,20 +127,6 @@ def numbers_of(policy: Policy, device: str = "cpu") -> LogitsOf:
     return logits
 
 
-def _choose(
-    logits: Tensor, alive: npt.NDArray[np.bool_], rng: torch.Generator | DeterministicActions
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Actions (n,) for the logits (n, actions) of the episodes still going on, and their log-probabilities."""
-    log_probability = torch.log_softmax(logits, dim=1).cpu()
-    if not bool(log_probability.isfinite().all()):
-        raise Diverged("the policy's probabilities are not numbers")
-    if isinstance(rng, DeterministicActions):
-        drawn = torch.from_numpy(rng.choose(logits.cpu().numpy(), alive))[:, None]
-    else:
-        drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
-    return drawn[:, 0].numpy(), log_probability.gather(1, drawn)[:, 0].numpy()
-
-
 def play(
     policy: Policy,
     envs: Environments,
@@ -168,7 +157,14 @@ def play(
         logits, encoded = logits_of(policy, {n: part[alive] for n, part in seen.items()}, masks[alive], device)
         encodings.append(encoded)
         action, chosen = masks.argmax(axis=1), np.zeros(batch, np.float32)  # in finished episodes: any allowed one
-        action[alive], chosen[alive] = _choose(logits, alive, rng)
+        log_probability = torch.log_softmax(logits, dim=1).cpu()
+        if not bool(log_probability.isfinite().all()):
+            raise Diverged("the policy's probabilities are not numbers")
+        if isinstance(rng, DeterministicActions):
+            drawn = torch.from_numpy(rng.choose(logits.cpu().numpy(), alive))[:, None]
+        else:
+            drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
+        action[alive], chosen[alive] = drawn[:, 0].numpy(), log_probability.gather(1, drawn)[:, 0].numpy()
         seen, reward, terminated, truncated, info = envs.step(action)
         step = (action, chosen, reward, info["slots"], alive, envs.costs())
         for name, values in zip(STEPS, step, strict=True):

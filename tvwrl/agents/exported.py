@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tvwrl import __version__
-from tvwrl.agents.deterministic import Logits, Mask, Seen
-from tvwrl.agents.made_for import knows, problem_for
-from tvwrl.agents.observing import ObservingScheduler
-from tvwrl.agents.shapes import environment_signature
+from tvwrl.agents.acting import Logits, Seen
+from tvwrl.agents.observing import ObservingScheduler, Trained, environment_signature
 from tvwrl.ec import Classes, classes_from
-from tvwrl.envs import Problem
 from tvwrl.forecasting import Forecaster, NetworkForecaster
 from tvwrl.schedulers import knowledge_of
-from tvwrl.simulation import Scenario
-from tvwrl.types import InputError, Trace
+from tvwrl.simulation import Mask, Scenario
+from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:
     from tvwrl.agents.checkpoint import Checkpoint
+
 
 PREFIX = "tvwrl."  # of the names of our metadata
 MOST_BYTES = 256 * 2**20  # a policy has well below 1 MiB
@@ -173,7 +171,7 @@ TRACE = ("name", "source", "hash", "slot_seconds")  # what to open it by may be 
 
 
 @dataclass(frozen=True)
-class Facts:
+class Facts(Trained):
     """What an exported file says of its policy."""
 
     name: str  # of the training run
@@ -207,17 +205,16 @@ class Facts:
         """Whether the policy can play on another number of machines."""
         return self.policy != "flat"
 
-    def knows(self, trace: Trace) -> bool:
-        """Whether the policy was trained on this very trace."""
-        return knows(self, trace)
-
-    def problem(self, trace: Trace, load: float | None = None) -> Problem:
-        """The policy's environment on `trace`: see `problem_for`."""
-        return problem_for(self, trace, load, f"policy '{self.name}'")
+    @property
+    def called(self) -> str:
+        """See `MadeFor`."""
+        return f"policy '{self.name}'"
 
     def to_texts(self) -> dict[str, str]:
         """Field -> JSON, to be put into a file."""
-        knowledge = knowledge_of(self.scenario)
+        knowledge, forecaster = knowledge_of(self.scenario), None
+        if self.forecaster is not None:  # without the windows that it learnt from, and the copies that forecast those
+            forecaster = _single(self.forecaster.to_dict() | {"learnt": None, "without": {}})
         content = {
             "format": FORMAT,
             "version": __version__,
@@ -227,7 +224,7 @@ class Facts:
             "signature": environment_signature(self.shapes, self.scenario),
             "shapes": self.shapes,
             "classes": self.classes.to_dict(),
-            "forecaster": None if self.forecaster is None else _weights_of(self.forecaster),
+            "forecaster": forecaster,
             "resources": self.resources,
             "unit": self.unit,
             "knowledge": {"group": knowledge.group, "note": knowledge.note},
@@ -283,12 +280,6 @@ class Facts:
             raise ValueError(f"its unit is {self.unit}")
         if not {"name", "hash"} <= set(self.trace):
             raise ValueError("its trace has no name or hash")
-
-
-def _weights_of(forecaster: Forecaster) -> dict[str, Any]:
-    """What forecasts new workloads: neither the windows that it learnt from, nor the copies that forecast those."""
-    content: dict[str, Any] = _single(forecaster.to_dict() | {"learnt": None, "without": {}})
-    return content
 
 
 def _single(value: Any) -> Any:
@@ -357,8 +348,19 @@ class Graph:
 class ExportedPolicy(ObservingScheduler):
     """Places with an exported policy, exactly as `PolicyScheduler` does with the checkpoint that it was made from.
 
-    `facts`: what the file says of it; beside `scenario`, `classes` and `forecaster`, its units, resources and trace
-    `graph`: its network
+    Parameters
+    ----------
+    facts : Facts
+        What the file says of it; beside `scenario`, `classes` and `forecaster`, its units, resources and trace.
+    graph : Graph
+        Its network.
+    name : str, optional
+        Of the scheduler; default: that of the training run.
+
+    Examples
+    --------
+    >>> load_exported("policy.onnx")  # doctest: +SKIP
+    <ExportedPolicy name='google', knows='demand forecasts'>
     """
 
     def __init__(self, facts: Facts, graph: Graph, name: str | None = None) -> None:
@@ -368,7 +370,20 @@ class ExportedPolicy(ObservingScheduler):
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> ExportedPolicy:
-        """The policy in a file's content. Raises InputError, which begins with `where`: see `load_exported`."""
+        """The policy in a file's content.
+
+        Parameters
+        ----------
+        content : bytes
+            Of a file.
+        where : str
+            How errors begin, such as the file's name.
+
+        Raises
+        ------
+        InputError
+            As `load_exported` does.
+        """
         facts = Facts.from_texts(metadata_of(content, where), where)
         return cls(facts, Graph(content, where))
 
@@ -388,16 +403,30 @@ class ExportedPolicy(ObservingScheduler):
         return self.facts.forecaster
 
     def logits(self, seen: Seen, mask: Mask) -> Logits:
-        """See `ObservingScheduler.logits`."""
         return self._graph.logits(seen, mask)
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:
-    """The policy in the file `path` of `tvwrl export`, named after its training run. No code of it runs.
+    """Load a policy that `tvwrl export` wrote. No code of the file runs.
 
-    Raises InputError if onnxruntime is missing, and for a file that is missing, larger than any policy, truncated,
-    damaged, not written by `tvwrl export`, of another format, or that needs other files or operators.
+    Parameters
+    ----------
+    path : str or Path
+        The file.
 
+    Returns
+    -------
+    ExportedPolicy
+        A scheduler with the name of the training run.
+
+    Raises
+    ------
+    InputError
+        If onnxruntime is missing, and for a file that is missing, larger than any policy, truncated, damaged, not
+        written by `tvwrl export`, of another format, or that needs other files or operators.
+
+    Examples
+    --------
     >>> load_exported("policy.onnx").knowledge.group  # doctest: +SKIP
     'demand forecasts'
     """
@@ -408,3 +437,42 @@ def load_exported(path: str | Path) -> ExportedPolicy:
 
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+
+
+def open_policy(path: str | Path) -> tuple[ObservingScheduler, Facts]:
+    """The policy of a training run (its folder or a .pt file) or of an exported .onnx file, and what is known of it.
+
+    An exported file needs no PyTorch. Raises InputError for what is missing, damaged or foreign, and for policies of
+    DeepRM, which choose workloads and not machines.
+    """
+    path = Path(path)
+    if path.suffix == ".onnx":
+        exported = load_exported(path)
+        return exported, exported.facts
+    from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
+
+    policy = load_policy(path)
+    if not isinstance(policy, PolicyScheduler):
+        raise InputError(f"{path} holds a policy of DeepRM, which chooses workloads and not machines: give another run")
+    return policy, Facts.of(policy.checkpoint, policy.name)
+
+
+def in_a_cluster(facts: Facts, resources: tuple[str, ...]) -> tuple[Scenario, Float]:
+    """What a policy is shown of a real cluster, and the units (D,) that the largest machine has of each resource.
+
+    Demand is not rounded to whole units, as pods may need a hundredth of one. Raises InputError for a policy of other
+    resources or classes than its own, and one that sees lifetime peaks, which no cluster knows.
+    """
+    known, classes = facts.shapes["classes"], facts.classes.k
+    if facts.resources != resources:
+        raise InputError(
+            f"policy '{facts.name}' was trained on the resources {', '.join(facts.resources)}: a cluster has "
+            f"{' and '.join(resources)}"
+        )
+    if classes != known:
+        raise InputError(f"policy '{facts.name}' knows {known} classes, but it came with {classes}")
+    if facts.scenario.observe_peak:
+        raise InputError(f"policy '{facts.name}' sees lifetime peaks, which no real cluster knows")
+    capacity = facts.scenario.cluster(resources).capacity.max(axis=0)
+    live: dict[str, Any] = {"quantise": False, "placements_per_slot": None, "usage_delay": 0, "max_slots": 0}
+    return replace(facts.scenario, background=0, perturb=0, **live), capacity

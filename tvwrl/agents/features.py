@@ -6,15 +6,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tvwrl.compiled import njit
 from tvwrl.forecasting import ROUNDING, SEGMENTS
 from tvwrl.packing import overbooked
 from tvwrl.schedulers import ACCEPTED_OVERSHOOT, LEAST_SPREAD, OVERSHOOT, RESERVING, UNUSED, border, expected_costs
-from tvwrl.types import Float
-
-Single = npt.NDArray[np.float32]
+from tvwrl.types import Bool, Byte, Float, Float32, Int
 
 FEW, SURE = 10.0, 4.0  # workloads and standard deviations that are scaled to 1
 SMALL, GREAT = 1000.0, 4.0  # costs enter as asinh(cost / SMALL) / GREAT: linear while small, then logarithmic
@@ -39,7 +36,7 @@ def feature_count(resources: int, history: int, classes: int) -> int:
     return resources * (history + 4 + 2 * classes)
 
 
-def machine_features(grid: npt.NDArray[np.uint8], classes: int) -> npt.NDArray[np.float32]:
+def machine_features(grid: Byte, classes: int) -> Float32:
     """(B, M, F) features from label grids (B, M, D, h, C), all as shares of the grid's C columns.
 
     Per resource: the load in each of the h rows (oldest first); its mean, maximum and standard deviation over the
@@ -56,25 +53,19 @@ def forecast_feature_count(resources: int) -> int:
     return len(SEGMENTS) * (4 * resources + 1) + 5 * resources
 
 
-def about_the_workload(resources: int) -> npt.NDArray[np.bool_]:
+def about_the_workload(resources: int) -> Bool:
     """(F,) which of `forecast_features` depend on the workload that waits; the others describe the machine alone."""
     by_segment = [False, False, True, True] * len(SEGMENTS)
     by_peak = [False, True, True, False, False]
     return np.array((by_segment + by_peak) * resources + [False] * len(SEGMENTS))
 
 
-def sizes(features: npt.NDArray[np.float32], resources: int, history: int, classes: int) -> npt.NDArray[np.float32]:
-    """(B, M, D) capacities as shares of the grid's columns, read from `machine_features`."""
-    width = history + 4 + 2 * classes
-    return features[:, :, history + 3 :: width][:, :, :resources]
-
-
 def forecast_features(
-    forecast: npt.NDArray[np.float32],
-    own: npt.NDArray[np.float32],
-    capacity: npt.NDArray[np.float32],
-    kept: npt.NDArray[np.bool_] | None = None,
-) -> npt.NDArray[np.float32]:
+    forecast: Float32,
+    own: Float32,
+    capacity: Float32,
+    kept: Bool | None = None,
+) -> Float32:
     """(B, M, F) features of each machine's expected load; with `kept` (F,), only those where it is true.
 
     `forecast`: (B, M, K) forecasts summed by machine
@@ -101,13 +92,13 @@ def cost_feature_count(rule: str) -> int:
 
 def cost_features(
     rule: str,
-    forecast: Single,
-    own: Single,
-    capacity: Single,
-    left: Single,
+    forecast: Float32,
+    own: Float32,
+    capacity: Float32,
+    left: Float32,
     terms: Terms,
     hold: bool,
-) -> tuple[Single, Single]:
+) -> tuple[Float32, Float32]:
     """Features (B, M, F) of what a workload costs on each machine, and prior logits (B, M), or (B, M + 1) with `hold`.
 
     `rule`: one of `BUILT_IN`, whose choices the logits resemble
@@ -139,7 +130,7 @@ def cost_features(
 
 
 @njit
-def _spare(forecast, own, capacity, units, whole, out):  # type: ignore[no-untyped-def]
+def _spare(forecast: Float32, own: Float32, capacity: Float32, units: float, whole: bool, out: Float) -> None:
     """Units left on each machine if all lifetime peaks are reserved; negative if they do not fit."""
     batch, machines, resources = capacity.shape
     peak = 3 * len(SEGMENTS) * resources
@@ -153,7 +144,18 @@ def _spare(forecast, own, capacity, units, whole, out):  # type: ignore[no-untyp
 
 
 @njit
-def _cost_features(costs, capacity, left, spare, dominant, tight, limit, units, seen, logits):  # type: ignore[no-untyped-def]
+def _cost_features(
+    costs: Float,
+    capacity: Float32,
+    left: Float32,
+    spare: Float,
+    dominant: Int,
+    tight: bool,
+    limit: float,
+    units: float,
+    seen: Float32,
+    logits: Float32,
+) -> None:
     batch, machines, resources = left.shape
     known = spare.shape[2] > 0
     able, price = np.empty(machines, np.bool_), np.empty(machines)
@@ -198,12 +200,14 @@ def _cost_features(costs, capacity, left, spare, dominant, tight, limit, units, 
 
 
 @njit(inline="always")
-def _squash(cost):  # type: ignore[no-untyped-def]
+def _squash(cost: float) -> float:
     return math.asinh(cost / SMALL) / GREAT if cost != 0.0 else 0.0  # many costs are 0
 
 
 @njit
-def _expect(forecast, own, capacity, segments, columns, row, out):  # type: ignore[no-untyped-def]
+def _expect(
+    forecast: Float32, own: Float32, capacity: Float32, segments: int, columns: Int, row: Float32, out: Float32
+) -> None:
     batch, machines, resources = capacity.shape
     wide = segments * resources
     peak, alive = 3 * wide, 3 * wide + 2 * resources
@@ -238,12 +242,12 @@ def _expect(forecast, own, capacity, segments, columns, row, out):  # type: igno
 
 
 @njit(inline="always")
-def _sure(room, variance):  # type: ignore[no-untyped-def]
+def _sure(room: np.float32, variance: np.float32) -> np.float32:
     return np.float32(min(max(room / np.sqrt(variance), -SURE), SURE) / SURE)
 
 
 @njit
-def _summarise(grid, classes, out):  # type: ignore[no-untyped-def]
+def _summarise(grid: Byte, classes: int, out: Float32) -> None:
     batch, machines, resources, history, columns = grid.shape
     width = history + 4 + 2 * classes
     share = np.float32(1.0 / columns)

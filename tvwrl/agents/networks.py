@@ -12,18 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl.agents.features import (
-    Single,
     Terms,
+    about_the_workload,
     cost_feature_count,
     cost_features,
     feature_count,
     forecast_feature_count,
     forecast_features,
     machine_features,
-    sizes,
 )
 from tvwrl.checks import one_of
-from tvwrl.types import InputError
+from tvwrl.types import Float32, InputError, Int
 
 Observation = dict[str, npt.NDArray[Any]]
 Encoded = dict[str, Tensor]
@@ -161,34 +160,33 @@ class SharedPolicy(GridPolicy):
         return places, torch.log1p(torch.from_numpy(seen["backlog"]))
 
     def encode(self, seen: Observation) -> Encoded:
-        """`machines` (B, M, F) and `queue` (B, F); with weights `prior` (B, actions)."""
+        """`machines` (B, M, F), with room for the head of the queue and forecasts if observed, and `queue` (B, F); with
+        weights `prior` (B, actions)."""
         places, beyond = self.queue_features(seen)
         encoded = {"queue": torch.cat([places[:, 0], places.mean(1), beyond], dim=1)}
-        return encoded | {name: torch.from_numpy(part) for name, part in self._machines(seen).items()}
-
-    def _machines(self, seen: Observation) -> dict[str, npt.NDArray[Any]]:
-        """`machines` (B, M, F), with room for the head of the queue and forecasts if observed; perhaps `prior`."""
         grid = machine_features(seen["grid"], self.classes)
         size, now = self.size_and_use(grid)
         parts, prior = self.given(seen["queue"][:, 0], size, now, seen.get("forecast"), self.hold is not None)
-        found = {} if prior is None else {"prior": prior}
-        return found | {"machines": np.concatenate([grid, *parts], axis=2, dtype=np.float32)}
+        if prior is not None:
+            encoded["prior"] = torch.from_numpy(prior)
+        encoded["machines"] = torch.from_numpy(np.concatenate([grid, *parts], axis=2, dtype=np.float32))
+        return encoded
 
-    def size_and_use(self, grid: Single) -> tuple[Single, Single]:
+    def size_and_use(self, grid: Float32) -> tuple[Float32, Float32]:
         """(B, M, D) each, from `machine_features`: capacities and load in this slot, as shares of the columns."""
-        width = self.history + 4 + 2 * self.classes
-        now = grid[:, :, self.history - 1 :: width][:, :, : self.resources]
-        return sizes(grid, self.resources, self.history, self.classes), now
+        width, newest, size = self.history + 4 + 2 * self.classes, self.history - 1, self.history + 3
+        capacity, now = (grid[:, :, column::width][:, :, : self.resources] for column in (size, newest))
+        return capacity, now
 
     def given(
         self,
-        waiting: Single,
-        size: Single,
-        now: Single,
-        forecast: Single | None,
+        waiting: Float32,
+        size: Float32,
+        now: Float32,
+        forecast: Float32 | None,
         hold: bool,
         kept: npt.NDArray[np.bool_] | None = None,
-    ) -> tuple[list[Single], Single | None]:
+    ) -> tuple[list[Float32], Float32 | None]:
         """What machines are to a waiting workload: parts (n, M, F), and with weights its prior.
 
         `waiting`: (n, F) rows of the queue
@@ -220,6 +218,124 @@ class SharedPolicy(GridPolicy):
         return logits + encoded["prior"] if "prior" in encoded else logits
 
 
+class PairTrunk(SharedTrunk):
+    """Hidden features of every machine for every waiting workload; equivariant to exchanging machines, and places.
+
+    What does not depend on the workload is computed once per state, and nothing is computed for empty places.
+    """
+
+    def __init__(self, machine: int, queue: int, place: int, pair: int, hidden: int) -> None:
+        super().__init__(machine, queue, hidden)
+        self.place = nn.Linear(place, hidden, bias=False)
+        self.pair = nn.Linear(pair, hidden, bias=False) if pair else None
+
+    def forward(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """(n, M, hidden) and (n, hidden) for the n workloads that wait, in the order of states and places."""
+        waits, pairs = waiting(encoded), None
+        if self.pair is not None:
+            pairs = encoded["pairs"].flatten(0, 1)
+            pairs = pairs if waits.all() else pairs.index_select(0, waits.flatten().nonzero()[:, 0])
+        places, states = encoded["places"][waits], waits.nonzero()[:, 0]
+        return self.of_pairs(encoded["machines"], encoded["queue"], places, states, pairs)
+
+    def of_pairs(
+        self, machines: Tensor, queue: Tensor, places: Tensor, states: Tensor, pairs: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """See `forward`: `places` (n, F), `pairs` (n, M, F) and `states` (n,) are of the n workloads alone."""
+        clusters = self.machine(machines).add_(self.queue(queue)[:, None])
+        seen = clusters.index_select(0, states).add_(self.place(places)[:, None])
+        if self.pair is not None:
+            seen.add_(self.pair(pairs))
+        return self.mix(seen)
+
+
+class PairPolicy(SharedPolicy):
+    """Scores every pair of a waiting workload and a machine with the same network.
+
+    Exchanging two machines, or two workloads with their places, exchanges their logits. Inputs are, per machine, what
+    `SharedPolicy` has of it without the workload; per place, its features and how far back it is; per pair, the room
+    left, forecasts and costs with this workload; of the queue, the mean of the visible places. Holding is judged by the
+    mean of what the waiting workloads find. With `weights`, the untrained policy goes through the queue from its head
+    and places, about as its rule does, the first workload that it would not rather hold.
+    """
+
+    def make_trunk(self, place: int, hidden: int) -> PairTrunk:
+        """See `SharedPolicy.make_trunk`."""
+        machine, pair = feature_count(self.resources, self.history, self.classes), 0
+        if self.shows["forecast"]:
+            own = about_the_workload(self.resources)
+            machine += int((~own).sum())
+            pair += int(own.sum()) + self.cost_inputs
+        if self.shows["demand"]:
+            pair += self.resources
+        place += 1  # how far back it is
+        return PairTrunk(machine, place + 1, place, pair, hidden)
+
+    def encode(self, seen: Observation) -> Encoded:
+        """`machines` (B, M, F), `places` (B, Q, F), `queue` (B, F); `pairs` (B, Q, M, F) if anything of them is
+        observed; with weights `prior` (B, actions).
+        """
+        places, beyond = self.queue_features(seen)
+        back = torch.arange(places.shape[1]) / places.shape[1] * (places[..., 0] > 0)
+        places = torch.cat([places, back[..., None]], dim=2)
+        encoded = {"places": places, "queue": torch.cat([places.mean(1), beyond], dim=1)}
+        grid, forecast = machine_features(seen["grid"], self.classes), seen.get("forecast")
+        size, now = self.size_and_use(grid)
+        where = np.nonzero(seen["queue"][..., 0])
+        states, own, machines, found = where[0], about_the_workload(self.resources), [grid], {}
+        expected = None if forecast is None else forecast[states]
+        parts, prior = self.given(seen["queue"][where], size[states], now[states], expected, True, own)
+        if forecast is not None:
+            nothing = np.zeros((len(forecast), forecast.shape[2]), np.float32)
+            capacity = size * (self.columns / self.peak_units)
+            machines.append(forecast_features(forecast, nothing, capacity, ~own))
+        if parts:
+            rows = np.concatenate(parts, axis=2, dtype=np.float32)
+            shape = (*seen["queue"].shape[:2], *rows.shape[1:])
+            full = rows.size == math.prod(shape)
+            found["pairs"] = rows.reshape(shape) if full else np.zeros(shape, np.float32)
+            if not full:
+                found["pairs"][where] = rows
+        if prior is not None:
+            found["prior"] = in_turn(prior, where, seen["queue"].shape[:2])[:, : None if self.hold is not None else -1]
+        found["machines"] = np.concatenate(machines, axis=2, dtype=np.float32)
+        return encoded | {name: torch.from_numpy(part) for name, part in found.items()}
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(B, actions) logits; those of empty places mean nothing."""
+        waits = waiting(encoded)
+        machines, cluster = self.trunk(encoded)
+        pairs = machines.new_zeros((*waits.shape, machines.shape[1]))
+        pairs[waits] = self.output(machines)[..., 0]
+        logits: Tensor = pairs.flatten(1)
+        if self.hold is not None:
+            sums = cluster.new_zeros((len(waits), cluster.shape[1])).index_add(0, waits.nonzero()[:, 0], cluster)
+            mean = sums / waits.sum(dim=1, keepdim=True).clamp(min=1)
+            logits = torch.cat([logits, self.hold(mean)], dim=1)
+        return logits + encoded["prior"] if "prior" in encoded else logits
+
+
+def waiting(encoded: Encoded) -> Tensor:
+    """(B, Q) bool: where a workload waits; the first feature of a place is its class, and 0 where none does."""
+    return encoded["places"][..., 0] > 0
+
+
+def in_turn(logits: Float32, where: tuple[Int, ...], shape: tuple[int, ...]) -> Float32:
+    """(B, Q * M + 1) log-chances if workloads are asked in the order of the queue, until one is placed.
+
+    `logits`: (n, M + 1) of each workload, the last to hold it
+    `where`: its states and places, (n,) each
+    `shape`: B and Q
+    """
+    chances = np.zeros((*shape, logits.shape[1]), np.float32)  # where nothing waits, the next is asked for sure
+    top = logits.max(axis=1, keepdims=True)
+    chances[where] = logits - top - np.log(np.exp(logits - top).sum(axis=1, keepdims=True))
+    passed = chances[..., -1].cumsum(axis=1)
+    pairs = chances[..., :-1] + (passed - chances[..., -1])[..., None]
+    flat = pairs.reshape(len(pairs), pairs.shape[1] * pairs.shape[2])  # there may be no state
+    return np.concatenate([flat, passed[:, -1:]], axis=1, dtype=np.float32)
+
+
 class DeepRMPolicy(Policy):
     """DeepRM, which chooses a workload: one hidden ReLU layer over the observation (Mao et al. 2016: 20 neurons)."""
 
@@ -246,11 +362,9 @@ POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy] | type[DeepRMPolicy]] 
 
 
 def make_policy(name: str, shapes: dict[str, Any], hidden: int) -> Policy:
-    """A new policy network; `shapes`: see `tvwrl.agents.shapes.shapes_of`."""
+    """A new policy network; `shapes`: see `tvwrl.agents.observing.shapes_of`."""
     one_of(POLICIES, policy=name)
     if name == "shared" and shapes.get("places", 1) > 1:
-        from tvwrl.agents.pair_policy import PairPolicy  # which is built on this module
-
         return PairPolicy(shapes, hidden)
     return POLICIES[name](shapes, hidden)
 

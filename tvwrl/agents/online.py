@@ -19,12 +19,12 @@ import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
+from tvwrl.agents.acting import DeterministicActions
 from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.deterministic import DeterministicActions
-from tvwrl.agents.divergence import Diverged, check_update, restored_on_divergence
-from tvwrl.agents.episodes import Trajectories, play
+from tvwrl.agents.episodes import Diverged, Trajectories, play
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.online_config import OnlineConfig
+from tvwrl.agents.policy_gradient import check_update, restored_on_divergence
 from tvwrl.agents.training import LEARNERS, collect_signals
 from tvwrl.envs import PlacementVectorEnv, Problem
 from tvwrl.runs import read_csv, write_csv
@@ -52,7 +52,7 @@ class Phase:
         """The phase at `place` (0 = first) of the stream of the config's seed."""
         seed = STREAM * (place + 1) + config.seed
         count = config.after if place else config.before
-        return cls(problem, trace, problem.sequences(config.split, count, seed))
+        return cls(problem, trace, problem.sequences(config.series, count, seed))
 
 
 class OnlineLearner:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
-
-import tyro
+from typing import Literal
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.checks import at_least, one_of, within
@@ -20,7 +18,7 @@ class OnlineConfig:
     """Arrival sequences before the shift, each played once."""
     after: int = 1280
     """Arrival sequences after the shift, each played once."""
-    split: Annotated[Literal["train", "test"], tyro.conf.arg(name="series")] = "test"
+    series: Literal["train", "test"] = "test"
     """Series that arrivals are cut from: test (unseen in training) or train (leaves the test series to tvwrl
     evaluate)."""
     clusters: int = 16
@@ -52,7 +50,7 @@ class OnlineConfig:
         at_least(1, **{name: getattr(self, name) for name in counts})
         at_least(0, learning_rate=self.learning_rate, entropy_bonus=self.entropy_bonus, seed=self.seed)
         within(0, 1, gamma=self.gamma, gae_lambda=self.gae_lambda)
-        one_of(("train", "test"), series=self.split)
+        one_of(("train", "test"), series=self.series)
         for name in ("before", "after"):
             if getattr(self, name) % self.clusters:
                 raise InputError(f"{name} is {getattr(self, name)}: must be a multiple of clusters, {self.clusters}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from tvwrl.agents.acting import DeterministicActions
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.deterministic import DeterministicActions
-from tvwrl.agents.episodes import Environments, Trajectories, play
+from tvwrl.agents.episodes import Diverged, Environments, Trajectories, play
 from tvwrl.agents.networks import Policy
 from tvwrl.types import Float, InputError
 
@@ -75,6 +77,51 @@ class Learner(ABC):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved state."""
         self.optimiser.load_state_dict(state["optimiser"])
+
+
+# Updates that break a policy are detected and rolled back
+LARGEST = 1e6  # weight; larger ones could take logits out of the range of float32
+EXPLODED = 1000.0  # multiple of the usual norm above which a gradient has exploded
+NORMS = ("gradient_norm", "critic_gradient_norm")  # columns of progress.csv
+USUAL, LEAST = 20, 5  # recent iterations that define the usual norm, and the fewest that suffice
+
+
+@contextmanager
+def restored_on_divergence(policy: nn.Module, learner: Learner) -> Iterator[None]:
+    """Restore policy and learner to their present state if the block raises Diverged."""
+    good = copy.deepcopy((policy.state_dict(), learner.state()))
+    try:
+        yield
+    except Diverged:
+        policy.load_state_dict(good[0])
+        learner.restore(good[1])
+        raise
+
+
+def check_update(logged: Mapping[str, float], weights: Iterable[Tensor]) -> None:
+    """Raise Diverged if a logged number is not finite, or a weight is not finite or exceeds `LARGEST`.
+
+    The weights are checked too because the log shows only gradients of the weights before the step.
+    """
+    for name, value in logged.items():
+        if not np.isfinite(value):
+            raise Diverged(f"{name.replace('_', ' ')} is {value}")
+    with torch.no_grad():
+        largest = float(torch.stack([weight.abs().max() for weight in weights]).max())  # nan, if one is
+    if not largest <= LARGEST:
+        raise Diverged(f"a weight is {largest:.3g} (at most {LARGEST:g})")
+
+
+def check_gradients(logged: Mapping[str, float], before: Iterable[Mapping[str, float | str]]) -> None:
+    """Raise Diverged if a gradient explodes; `before`: the log of earlier iterations, the latest last."""
+    rows = list(before)[-USUAL:]
+    for name in NORMS:
+        lately = [float(row[name]) for row in rows if row.get(name) not in (None, "")]
+        if name in logged and len(lately) >= LEAST and logged[name] > EXPLODED * max(np.median(lately), 1e-3):
+            raise Diverged(
+                f"the gradient explodes: its norm is {logged[name]:.3g} "
+                f"({np.median(lately):.3g} in the {len(lately)} iterations before)"
+            )
 
 
 class EpisodeLearner(Learner):

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tvwrl.agents.acting import Logits, Seen
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm import DeepRM
-from tvwrl.agents.deterministic import Logits, Mask, Seen
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.observing import ObservingScheduler
+from tvwrl.simulation import Mask
 
 
 class PolicyScheduler(ObservingScheduler):
-    """Places with the policy of a checkpoint, which observes what the environment shows and nothing else."""
+    """Places with the policy of a checkpoint, which observes what the environment shows and nothing else.
+
+    Parameters
+    ----------
+    name : str
+        What tables call it.
+    checkpoint : Checkpoint
+        Of the policy.
+    device : str, default 'cpu'
+        Of PyTorch: cpu, cuda, cuda:1.
+
+    Examples
+    --------
+    >>> load_policy("runs/google")  # doctest: +SKIP
+    <PolicyScheduler name='google', knows='demand forecasts'>
+    """
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
         config = checkpoint.config
@@ -23,19 +39,33 @@ class PolicyScheduler(ObservingScheduler):
         self._policy = checkpoint.make_policy().to(device).eval()
 
     def logits(self, seen: Seen, mask: Mask) -> Logits:
-        """See `ObservingScheduler.logits`."""
         return logits_of(self._policy, seen, mask, self._device)[0].cpu().numpy()
 
 
 def load_policy(run: str | Path, checkpoint: Checkpoint | None = None, device: str = "cpu") -> PolicyScheduler | DeepRM:
-    """The policy of a training run as a scheduler, named after the run.
+    """Load the policy of a training run as a scheduler.
 
-    `run`: its folder, of which the best checkpoint is taken, or the last if none is best yet; or a .pt file
-    `checkpoint`: that of the run, if it is loaded already
-    `device`: of PyTorch: cpu, cuda, cuda:1
+    Parameters
+    ----------
+    run : str or Path
+        Its folder, of which the best checkpoint is taken, or the last if none is best yet; or a .pt file.
+    checkpoint : Checkpoint, optional
+        That of the run, if it is loaded already.
+    device : str, default 'cpu'
+        Of PyTorch: cpu, cuda, cuda:1.
 
-    Raises InputError for a run that is missing, a file that is damaged or no checkpoint, and an unknown device.
+    Returns
+    -------
+    PolicyScheduler | DeepRM
+        A scheduler with the name of the run.
 
+    Raises
+    ------
+    InputError
+        For a run that is missing, a file that is damaged or no checkpoint, and an unknown device.
+
+    Examples
+    --------
     >>> policy = load_policy("runs/google")  # doctest: +SKIP
     >>> policy.knowledge.group  # doctest: +SKIP
     'demand forecasts'

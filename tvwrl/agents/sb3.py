@@ -26,11 +26,10 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor, nn
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.critic import Critic
-from tvwrl.agents.divergence import check_update
 from tvwrl.agents.episodes import Environments
 from tvwrl.agents.networks import Encoded, Observation, Policy, SharedPolicy, make_policy
-from tvwrl.agents.policy_gradient import Learner, discounted_sums
+from tvwrl.agents.policy_gradient import Learner, check_update, discounted_sums
+from tvwrl.agents.ppo import Critic
 from tvwrl.simulation import CHANGING
 from tvwrl.types import Float, InputError
 
@@ -169,7 +168,12 @@ class StableBaselines(Learner):
             raise InputError(f"algo {config.algo} needs policy shared or flat, not {config.policy}")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed + 1)
-            self._value = _value_network(policy, config, shapes).to(config.device)
+            value: nn.Module  # our critic, whose parts are summed, or the same network with a single output
+            if isinstance(policy, SharedPolicy):
+                value = Critic(policy, config.hidden)
+            else:
+                value = make_policy("flat", shapes | {"actions": 1}, config.hidden)
+            self._value = value.to(config.device)
         super().__init__(policy, config)
         self._iteration = 0
         self.episodes = EncodedEnvironments(envs, policy, self._value)
@@ -262,13 +266,6 @@ def _algorithm(
         algorithm = PPO(ActorCritic, envs, n_steps=part * config.minibatches, **own, **common)
     algorithm.set_logger(Logger(folder=None, output_formats=[]))
     return algorithm
-
-
-def _value_network(policy: Policy, config: TrainConfig, shapes: dict[str, Any]) -> nn.Module:
-    """For `shared`: our critic, whose parts are summed; for `flat`: the same network with a single output."""
-    if isinstance(policy, SharedPolicy):
-        return Critic(policy, config.hidden)
-    return make_policy("flat", shapes | {"actions": 1}, config.hidden)
 
 
 class ActorCritic(ActorCriticPolicy):

@@ -6,79 +6,233 @@ import os
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
+from tvwrl.agents.acting import DeterministicActions
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.counterfactual import Counterfactual
-from tvwrl.agents.divergence import Diverged, check_gradients, check_update, restored_on_divergence
-from tvwrl.agents.episodes import Environments
-from tvwrl.agents.imitation import imitate
+from tvwrl.agents.deeprm import DeepRMVectorEnv
+from tvwrl.agents.episodes import Diverged, Environments, logits_of, play
+from tvwrl.agents.head_start import check_start, imitate, with_starting_rule
 from tvwrl.agents.networks import Policy, check_device, make_policy
-from tvwrl.agents.policy_gradient import EpisodeLearner, Learner, Reinforce
+from tvwrl.agents.observing import shapes_of
+from tvwrl.agents.policy_gradient import (
+    EpisodeLearner,
+    Learner,
+    Reinforce,
+    check_gradients,
+    check_update,
+    restored_on_divergence,
+)
 from tvwrl.agents.ppo import PPO
-from tvwrl.agents.starting_policy import check_start, with_starting_rule
-from tvwrl.agents.tasks import make_tasks, open_others
-from tvwrl.envs import Problem
+from tvwrl.ec import EquivalenceClasses
+from tvwrl.envs import PlacementVectorEnv, Problem, picture
 from tvwrl.markdown import markdown_table
-from tvwrl.progress import Report, hidden
+from tvwrl.progress import Report, hidden, nothing, phase
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.schedulers import check_memory, knowledge_of
-from tvwrl.traces import trace_hash
+from tvwrl.traces import open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
+EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention", "unplaced")  # and utilisation
+DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
 
-class Curve(NamedTuple):
-    """A curve: what it is, its unit, and which way is better."""
 
-    meaning: str
-    unit: str
-    better: str
+class Task(ABC):
+    """Training environments and the validation of a policy; `shapes` describes the environments to its network."""
+
+    envs: Environments
+    shapes: dict[str, Any]
+
+    def __init__(self, problem: Problem, config: TrainConfig) -> None:
+        drawn = config.seed, config.train_loads
+        self.problem, self._config = problem, config
+        self._train = problem.sequences("train", config.train_sequences, *drawn)
+        self._validation_set = problem.sequences("validation", config.eval_sequences, *drawn)
+        self._batch = config.sequences_per_iteration * config.trajectories
+
+    @abstractmethod
+    def evaluate(self, policy: Policy) -> dict[str, float]:
+        """Mean metrics over the validation sequences, `reward` first.
+
+        If workloads were left `unplaced` in any sequence, the reward and all that an incomplete episode does not have
+        (`tvwrl.metrics.score_episode`) are NaN.
+        """
+
+    def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8] | None:
+        """An RGB picture of the cluster halfway through the first validation sequence; None if it has no machines."""
+        return None
+
+
+def make_task(problem: Problem, config: TrainConfig, report: Report = nothing) -> Task:
+    """The task of the policy that `config` names; `report` gets a line before its sequences are drawn."""
+    count, trace = config.train_sequences + config.eval_sequences, problem.trace.name
+    with phase(f"drawing {count} sequences of '{trace}' for training and validation", report):
+        return DeepRMTask(problem, config) if config.policy == "deeprm" else PlacementTask(problem, config)
+
+
+def open_others(config: TrainConfig, trace: Trace) -> list[Trace]:
+    """The traces of `config.also`, which are trained on in turn with `trace`.
+
+    Raises InputError for one that is not there, is a CSV file, has other resources, or the content of another.
+    """
+    opened, known = [], {trace_hash(trace): f"trace '{trace.name}'"}
+    for name in config.also:
+        if name.endswith(".csv"):
+            raise InputError(f"also {name}: must be a prepared trace; tvwrl prepare makes one of a CSV file")
+        found = open_trace(name)
+        if found.resources != trace.resources:
+            raise InputError(
+                f"also {name}: it has the resources {', '.join(found.resources)}, but trace '{trace.name}' has "
+                f"{', '.join(trace.resources)}"
+            )
+        if (twin := known.setdefault(trace_hash(found), f"also {name}")) != f"also {name}":
+            raise InputError(f"also {name}: it has the same content as {twin}; name every trace once")
+        opened.append(found)
+    return opened
+
+
+def make_tasks(problem: Problem, config: TrainConfig, others: Sequence[Trace], report: Report = nothing) -> list[Task]:
+    """The task of `problem`, then one for each of `others`, each with its own forecasts, and its own
+    classes, made in the same way and as many as for `problem`. `report` gets a line as each step begins.
+
+    Raises InputError for a trace whose workloads look different to the network.
+    """
+    task, classes = make_task(problem, config, report), problem.classes
+    kind = classes.representation if isinstance(classes, EquivalenceClasses) else "none"
+    tasks, scenario = [task], replace(config.scenario, classes=classes.k)
+    for name, trace in zip(config.also, others, strict=True):
+        own = Problem.build(trace, scenario, kind, report=report)
+        other = make_task(own, replace(config, eval_sequences=1), report)
+        for name_of, shown in other.shapes.items():
+            if shown != task.shapes[name_of]:
+                raise InputError(
+                    f"also {name}: the network would see {name_of} {shown}, but {task.shapes[name_of]} of trace "
+                    f"'{problem.trace.name}'; train on it alone, or with other classes and forecaster"
+                )
+        tasks.append(other)
+    return tasks
+
+
+class PlacementTask(Task):
+    """Choose a machine for the head of the queue, or a waiting workload as well (TVW-RL). Validation is deterministic
+    and scored by the referee.
+
+    `shapes`: see `shapes_of` and `SharedPolicy`.
+    """
+
+    def __init__(self, problem: Problem, config: TrainConfig) -> None:
+        super().__init__(problem, config)
+        fixed = (problem.machines, config.scenario, "Disabled")
+        envs = PlacementVectorEnv(self._batch, self._train, *fixed, copy=False)
+        envs.reset(seed=config.seed)  # fixes the random streams, which are part of the state in checkpoints
+        self.envs = envs
+        count, drawn = config.eval_sequences, self._validation_set
+        self._validation = PlacementVectorEnv(count, drawn, *fixed, copy=False, max_slots=0)
+        self.shapes = shapes_of(envs.simulation)
+        if config.built_in:
+            weights = config.scenario.penalty_weights().per_resource(len(problem.machines.resources))
+            self.shapes |= {"weights": weights.tolist(), "rule": config.built_in}
+
+    def evaluate(self, policy: Policy) -> dict[str, float]:
+        """See `Task`."""
+        envs = self._validation
+        play(policy, envs, np.arange(envs.num_envs), self._deterministic(), self._config.device)
+        rows = [self.problem.score(envs.simulation.record(b)) for b in range(envs.num_envs)]
+        names = [*EVALUATED, *(f"utilisation_{r}" for r in self.problem.machines.resources)]
+        return {name: float(np.mean([row[name] for row in rows])) for name in names}
+
+    def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8]:
+        """See `Task`."""
+        from tvwrl.envs import draw_cluster
+
+        envs = self._validation
+        seen, _ = envs.reset(options={"sequence": np.arange(envs.num_envs)})
+        deterministic = self._deterministic()
+        for _ in range(envs.simulation.record(0).arrival.size // 2):
+            logits, _ = logits_of(policy, seen, envs.action_masks(), self._config.device)
+            seen, *_ = envs.step(deterministic.choose(logits.cpu().numpy()))
+        return draw_cluster(picture(envs.simulation, 0, title))
+
+    def _deterministic(self) -> DeterministicActions:
+        return DeterministicActions(self._validation.num_envs, self._validation.simulation.placements)
+
+
+class DeepRMTask(Task):
+    """Choose the next workload, in DeepRM's own environment and by its own reward. Validation draws actions from the
+    same random stream each time.
+
+    `shapes`: cluster (T, D), queue (Q, D + 1), actions.
+    """
+
+    def __init__(self, problem: Problem, config: TrainConfig) -> None:
+        super().__init__(problem, config)
+        fixed = (problem.machines, config.scenario, self._train.demand.shape[2], config.unused_weight)
+        envs = DeepRMVectorEnv(self._batch, self._train, *fixed)
+        self.envs = envs
+        self._validation = DeepRMVectorEnv(DRAWS * config.eval_sequences, self._validation_set, *fixed, max_slots=0)
+        self.shapes = envs.shapes
+
+    def evaluate(self, policy: Policy) -> dict[str, float]:
+        """See `Task`; `slowdown` is the mean of (finish - arrival) / duration, waits are in slots."""
+        envs, drawn = self._validation, torch.Generator().manual_seed(self._config.seed)
+        sequence = np.repeat(np.arange(self._config.eval_sequences), DRAWS)
+        played = play(policy, envs, sequence, drawn, self._config.device)
+        costs, episodes = played.penalties, [envs.simulation.record(b) for b in range(envs.num_envs)]
+        start, arrival, finish = (
+            np.stack([getattr(e, name) for e in episodes]) for name in ("start", "arrival", "finish")
+        )
+        unplaced = {"unplaced": float((start < 0).sum(axis=1).mean())}
+        if unplaced["unplaced"]:
+            return dict.fromkeys(("reward", "slowdown", "wait_mean", "unused"), float("nan")) | unplaced
+        wait, length = start - arrival, finish - start
+        means = {"slowdown": float((1 + wait / length).mean()), "wait_mean": float(wait.mean())}
+        return {"reward": -sum(costs.values()), **means, "unused": costs["unused"]} | unplaced
 
 
 _UNITS = "reward; its scale is the penalty weights'"
-CURVES = {
-    "eval/reward": Curve("mean reward of the policy on validation sequences; it chooses best.pt", _UNITS, "higher"),
-    "eval/unplaced": Curve(
+CURVES = {  # a curve: what it is, its unit, and which way is better
+    "eval/reward": ("mean reward of the policy on validation sequences; it chooses best.pt", _UNITS, "higher"),
+    "eval/unplaced": (
         "workloads never placed, per validation sequence; where it is above 0, there are no other points",
         "workloads",
         "0",
     ),
-    "eval/overshoot_pct": Curve("demand above capacity, on validation sequences", "% of all capacity", "lower"),
-    "eval/machines_used": Curve("machines that ran anything, on validation sequences", "machines", "lower"),
-    "eval/wait_mean": Curve("wait from arrival to placement, on validation sequences", "slots", "lower"),
-    "eval/contention": Curve("products of demands that share a machine, without weight", "units squared", "lower"),
-    "eval/utilisation_*": Curve("use of the machines that run anything, by resource", "share, 0 to 1", "higher"),
-    "eval/slowdown": Curve("DeepRM: time from arrival to end, by the time of running", "ratio", "lower"),
-    "eval/unused": Curve("DeepRM: its penalty of capacity that is not used, on validation sequences", _UNITS, "lower"),
-    "train/reward": Curve(
-        "mean reward of the training episodes; actions are drawn, so it lies lower", _UNITS, "higher"
-    ),
-    "penalty/contention": Curve("part of the penalty of training episodes for sharing a machine", _UNITS, "lower"),
-    "penalty/under_utilisation": Curve("part for unused capacity of machines in use", _UNITS, "lower"),
-    "penalty/overshoot": Curve("part for demand above capacity", _UNITS, "lower"),
-    "penalty/wait": Curve("part for workloads that wait", _UNITS, "lower"),
-    "penalty/*": Curve("DeepRM: the parts of its own penalty", _UNITS, "lower"),
-    "train/expected_regret": Curve("the loss: cost of the policy's decisions beyond the best ones", _UNITS, "lower"),
-    "train/value_loss": Curve("the loss of the critic, which predicts returns", "square of scaled returns", "lower"),
-    "train/explained_variance": Curve("how much of the returns the critic predicts", "share, at most 1", "higher"),
-    "train/entropy": Curve("how undecided the policy is", "nats per decision", "falls slowly while it learns"),
-    "train/gradient_norm": Curve("size of the policy's gradient", "", "steady; peaks mean a learning rate too high"),
-    "train/critic_gradient_norm": Curve("size of the critic's gradient", "", "steady"),
-    "train/waits": Curve("decisions in which the base policy waits", "share, 0 to 1", "neither"),
-    "train/decisions": Curve("decisions that the iteration learnt from", "decisions", "neither"),
-    "train/learning_rate": Curve("step size of the optimiser", "", "neither"),
-    "train/steps_per_second": Curve("speed: decisions played and learnt from", "decisions per second", "higher"),
+    "eval/overshoot_pct": ("demand above capacity, on validation sequences", "% of all capacity", "lower"),
+    "eval/machines_used": ("machines that ran anything, on validation sequences", "machines", "lower"),
+    "eval/wait_mean": ("wait from arrival to placement, on validation sequences", "slots", "lower"),
+    "eval/contention": ("products of demands that share a machine, without weight", "units squared", "lower"),
+    "eval/utilisation_*": ("use of the machines that run anything, by resource", "share, 0 to 1", "higher"),
+    "eval/slowdown": ("DeepRM: time from arrival to end, by the time of running", "ratio", "lower"),
+    "eval/unused": ("DeepRM: its penalty of capacity that is not used, on validation sequences", _UNITS, "lower"),
+    "train/reward": ("mean reward of the training episodes; actions are drawn, so it lies lower", _UNITS, "higher"),
+    "penalty/contention": ("part of the penalty of training episodes for sharing a machine", _UNITS, "lower"),
+    "penalty/under_utilisation": ("part for unused capacity of machines in use", _UNITS, "lower"),
+    "penalty/overshoot": ("part for demand above capacity", _UNITS, "lower"),
+    "penalty/wait": ("part for workloads that wait", _UNITS, "lower"),
+    "penalty/*": ("DeepRM: the parts of its own penalty", _UNITS, "lower"),
+    "train/expected_regret": ("the loss: cost of the policy's decisions beyond the best ones", _UNITS, "lower"),
+    "train/value_loss": ("the loss of the critic, which predicts returns", "square of scaled returns", "lower"),
+    "train/explained_variance": ("how much of the returns the critic predicts", "share, at most 1", "higher"),
+    "train/entropy": ("how undecided the policy is", "nats per decision", "falls slowly while it learns"),
+    "train/gradient_norm": ("size of the policy's gradient", "", "steady; peaks mean a learning rate too high"),
+    "train/critic_gradient_norm": ("size of the critic's gradient", "", "steady"),
+    "train/waits": ("decisions in which the base policy waits", "share, 0 to 1", "neither"),
+    "train/decisions": ("decisions that the iteration learnt from", "decisions", "neither"),
+    "train/learning_rate": ("step size of the optimiser", "", "neither"),
+    "train/steps_per_second": ("speed: decisions played and learnt from", "decisions per second", "higher"),
 }
 LAYOUT = {  # regular expressions of tags
     "What matters": {
@@ -92,13 +246,6 @@ LAYOUT = {  # regular expressions of tags
         "speed, decisions per second (higher is better)": ["Multiline", ["^train/steps_per_second$"]],
     },
 }
-
-
-def explain_curves(writer: Any, step: int) -> None:
-    """Give a `SummaryWriter` the layout of its custom scalars, and a text that says what each curve is."""
-    body = [[name, *curve] for name, curve in CURVES.items()]
-    writer.add_custom_scalars(LAYOUT)
-    writer.add_text("curves", markdown_table(["curve", "what it is", "unit", "better"], body), step)
 
 
 LEARNERS: dict[str, type[EpisodeLearner]] = {"reinforce": Reinforce, "ppo": PPO, "counterfactual": Counterfactual}
@@ -125,25 +272,63 @@ INITIAL_POLICY = "initial.pt"  # the checkpoint of iteration 0
 
 @dataclass
 class Trainer:
-    """One training run in a folder: `checkpoints/`, `progress.csv`, `tensorboard/`."""
+    """One training run in a folder: `checkpoints/`, `progress.csv`, `tensorboard/`.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is trained on: trace, scenario and classes.
+    config : TrainConfig
+        Hyper-parameters; a teacher and a base policy are added where they are not named.
+    folder : Path
+        Where files go.
+    trace : dict
+        Argument, slot_seconds, name, source, hash.
+    report : Report
+        Gets a line as each step begins.
+    iteration : int, default 0
+        How many are done.
+    best_reward : float, default -np.inf
+        Mean validation reward of the best policy so far.
+    best_iteration : int, default -1
+        Iterations that the best policy had; -1: none yet.
+    imitated : bool, default False
+        Whether the head start is done.
+    progress : list[dict], optional
+        Rows of progress.csv.
+    others : Sequence[Trace], optional
+        Those of `config.also`; opened if not given.
+    on_validation : Callable[[int, float], None], optional
+        Gets iteration and reward; may raise to end the run.
+
+    Examples
+    --------
+    >>> trainer = Trainer(problem, TrainConfig(), Path("runs/mine"), {"name": "mine"}, print)  # doctest: +SKIP
+    >>> trainer.run()  # doctest: +SKIP
+    'finished'
+    """
 
     problem: Problem
     config: TrainConfig
     folder: Path
-    trace: dict[str, Any]  # argument, slot_seconds, name, source, hash
+    trace: dict[str, Any]
     report: Report
     iteration: int = 0
     best_reward: float = -np.inf
     best_iteration: int = -1
-    imitated: bool = False  # whether the head start is done
+    imitated: bool = False
     progress: list[dict[str, Any]] = field(default_factory=list)
-    others: Sequence[Trace] | None = None  # those of `config.also`; opened if not given
-    on_validation: Callable[[int, float], None] | None = None  # gets iteration and reward; may raise to end the run
+    others: Sequence[Trace] | None = None
+    on_validation: Callable[[int, float], None] | None = None
 
     def __post_init__(self) -> None:
         check_device(self.config.device)
         traces = open_others(self.config, self.problem.trace) if self.others is None else self.others
-        self._check_others(dict(zip(self.config.also, traces, strict=True)))
+        now = {name: trace_hash(trace) for name, trace in zip(self.config.also, traces, strict=True)}
+        before = self.trace.setdefault("also", now) if now else {}
+        for name, digest in before.items():
+            if now[name] != digest:
+                raise InputError(f"also {name}: the content of this trace has changed since the run began")
         if self.config.algo == "counterfactual":
             arrivals = self.problem.sampler.arrivals["train"]
             check_memory(self.config.scenario, self.problem.machines, arrivals, self.config.rollout_slots)
@@ -160,27 +345,14 @@ class Trainer:
         self.learner = make_learner(self.policy, config, self.envs, self.shapes)
         self._best: dict[str, Any] | None = None  # not that of best.pt, which may be newer than what a run resumes from
 
-    def _take_weights(self, run: str) -> None:
-        """Take the policy of another run as the initial policy. Raises InputError as `check_start` does."""
-        check_start(self.config, self.problem.trace.resources, self.problem.classes.k)
-        try:
-            self.policy.load_state_dict(Checkpoint.load(find_checkpoint(Path(run))).policy)
-        except RuntimeError:
-            raise InputError(
-                f"start_from is {run}: its network is built differently; use the options that it was trained with"
-            ) from None
-        self.report(f"the initial policy is that of {run}")
-
-    def _check_others(self, others: dict[str, Trace]) -> None:
-        """Record the content of the other traces; raise InputError if it has changed since the run began."""
-        now = {name: trace_hash(trace) for name, trace in others.items()}
-        before = self.trace.setdefault("also", now) if others else {}
-        for name, digest in before.items():
-            if now[name] != digest:
-                raise InputError(f"also {name}: the content of this trace has changed since the run began")
-
     def restore(self, saved: Checkpoint) -> None:
-        """Continue from a checkpoint."""
+        """Continue from a checkpoint.
+
+        Parameters
+        ----------
+        saved : Checkpoint
+            A checkpoint of the same run.
+        """
         self.policy.load_state_dict(saved.policy)
         self.learner.restore(saved.learner)
         restore_generator(self._rng, saved.random["sequences"])
@@ -212,7 +384,13 @@ class Trainer:
         )
 
     def run(self, stop_after: int | None = None) -> str:
-        """Train to the configured total; returns "finished", "stopped" (`stop_after`), "SIGINT" or "SIGTERM"."""
+        """Train to the configured total; returns "finished", "stopped" (`stop_after`), "SIGINT" or "SIGTERM".
+
+        Parameters
+        ----------
+        stop_after : int, optional
+            Iterations after which to stop; default: when all are done.
+        """
         from torch.utils.tensorboard import SummaryWriter
 
         total = self.config.iterations
@@ -225,7 +403,9 @@ class Trainer:
             with writer, bar, collect_signals() as received:
                 known = knowledge_of(self.config.scenario)
                 writer.add_text("knowledge", f"{known.group}: {known.note}", logged)
-                explain_curves(writer, logged)
+                writer.add_custom_scalars(LAYOUT)
+                said = markdown_table(["curve", "what it is", "unit", "better"], [[n, *c] for n, c in CURVES.items()])
+                writer.add_text("curves", said, logged)
                 head_start = self.config.imitates or self.config.built_in or self.config.start_from
                 if self.iteration == 0 and head_start and not self.imitated and end:
                     self._head_start(writer)
@@ -249,7 +429,14 @@ class Trainer:
                 f"imitated {teacher} on {self.config.imitate} sequences: agrees in {agree:.0%} of the decisions"
             )
         if begun := self.config.start_from:
-            self._take_weights(begun)
+            check_start(self.config, self.problem.trace.resources, self.problem.classes.k)
+            try:
+                self.policy.load_state_dict(Checkpoint.load(find_checkpoint(Path(begun))).policy)
+            except RuntimeError:
+                raise InputError(
+                    f"start_from is {begun}: its network is built differently; use the options that it was trained with"
+                ) from None
+            self.report(f"the initial policy is that of {begun}")
         elif rule := self.config.built_in:
             self.report(f"the policy starts from the built-in rule {rule}, without imitation")
         self.imitated = True
@@ -259,8 +446,14 @@ class Trainer:
 
     def _iterate(self, writer: Any, bar: Any) -> None:
         config, begun = self.config, time.perf_counter()
-        if generation := config.begins_generation(self.iteration):
-            self._begin_generation(generation)
+        if generation := config.begins_generation(self.iteration):  # the best policy so far becomes the base policy
+            start = f"{self.iteration}, as none has finished all validation sequences"
+            if self._best is not None:
+                self.policy.load_state_dict(self._best)
+                start = f"{self.best_iteration}, the best on validation sequences so far"
+            if isinstance(self.learner, Counterfactual):
+                self.learner.begin_generation()
+            self.report(f"generation {generation}/{config.generations} starts from the policy of iteration {start}")
         available = self.config.train_sequences
         wanted = config.sequences_per_iteration
         chosen = self._rng.choice(available, wanted, replace=wanted > available)
@@ -276,22 +469,14 @@ class Trainer:
                 f"{self.best_iteration} is kept"
             )
         if self.iteration % config.picture_every == 0 or self.iteration == 1:
-            self._paint(writer)
+            frame = self._task.picture(self.policy, f"iteration {self.iteration}")
+            if frame is not None:
+                writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
         self.progress.append(row)
         bar.set_postfix(reward=f"{row['reward']:.4g}", best=f"{self.best_reward:.4g}", refresh=False)
         bar.update()
         if self.on_validation is not None and "eval_reward" in row:
             self.on_validation(self.iteration, row["eval_reward"])
-
-    def _begin_generation(self, generation: int) -> None:
-        """Continue from the best policy so far, and make it the base policy."""
-        start = f"{self.iteration}, as none has finished all validation sequences"
-        if self._best is not None:
-            self.policy.load_state_dict(self._best)
-            start = f"{self.best_iteration}, the best on validation sequences so far"
-        if isinstance(self.learner, Counterfactual):
-            self.learner.begin_generation()
-        self.report(f"generation {generation}/{self.config.generations} starts from the policy of iteration {start}")
 
     def _improve(self, sequence: npt.NDArray[np.int64]) -> tuple[dict[str, float], dict[str, float]]:
         """See `Learner.iterate`. Raises InputError if an update breaks the policy, after rolling it back."""
@@ -347,13 +532,14 @@ class Trainer:
         )
         return {f"eval_{name}": value for name, value in scores.items()}
 
-    def _paint(self, writer: Any) -> None:
-        frame = self._task.picture(self.policy, f"iteration {self.iteration}")
-        if frame is not None:
-            writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
-
     def save(self, name: str = "last.pt") -> None:
-        """Write progress.csv, then checkpoints/<name>, whose iteration says how many rows are valid."""
+        """Write progress.csv, then the checkpoint, whose iteration says how many rows are valid.
+
+        Parameters
+        ----------
+        name : str, default 'last.pt'
+            Of the checkpoint.
+        """
         if self.progress:
             write_csv(self.folder / "progress.csv", self.progress)
         self.checkpoint().save(self.folder / "checkpoints" / name)

@@ -14,7 +14,7 @@ from typing import Any
 from tvwrl.benchmark.entries import ONNX, PYTHON, Entry, Setting, complete_own_first, entry_of
 from tvwrl.benchmark.tasks import Task, find_task, problem_of
 from tvwrl.checks import within
-from tvwrl.experiments import Evaluation, evaluate
+from tvwrl.experiments import Evaluation, EvaluationSetup, evaluate
 from tvwrl.progress import say
 from tvwrl.runs import folder_for
 from tvwrl.types import InputError
@@ -25,12 +25,24 @@ AGAINST = ("spread", "target-load-packing", "kube-default", "n-sigma", "best-fit
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Evaluation):
-    """Entries and schedulers on the same test sequences of a task; printing it prints its table."""
+    """Entries and schedulers on the same test sequences of a task; printing it prints its table.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    sequences : int
+        How many of the task's sequences were played.
+    files : Mapping[str, Path]
+        Of the entries that were Python or ONNX files.
+    observe : Mapping[str, Any]
+        What functions and models observed differently.
+    """
 
     task: Task
-    sequences: int  # how many of the task's sequences were played
-    files: Mapping[str, Path] = field(default_factory=dict)  # of the entries that were Python or ONNX files
-    observe: Mapping[str, Any] = field(default_factory=dict)  # what functions and models observed differently
+    sequences: int
+    files: Mapping[str, Path] = field(default_factory=dict)
+    observe: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"Task {self.task.name}\n{super().__str__()}"
@@ -46,23 +58,41 @@ def compare(
 ) -> Comparison:
     """Play `entries` and the schedulers named in `against` on the test sequences of a task.
 
-    `entries`: name -> a function from (observation, mask) to an action, a `Scheduler`, the name of a scheduler, a
-        training run (what `tvwrl.train` returns, its folder or a .pt file), a Stable-Baselines3 model, a torch module
-        from the observation to logits, an ONNX file (`tvwrl.benchmark.models` describes the inputs of the last three),
-        or a Python file that defines one of these as `entry`. What is not this package's own plays in a process of its
-        own and sees only what its knowledge group may (docs/how-to/enter-the-benchmark.md)
-    `task`: its name, as in `tvwrl.TASK_NAMES`
-    `sequences`: how many of the task's sequences to play, from the first; default: all, as a submission requires
-    `against`: names of the schedulers to compare with
-    `observe`: fields that change what functions and models observe, such as {"observe_forecast": True}; the same as in
-        `gym.make("tvwrl/<task>", **observe)`
-    `bounds`: whether to compute lower bounds on machines too
+    Parameters
+    ----------
+    entries : Mapping[str, Any]
+        Name -> a function from (observation, mask) to an action, a `Scheduler`, the name of a scheduler, a training run
+        (what `tvwrl.train` returns, its folder or a .pt file), a Stable-Baselines3 model, a torch module from the
+        observation to logits, an ONNX file (`tvwrl.benchmark.models` describes the inputs of the last three), or a
+        Python file that defines one of these as `entry`. What is not this package's own plays in a process of its own
+        and sees only what its knowledge group may (docs/how-to/enter-the-benchmark.md).
+    task : str | Task, default 'google-0.5-v1'
+        Its name, as in `tvwrl.TASK_NAMES`.
+    sequences : int, optional
+        How many of the task's sequences to play, from the first; default: all, as a submission requires.
+    against : Sequence[str], default AGAINST
+        Names of the schedulers to compare with.
+    observe : Mapping[str, Any], optional
+        Fields that change what functions and models observe, such as {"observe_forecast": True}; the same as in
+        `gym.make("tvwrl/<task>", **observe)`.
+    bounds : bool, default True
+        Whether to compute lower bounds on machines too.
 
-    Raises InputError for an unknown task, a trace that is missing or not the task's, an entry of an unsupported type,
-    an action outside the space, NaN from a model, a model made for another observation, an exception inside an entry
-    (the message names sequence and slot, a note has the traceback), an entry that ends its process, hangs, or asks for
-    what its knowledge group may not see, and one that exceeds the task's time limit.
+    Returns
+    -------
+    Comparison
+        What was measured; it prints as a table.
 
+    Raises
+    ------
+    InputError
+        For an unknown task, a trace that is missing or not the task's, an entry of an unsupported type, an action
+        outside the space, NaN from a model, a model made for another observation, an exception inside an entry (the
+        message names sequence and slot, a note has the traceback), an entry that ends its process, hangs, or asks for
+        what its knowledge group may not see, and one that exceeds the task's time limit.
+
+    Examples
+    --------
     >>> print(tvwrl.compare({"mine": lambda observation, mask: mask.argmax()}, sequences=3))  # doctest: +SKIP
     """
     _check_kinds(entries, task, sequences, against, observe)
@@ -90,19 +120,12 @@ def _compared(made: Mapping[str, Entry], task: Task, count: int, against: Sequen
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # run.json says what the trace cannot provide
         evaluate(
-            problem_of(task),
-            [entry.scheduler for entry in everybody.values()],
-            [task.scenario.load],
-            count,
-            task.seed,
+            EvaluationSetup(problem_of(task), [task.scenario.load], count, task.seed, 0.0 if bounds else None),
+            [entry.player for entry in everybody.values()],
             folder,
             {"task": task.as_dict(), "schedulers": origins},
-            {name: entry.scheduler.knowledge for name, entry in everybody.items()},
             reference=next(iter(made)),
             plots=False,  # `Comparison.plots` draws them
-            bound_seconds=0.0 if bounds else None,
-            origins=origins,
-            observed={name: entry.problem for name, entry in everybody.items() if entry.problem is not None},
             completed=partial(complete_own_first, made, report=say),
             report=say,
         )

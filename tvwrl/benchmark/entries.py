@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tvwrl import SUPERSEDED_TASKS
 from tvwrl.benchmark.models import (
     DEFINED,
     Function,
@@ -35,7 +36,7 @@ from tvwrl.benchmark.remote import EntryProcess, RemoteScheduler, packed, remote
 from tvwrl.benchmark.tasks import OBSERVED, TASKS, Task, problem_of, trace_of
 from tvwrl.checks import hint
 from tvwrl.envs import Problem, action_masks, observation_space
-from tvwrl.experiments import Cell, EpisodesCell, complete, scheduler_of
+from tvwrl.experiments import Cell, EpisodesCell, Player, complete, scheduler_of
 from tvwrl.progress import Report
 from tvwrl.runs import InFolder
 from tvwrl.schedulers import (
@@ -51,9 +52,6 @@ from tvwrl.schedulers import (
 )
 from tvwrl.simulation import SEQUENCE, Cluster, Scenario, Simulation
 from tvwrl.types import InputError, Int, Placement, Trace, Workload
-
-if TYPE_CHECKING:
-    from tvwrl.agents import ExportedPolicy
 
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
 NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
@@ -113,6 +111,11 @@ class Entry:
     local: Scheduler | None  # the same in this process, for what is not a measurement; None: it is a Python file
     process: EntryProcess | None = None  # in which it plays; None: in this one
 
+    @property
+    def player(self) -> Player:
+        """As it takes part in an evaluation."""
+        return Player(self.scheduler, self.origin, self.problem)
+
     def close(self) -> None:
         """End its process. It cannot play afterwards."""
         if self.process is not None:
@@ -136,8 +139,12 @@ def entry_of(name: str, given: Any, setting: Setting, observe: Mapping[str, Any]
         if isinstance(given, str | Path):
             if not (given := Path(given)).is_file():
                 raise InputError(f"{given}: no such file")
-            if given.suffix == ONNX and (exported := _exported(given)) is not None:
-                return _ours(name, exported, *_shown_to(exported.facts, str(given), setting), setting)
+            if given.suffix == ONNX:
+                from tvwrl.agents import is_of_export, load_exported
+
+                if is_of_export(given):  # and not somebody else's file
+                    exported = load_exported(given)
+                    return _ours(name, exported, *_shown_to(exported.facts, str(given), setting), setting)
         elif isinstance(given, Scheduler):
             if (saved := _saved(given)) is not None:
                 return _ours(name, given, *_shown_to(saved, given.name, setting), setting)
@@ -237,13 +244,6 @@ def _same(given: Any, usual: Any) -> bool:
         return False
 
 
-def _exported(file: Path) -> ExportedPolicy | None:
-    """The policy in a file of tvwrl export, or None if somebody else made the file."""
-    from tvwrl.agents import is_of_export, load_exported
-
-    return load_exported(file) if is_of_export(file) else None
-
-
 def _of_text(text: str, setting: Setting) -> tuple[Scheduler, Problem | None, str]:
     """The scheduler of that name or training run."""
     path = Path(text)
@@ -256,9 +256,12 @@ def _of_text(text: str, setting: Setting) -> tuple[Scheduler, Problem | None, st
     try:
         return scheduler_of(text, "cpu"), None, text
     except UnknownScheduler as error:
-        meant = str(error).partition(": ")[2]
-        if get_close_matches(text, TASKS, cutoff=0.8):
-            meant = f"a task is named by `task` (--task); {hint(text, TASKS)}"
+        meant, current = error.meant, [name for name in TASKS if name not in SUPERSEDED_TASKS]
+        if text in TASKS:
+            meant = "it is a task, which is named by `task` (--task)"
+        elif get_close_matches(text, current, cutoff=0.8):
+            near = hint(text, current, listed_by="tvwrl benchmark --list-tasks lists all")
+            meant = f"a task is named by `task` (--task); {near}"
         raise InputError(f"'{text}' is neither a training run nor a scheduler: {meant}") from None
 
 

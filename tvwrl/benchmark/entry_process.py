@@ -166,23 +166,19 @@ def error_of(error: BaseException) -> dict[str, Any]:
     return {"error": text[:LONGEST_ERROR], "trace": trace[-10 * LONGEST_ERROR :]}
 
 
-def end_with(connection: socket.socket) -> None:
-    """End this process, and those that it started, once the other side has hung up, even if the entry never returns."""
-    poll = select.poll()
-    poll.register(connection, 0)  # hanging up is always reported
-
-    def wait() -> None:
-        poll.poll()
-        os.killpg(0, signal.SIGKILL)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 def main(descriptor: int) -> None:
     """Answer until the other side hangs up."""
     connection = socket.socket(fileno=descriptor)
     connection.set_inheritable(False)
-    end_with(connection)
+    # End this process, and those that it started, once the other side has hung up, even if the entry never returns
+    hung_up = select.poll()
+    hung_up.register(connection, 0)  # hanging up is always reported
+
+    def end_then() -> None:
+        hung_up.poll()
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=end_then, daemon=True).start()
     line = Line(connection)
     player: Any = None
     while True:

@@ -28,14 +28,31 @@ class TaskEnv(PlacementEnv):
     `best-fit-peak` to about -1 per decision, so a value network needs no normalisation. `info` has the raw penalties;
     their negative sum over an episode is the reward in the benchmark's tables.
 
-    ## Arguments
-    `task`: its name; `split`: train (default), or validation for model selection; only `tvwrl.compare` plays test
-    sequences; `sequences`: how many are drawn (default 200; 4 for 1,000 machines); `seed`: of the draw; `render_mode`;
-    and any field of `OBSERVED` by name, e.g. `gym.make("tvwrl/google-0.5-v1", observe_forecast=True)`. By default the
-    queue shows requests and the demand in a workload's first slot, and the action mask is `room`. With `hold_action`
-    the last action places nothing; training then needs little or no discounting, since in any single slot waiting is
-    cheaper than placing.
-    Raises InputError if the trace is not on this machine or not the task's, and for unknown names and splits.
+    ## Observations
+    By default the queue shows requests and the demand in a workload's first slot, and the action mask is `room`. With
+    `hold_action` the last action places nothing; training then needs little or no discounting, since in any single slot
+    waiting is cheaper than placing.
+
+    Parameters
+    ----------
+    task : str | Task
+        A named task, or its name as in `tvwrl.TASK_NAMES`.
+    split : Split, default 'train'
+        Series that arrivals are cut from: train, or validation for model selection; only `tvwrl.compare` plays test
+        sequences.
+    sequences : int, optional
+        How many are drawn, >= 1; default: 200, and 4 for 1,000 machines.
+    seed : int, default 0
+        Seed of the draw.
+    render_mode : str, optional
+        As of `PlacementEnv`.
+    **observe
+        Any field of `OBSERVED` by name, e.g. `gym.make("tvwrl/google-0.5-v1", observe_forecast=True)`.
+
+    Raises
+    ------
+    InputError
+        If the trace is not on this machine or not the task's, and for unknown names and splits.
     """
 
     def __init__(
@@ -57,7 +74,17 @@ class TaskEnv(PlacementEnv):
 
 
 class TaskVectorEnv(PlacementVectorEnv):
-    """The vector form of `TaskEnv`: its arguments and those of `PlacementVectorEnv`, without `render_mode` human."""
+    """The vector form of `TaskEnv`: its arguments and those of `PlacementVectorEnv`, without `render_mode` human.
+
+    Parameters
+    ----------
+    num_envs : int, default 1
+        Environments side by side (B), >= 1.
+    task, split, sequences, seed
+        As of `TaskEnv`.
+    **options
+        Arguments of `PlacementVectorEnv`, and fields of `OBSERVED` as of `TaskEnv`.
+    """
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -154,12 +155,9 @@ def run_entries(
             )
         say(f"running entry '{name}' on the {task.sequences} sequences of {task.name}, then on fresh ones")
         setting = Setting.of_submission(task)
-        entry = entry_of(name, about.files[name], setting, about.observe.get(name))
-        try:
-            own = replayed.filter(pl.col("scheduler") == name).sort("sequence")["reward"].to_numpy()
+        own = replayed.filter(pl.col("scheduler") == name).sort("sequence")["reward"].to_numpy()
+        with closing(entry_of(name, about.files[name], setting, about.observe.get(name))) as entry:
             found.append(_checked(entry, task, own, seed))
-        finally:
-            entry.close()
     return found
 
 

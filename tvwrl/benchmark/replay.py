@@ -161,8 +161,9 @@ def _episode(part: pl.DataFrame, task: Task, drawn: SequenceSet, path: Path) -> 
                 raise InputError(
                     f"{path}, line {line} ({scheduler}, sequence {sequence}): {column} is {mine}, not {own}"
                 )
+    played: dict[str, Any] = {name: part[name].to_numpy() for name in PLAYED}
     return Episode(
-        **{name: part[name].to_numpy() for name in PLAYED},
+        **played,
         demand=tuple(drawn.workload(sequence, i).demand for i in range(len(part))),
         scheduler=scheduler,
         load=task.scenario.load,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -13,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tvwrl import TASK_NAMES
-from tvwrl.benchmark import page
+from tvwrl.benchmark import page, ranking
 from tvwrl.benchmark.entries import OTHER_TRACE, Entry, Setting, entry_of
-from tvwrl.benchmark.fresh import LEVEL, REFERENCE, Checked, run_entries, scores
+from tvwrl.benchmark.fresh import LEVEL, REFERENCE, run_entries, scores
 from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import (
     EMBEDDED,
@@ -75,16 +76,11 @@ class Played(RowsCell):
         """A row per sequence: the referee's scores, `decision_ms`, and the entry that was played."""
         entry = self._best_form() if self.tuned else self.entry
         made = entry_of(self.scheduler, entry, Setting.of_task(self.task))
-        try:
-            return self._rows(made, entry)
-        finally:
-            made.close()
-
-    def _rows(self, made: Entry, entry: str) -> Rows:
         facts = {"scheduler": self.scheduler, "tuned": self.tuned, "played": entry}
         facts["knowledge"] = made.scheduler.knowledge.group
         facts["note"] = made.origin.partition(", ")[2] if OTHER_TRACE in made.origin else ""
-        return [row | facts for row in played(made, self.task, self.task.split, self.sequences)]
+        with closing(made):
+            return [row | facts for row in played(made, self.task, self.task.split, self.sequences)]
 
     def _best_form(self) -> str:
         """The rule's name with the margin that has the highest mean reward on validation sequences, and with
@@ -273,7 +269,7 @@ class BenchmarkStudy:
             assert isinstance(cell, Played | Submitted)
             facts = {"task": cell.task.name, "ours": cell.ours, "note": ""}
             rows += [facts | row for row in read_cell_rows(out, [cell])]
-        found = page.summaries(rows, [task.name for task in self.tasks()])
+        found = ranking.summaries(rows, [task.name for task in self.tasks()])
         few = found if len(found) <= page.FEW else {}
         plots = {task: page.picture(task, own) for task, own in few.items()}
         files = {"benchmark.html": page.browser_table(found), "benchmark.csv": page.csv_table(found)}
@@ -298,7 +294,7 @@ class BenchmarkSettings(BenchmarkStudy, RunOptions):
     """Only check a submission: replay every episode in its folder, run its entries again, also on fresh sequences, and
     print its table."""
     fresh_seed: int | None = None
-    """Seed of the fresh sequences of --check, to repeat a check; default: one that nobody knows before."""
+    """Seed of the fresh sequences of --check, to repeat a check; default: a new random one."""
 
 
 def run_benchmark(settings: BenchmarkSettings) -> None:
@@ -325,15 +321,6 @@ def check(folder: Path, seed: int | None = None) -> None:
     print(f"{folder}: all {len(rows)} episodes replay to the submitted rows\n")
     seed = secrets.randbits(63) if seed is None else seed
     found = run_entries(folder, about, rows, seed)
-    print(_run_again(found))
-    print(f"fresh sequences: --fresh-seed {seed} draws them again")
-    if refusals := [one.refusal for one in found if one.refusal is not None]:
-        raise InputError("; ".join(refusals))
-    print(f"{folder}: its entries do as well as submitted, and no worse on fresh sequences than chance allows")
-
-
-def _run_again(found: Sequence[Checked]) -> str:
-    """A table of entries that were run again."""
     head = ["entry", "knows", "reward submitted", "run again", "fresh", f"cost by that of {REFERENCE}", "fresh"]
     head += ["dearer on fresh [95 %]", "decision, ms"]
     body = []
@@ -342,7 +329,11 @@ def _run_again(found: Sequence[Checked]) -> str:
         rewards = [f"{reward:,.0f}" for reward in (one.submitted, one.again, one.fresh)]
         time = f"{np.mean([row['decision_ms'] for row in one.rows]):.3f}"
         body.append([one.name, one.knowledge.group, *rewards, *ratios, one.dearer.percent(LEVEL), time])
-    return markdown_table(head, body)
+    print(markdown_table(head, body))
+    print(f"fresh sequences: --fresh-seed {seed} draws them again")
+    if refusals := [one.refusal for one in found if one.refusal is not None]:
+        raise InputError("; ".join(refusals))
+    print(f"{folder}: its entries do as well as submitted, and no worse on fresh sequences than chance allows")
 
 
 def _listing() -> str:

@@ -34,13 +34,27 @@ ENTRIES = "entries"  # folder of the files that can be run, and of what they rea
 
 @dataclass(frozen=True)
 class Submission:
-    """What submission.json says: the submitter, the task, the entries."""
+    """What submission.json says: the submitter, the task, the entries.
+
+    Parameters
+    ----------
+    name : str
+        Whose submission it is.
+    task : Task
+        The task.
+    knowledge : Mapping[str, Knowledge]
+        Entry -> what it knows, in order; as the entrant says, unchecked.
+    files : Mapping[str, Path]
+        Entry -> its file, for those that can be run.
+    observe : Mapping[str, dict[str, Any]]
+        Entry -> the fields of the scenario that it observes differently.
+    """
 
     name: str
     task: Task
-    knowledge: Mapping[str, Knowledge]  # of each entry, in order; as the entrant says, unchecked
-    files: Mapping[str, Path]  # of the entries that can be run
-    observe: Mapping[str, dict[str, Any]]  # the fields that they observe differently
+    knowledge: Mapping[str, Knowledge]
+    files: Mapping[str, Path]
+    observe: Mapping[str, dict[str, Any]]
 
 
 def submit(
@@ -53,14 +67,33 @@ def submit(
     """Write the entries of a comparison and what they did to a new folder: `rows.csv`, `episodes.parquet`,
     `submission.json`, and `entries/` with the Python and ONNX files that were compared.
 
-    `name`: whose submission it is; `contact`: an address for questions
-    `files`: what a Python file imports or reads from its own folder, such as weights; copied beside it
-
     The schedulers that the entries were compared with are left out. An entry that was no file is submitted too, but
-    nobody can run it, so the benchmark's page does not take it. Raises InputError for a comparison that does not play
-    all sequences of its task, a superseded task, an empty name, an entry that left workloads unplaced (the check
-    refuses it), an entry with the name of one of our schedulers, files of the same name, an entry that cannot be loaded
-    from the folder, and a folder that is not empty.
+    nobody can run it, so the benchmark's page does not take it.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What `tvwrl.compare` returned.
+    folder : str | Path
+        A new folder.
+    name : str
+        Whose submission it is; not empty.
+    contact : str, optional
+        An address for questions.
+    files : Sequence[str | Path], default ()
+        What a Python file imports or reads from its own folder, such as weights; copied beside it.
+
+    Returns
+    -------
+    Path
+        The folder of the submission.
+
+    Raises
+    ------
+    InputError
+        For a comparison that does not play all sequences of its task, a superseded task, an empty name, an entry that
+        left workloads unplaced (the check refuses it), an entry with the name of one of our schedulers, files of the
+        same name, an entry that cannot be loaded from the folder, and a folder that is not empty.
     """
     import polars as pl
 
@@ -125,10 +158,23 @@ def check_submission(folder: str | Path) -> pl.DataFrame:
     """Replay every episode of the submission in `folder`; returns its rows, recomputed, with the submitted
     `decision_ms`.
 
-    Raises InputError as `read_submission` does, for a trace that is not on this machine, a table that is missing or
-    damaged, an entry that left workloads unplaced, with their count, times above the task's limit, and the first line
-    of `episodes.parquet` or `rows.csv` that differs from the task or the replay. The first row of either file is line
-    2.
+    Parameters
+    ----------
+    folder : str | Path
+        The folder of the submission.
+
+    Returns
+    -------
+    pl.DataFrame
+        The rows that replaying it gives.
+
+    Raises
+    ------
+    InputError
+        As `read_submission` does, for a trace that is not on this machine, a table that is missing or damaged, an entry
+        that left workloads unplaced, with their count, times above the task's limit, and the first line of
+        `episodes.parquet` or `rows.csv` that differs from the task or the replay. The first row of either file is line
+        2.
     """
     about = read_submission(folder)
     return replay(Path(folder), about.knowledge, about.task)
@@ -137,9 +183,22 @@ def check_submission(folder: str | Path) -> pl.DataFrame:
 def read_submission(folder: str | Path) -> Submission:
     """Read `submission.json` of the submission in `folder`, without the tables.
 
-    Raises InputError for a file that is missing or damaged, an unknown task, a task with another definition here (the
-    message names the field), an entry with an invalid name or that of one of our schedulers, an unknown knowledge
-    group, a file that is not in `entries/`, and fields that entrants may not choose.
+    Parameters
+    ----------
+    folder : str | Path
+        The folder of the submission.
+
+    Returns
+    -------
+    Submission
+        The submission.
+
+    Raises
+    ------
+    InputError
+        For a file that is missing or damaged, an unknown task, a task with another definition here (the message names
+        the field), an entry with an invalid name or that of one of our schedulers, an unknown knowledge group, a file
+        that is not in `entries/`, and fields that entrants may not choose.
     """
     path = Path(folder) / ABOUT
     if not path.is_file():

@@ -9,10 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
+from inspect import signature
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.checks import hint
+from tvwrl.checks import either, hint
 from tvwrl.cli.table import COMMANDS, Command, imported
 from tvwrl.runs import check_new_folder, locked
 from tvwrl.types import InputError
@@ -142,12 +144,18 @@ class Line:
         found = get_close_matches(given.lstrip("-"), [name.lstrip("-") for name in names if len(name) > 2], n=2)
         if not given.startswith("-") or not found:
             return f"`{self.title} --help-all` shows all options"
-        return f"did you mean {' or '.join(f'--{name}' for name in found)}?"
+        return f"did you mean {either([f'--{name}' for name in found])}?"
 
     def _not_read(self, option: str, argument: Any) -> str:
         """That the words behind an option are not what it takes."""
         kind = str(argument.lowered.metavar).removeprefix("{None}|")
-        after = " ".join(self.words).partition(option)[2].lstrip(" =").partition(" " if "..." not in kind else " -")[0]
+        after = ""
+        for place, word in enumerate(self.words):
+            name, _, value = word.partition("=")
+            if name.replace("_", "-") == option.replace("_", "-"):
+                several = takewhile(lambda one: not one.startswith("--"), self.words[place + 1 :])
+                following = list(several) if "..." in kind else list(self.words[place + 1 : place + 2])
+                after = value or " ".join(following)
         return f"{option} is '{after}': must be {TYPES.get(kind, kind)}"
 
     def _more(self) -> dict[str, Any]:
@@ -155,20 +163,30 @@ class Line:
         from tvwrl.command_line import LISTS
 
         default_for = getattr(self.settings(), "default_for", None)
-        more = {} if default_for is None else {"default": default_for(self.words)}
-        return more | {"registry": LISTS}
+        if default_for is None:
+            return {"registry": LISTS}
+        return {"registry": LISTS, "default": default_for(*map(self._given, signature(default_for).parameters))}
+
+    def _given(self, name: str) -> str:
+        """The value of an option among the words, the last one as in parsing; empty if it is not among them."""
+        found = ""
+        for word, following in zip(self.words, (*self.words[1:], ""), strict=False):
+            option, _, value = word.partition("=")
+            if option == f"--{name}":
+                found = value or following
+        return found
 
 
 def line_of(words: Sequence[str]) -> Line:
     """The command line of words that begin with a subcommand. Raises InputError for one that there is not."""
     name, *rest = words
-    command = COMMANDS[known(name, COMMANDS, "tvwrl", "subcommand")]
+    command = COMMANDS[known(name, COMMANDS, "tvwrl", "tvwrl has no subcommand")]
     if not command.family:
         return Line(command, "", tuple(rest))
     if not rest or rest[0].startswith("-"):
         return Line(command, "", tuple(rest))
     members = {member for listed in members_of(command).values() for member in listed}
-    member = known(rest[0], members, f"tvwrl {name}", "choice")
+    member = known(rest[0], members, f"tvwrl {name}", f"there is no {command.one}")
     return Line(command, member, tuple(rest[1:]))
 
 
@@ -178,13 +196,17 @@ def members_of(command: Command) -> Mapping[str, Mapping[str, str]]:
     return listed
 
 
-def known(name: str, names: Collection[str], title: str, kind: str) -> str:
-    """`name` itself. Raises InputError if it is not among the names; the message has those that are near."""
+def known(name: str, names: Collection[str], title: str, unknown: str) -> str:
+    """`name` itself. Raises InputError if it is not among the names; the message has those that are near.
+
+    `title`: the command that lists all
+    `unknown`: how the message begins
+    """
     if name in names:
         return name
     near = "" if name.startswith("-") else hint(name, names)
     meant = near if near.startswith("did") else f"`{title}` lists all"  # which may be many
-    raise InputError(f"{title} has no {kind} '{name}': {meant}")
+    raise InputError(f"{unknown} '{name}': {meant}")
 
 
 def _choices(argument: Any) -> str:

@@ -107,7 +107,7 @@ def _kernels() -> Iterator[Finding]:
     from numba import config
 
     place = Path(config.CACHE_DIR) if config.CACHE_DIR else Path(__file__).resolve().parents[1]
-    yield Finding("cache", f"{place}; tvwrl warm-up fills it, otherwise the first use of each kernel")
+    yield Finding("cache", f"{place}; compiled code is kept here; tvwrl warm-up compiles it all now")
     try:
         check_folder(place, "the cache")
     except InputError as error:

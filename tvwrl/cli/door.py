@@ -43,6 +43,11 @@ def main(*words: str) -> NoReturn:
     """Run the command line `words`, followed by the arguments of the process, and end the process.
 
     Exit codes: 0 done, 1 a check found something wrong, 2 bad input or a fault of the system, 130 Ctrl-C, 143 SIGTERM.
+
+    Parameters
+    ----------
+    *words : str
+        The first words, such as "train"; those of the process follow.
     """
     atexit.register(_ignore_signals)
     run(lambda: _follow([*words, *sys.argv[1:]]))

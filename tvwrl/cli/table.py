@@ -22,6 +22,7 @@ class Command:
     continues: str = ""  # the folder without which what --out holds cannot be continued
     alone: bool = False  # whether no other command may work in --out or --resume meanwhile
     family: str = ""  # MODULE:NAME of the function that lists its members: title -> name -> a line of help
+    one: str = ""  # what a member of the family is called, in errors
 
 
 GROUPS: dict[str, tuple[Command, ...]] = {
@@ -38,6 +39,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             ),
             fresh=True,
             family="tvwrl.cli.prepare:loaders",
+            one="loader",
         ),
         Command(
             "population",
@@ -50,7 +52,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "train",
             "train a placement policy on a trace, then compare it with heuristics",
-            "tvwrl.experiments.train_options:TrainingSettings",
+            "tvwrl.experiments.train_command:TrainingSettings",
             "tvwrl.experiments.train_command:train",
             (
                 "trace", "slot_seconds", "preset", "out", "resume", "iterations", "load", "machines", "algo", "policy",
@@ -62,14 +64,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "tune",
             "search for hyper-parameters with many short training runs",
-            "tvwrl.experiments.tune_options:TuningSettings",
+            "tvwrl.experiments.tune_command:TuningSettings",
             "tvwrl.experiments.tune_command:tune",
             ("trace", "preset", "trials", "seconds", *CELLS, "resume", "load", "machines"),
         ),
         Command(
             "learn-online",
             "let a policy keep learning while workloads arrive and their mix shifts",
-            "tvwrl.experiments.learn_online_options:OnlineSettings",
+            "tvwrl.experiments.learn_online_command:OnlineSettings",
             "tvwrl.experiments.learn_online_command:learn_online",
             ("checkpoint", "trace", "shift_to", "shift_load", "out", "resume", "before", "after", "clusters", "seed"),
             fresh=True,
@@ -139,6 +141,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.cli.reproduce:make_figure",
             ("preset", *CELLS, "seeds", "iterations", "sequences", "data", "report_only", "page"),
             family="tvwrl.cli.reproduce:figures",
+            one="figure",
         ),
     ),
     "Clusters": (

@@ -7,5 +7,9 @@ from .classes import (
     find_classes as find_classes,
 )
 from .comparison import compare as compare
-from .population import Population as Population, population_of as population_of
-from .representations import REPRESENTATIONS as REPRESENTATIONS, TITLES as TITLES
+from .representations import (
+    Population as Population,
+    REPRESENTATIONS as REPRESENTATIONS,
+    TITLES as TITLES,
+    population_of as population_of,
+)

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.ec.classifier import RuntimeClassifier
-from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K, KSearch, search_k
-from tvwrl.ec.population import Population
-from tvwrl.ec.representations import REPRESENTATIONS, Backends, make_representation, representation_from
+from tvwrl.ec.clustering import LARGEST_K, SMALLEST_K, KSearch, search_k
+from tvwrl.ec.representations import REPRESENTATIONS, Backends, Population, make_representation, representation_from
 from tvwrl.forecasting import Parameters, prefix_features
 from tvwrl.runs import write_json
 from tvwrl.simulation import Scenario
@@ -34,14 +33,45 @@ class EquivalenceClasses(Parameters):
     Follows scikit-learn: `fit`, `predict`, `labels_`, `random_state`. Labels are 1..k in rising order of the classes'
     mean demand over all resources, so that a label used as a number means something; 0 is kept for "nothing there".
 
-    `representation` is aggregate, temporal or dtw; `n_classes` None chooses k from 3 to 15 by silhouette.
-    Fitted attributes: `k`, `labels_` (n,), `medoids_` (k,) the most central workload of each class, `search_` the
-    silhouettes, `classifier_`, `fold_classifiers_`, `fitted_on_` facts about the trace. Of these a file or a
-    checkpoint keeps `k`, the classifiers and `fitted_on_`, and what `predict` needs.
-
     A classifier is surer of the series that it was trained on than of new ones. Therefore, for every fold of the
     training series, `fold_classifiers_` has one that never saw that fold, nor did the clustering that it learns.
 
+    Parameters
+    ----------
+    representation : {"aggregate", "temporal", "dtw"}
+        How alike workloads are.
+    n_classes : int, optional
+        Number of classes; default: that of `ks` with the highest mean silhouette.
+    n_init : int
+        Starts of K-Means and K-Medoids for each number of classes; the paper has 50.
+    radius : int, optional
+        Half-width of the band of dynamic time warping, slots; default: no band.
+    ks : sequence of int
+        Numbers of classes to choose from; the paper has 3 to 15.
+    random_state : int
+        Seed of all that is drawn.
+    backends : Backends
+        Libraries that compute.
+
+    Attributes
+    ----------
+    k : int
+        Number of classes. A file or a checkpoint keeps this, the classifiers, `fitted_on_` and what `predict` needs.
+    labels_ : array of int
+        (n,) label of every workload that was clustered.
+    medoids_ : array of int
+        (k,) the most central workload of each class.
+    search_ : KSearch or None
+        Silhouettes of the numbers of classes.
+    classifier_ : RuntimeClassifier
+        What labels workloads while they run.
+    fold_classifiers_ : dict
+        By fold, the one that never saw it.
+    fitted_on_ : dict
+        Facts about the trace and its units.
+
+    Examples
+    --------
     >>> classes = EquivalenceClasses("temporal").fit(population_of(sampler))  # doctest: +SKIP
     >>> classes.predict([series])  # labels 1..k of series (length, D) in units  # doctest: +SKIP
     """
@@ -61,10 +91,25 @@ class EquivalenceClasses(Parameters):
         progress: Callable[[], Any] = lambda: None,
         examples: int = 12_000,
     ) -> EquivalenceClasses:
-        """Cluster the workloads, then train each classifier on `examples` beginnings of them.
+        """Cluster the workloads, then train the classifiers.
 
-        Where fewer workloads are distinct than classes wanted, each of these is a class, with a warning. Raises
-        InputError if k is to be chosen and there are too few to choose from.
+        Where fewer workloads are distinct than classes wanted, each of these is a class, with a warning.
+
+        Parameters
+        ----------
+        population : Population
+            The workloads.
+        fitted_on : dict, optional
+            Facts to keep in `fitted_on_`.
+        progress : callable
+            Is called after each initialisation.
+        examples : int
+            Beginnings of workloads that each classifier learns from.
+
+        Raises
+        ------
+        InputError
+            If k is to be chosen and there are too few workloads to choose from.
         """
         self.cluster(population, progress)
         self.train_classifier(population, fitted_on, examples)
@@ -73,10 +118,22 @@ class EquivalenceClasses(Parameters):
     def train_classifier(
         self, population: Population, fitted_on: dict[str, Any] | None = None, examples: int = 12_000
     ) -> None:
-        """Only the classifiers: `classifier_` learns the labels of the workloads that were clustered.
+        """Train the classifiers alone.
 
-        Those of `fold_classifiers_` learn the labels of clusterings of the other folds, into as many classes.
+        `classifier_` learns the labels of the workloads that were clustered; those of `fold_classifiers_` learn the
+        labels of clusterings of the other folds, into as many classes.
+
+        Parameters
+        ----------
+        population : Population
+            The workloads that were clustered.
+        fitted_on : dict, optional
+            Facts to keep in `fitted_on_`.
+        examples : int
+            Beginnings of workloads that each classifier learns from.
         """
+        from scipy.optimize import linear_sum_assignment
+
         shown: dict[str, Any] = {"peak_units": population.peak_units, "quantised": population.quantised}
 
         def taught(known: Population, labels: Int) -> RuntimeClassifier:
@@ -88,30 +145,37 @@ class EquivalenceClasses(Parameters):
         for fold in np.setdiff1d(population.fold, [UNSEEN]).tolist():
             rest = np.flatnonzero(population.fold != fold)
             if len(rest):
-                others = population.select(rest)
-                self.fold_classifiers_[fold] = taught(others, self._labels_without(others, self.labels_[rest]))
+                others, again = population.select(rest), replace(self, n_classes=self.k)
+                with warnings.catch_warnings():  # fewer workloads, fewer are alike
+                    warnings.filterwarnings("ignore", ".* classes were requested, but only")
+                    again.cluster(others)
+                overlap = np.zeros((again.k, self.k))  # a label is named as the one that it overlaps most
+                np.add.at(overlap, (again.labels_ - 1, self.labels_[rest] - 1), 1)
+                names = linear_sum_assignment(overlap, maximize=True)[1] + 1
+                self.fold_classifiers_[fold] = taught(others, names[again.labels_ - 1])
         slots: dict[str, Any] = {"resources": list(population.resources), "step_seconds": population.step_seconds}
         self.fitted_on_ = slots | shown | {"workloads": len(population)} | (fitted_on or {})
 
-    def _labels_without(self, others: Population, reference: Int) -> Int:
-        """(n,) labels of a new clustering of `others` alone, named as the `reference` labels (n,) overlap them most."""
-        from scipy.optimize import linear_sum_assignment
-
-        again: EquivalenceClasses = replace(self, n_classes=self.k)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* classes were requested, but only")  # fewer workloads, fewer are alike
-            again.cluster(others)
-        overlap = np.zeros((again.k, self.k))
-        np.add.at(overlap, (again.labels_ - 1, reference - 1), 1)
-        labels: Int = linear_sum_assignment(overlap, maximize=True)[1][again.labels_ - 1] + 1
-        return labels
-
     def classifier_for(self, fold: int) -> RuntimeClassifier:
-        """The classifier that saw no series of that fold; for UNSEEN series, the one of all training series."""
+        """The classifier that saw no series of a fold.
+
+        Parameters
+        ----------
+        fold : int
+            The fold; UNSEEN has the classifier of all training series.
+        """
         return self.fold_classifiers_.get(fold, self.classifier_)
 
     def cluster(self, population: Population, progress: Callable[[], Any] = lambda: None) -> None:
-        """Only the clustering: `labels_`, `medoids_`, `search_`."""
+        """Cluster alone: sets `labels_`, `medoids_` and `search_`.
+
+        Parameters
+        ----------
+        population : Population
+            The workloads.
+        progress : callable
+            Is called after each initialisation.
+        """
         found = make_representation(self.representation, self.radius, self.backends, self.random_state).fit(population)
         kinds = found.kinds()
         distinct = int(kinds.max()) + 1
@@ -140,7 +204,13 @@ class EquivalenceClasses(Parameters):
         self.representation_ = found
 
     def predict(self, series: Sequence[Float]) -> Int:
-        """(n,) labels of whole series (length, D) units: the nearest centre or medoid."""
+        """(n,) labels of whole series: that of the nearest centre or medoid.
+
+        Parameters
+        ----------
+        series : sequence of array
+            n of (length, D) units.
+        """
         labels: Int = self._rank[self.representation_.predict(series)] + 1
         return labels
 
@@ -151,6 +221,13 @@ class EquivalenceClasses(Parameters):
         labels are as uncertain in training sequences as in those of unseen series. Labels of waiting workloads come
         from the metadata alone; those of running ones are predicted anew after 1, 1 + `every`, ... slots (Algorithm 1,
         line 8). What a workload uses does not depend on its machine, so the table is made ahead of the episode.
+
+        Parameters
+        ----------
+        windows : Windows
+            The windows, with any leading axes.
+        every : int
+            Slots between two predictions, >= 1.
         """
         slots = windows.demand.shape[-2]
         labels = np.zeros((*windows.length.shape, slots + 1), np.uint8)
@@ -170,7 +247,20 @@ class EquivalenceClasses(Parameters):
         return labels
 
     def check_fits(self, trace: Trace, scenario: Scenario) -> None:
-        """Raise InputError for other resources, slots or split; warn of what makes results mean something else."""
+        """Refuse classes that cannot be used here; warn of what makes results mean something else.
+
+        Parameters
+        ----------
+        trace : Trace
+            The trace to use them on.
+        scenario : Scenario
+            The scenario to use them in.
+
+        Raises
+        ------
+        InputError
+            For classes of other resources, slots or split.
+        """
         made = self.fitted_on_
         needed = {"resources": list(trace.resources), "step_seconds": scenario.step_seconds, "split": scenario.split}
         for field, asked in needed.items():
@@ -201,7 +291,13 @@ class EquivalenceClasses(Parameters):
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> EquivalenceClasses:
-        """The classes that `to_dict` described, ready to predict."""
+        """The classes that `to_dict` described, ready to predict.
+
+        Parameters
+        ----------
+        content : dict
+            What `to_dict` gave.
+        """
         classes = cls(**content["asked"])
         classes.k, classes.fitted_on_ = int(content["k"]), content["fitted_on"]
         classes._rank = np.array(content["rank"], np.int64)
@@ -224,12 +320,29 @@ class EquivalenceClasses(Parameters):
         return classes
 
     def save(self, path: Path) -> None:
-        """Write a classes file (JSON), whole."""
+        """Write a classes file (JSON), whole.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        """
         write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: Path) -> EquivalenceClasses:
-        """Read a classes file. Raises InputError for one that is missing, damaged or of another version."""
+        """Read a classes file.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            For one that is missing, damaged or of another version.
+        """
         try:
             content = json.loads(path.read_text())
         except OSError as error:
@@ -247,13 +360,32 @@ class EquivalenceClasses(Parameters):
 
 
 class OwnLabels:
-    """No classes: every workload of a sequence has its own label 1..k, in turn if there are more than k."""
+    """No classes: every workload of a sequence has its own label 1..k, in turn if there are more than k.
+
+    Parameters
+    ----------
+    k : int
+        Number of labels, 1 to 253.
+
+    Examples
+    --------
+    >>> OwnLabels(3).to_dict()
+    {'own_labels': 3}
+    """
 
     def __init__(self, k: int) -> None:
         self.k = k
 
     def label_table(self, windows: Windows, every: int = 1) -> npt.NDArray[np.uint8]:
-        """(..., N, L + 1) labels, the same at all times."""
+        """(..., N, L + 1) labels, the same at all times.
+
+        Parameters
+        ----------
+        windows : Windows
+            (..., N) workloads.
+        every : int
+            Makes no difference.
+        """
         own = (np.arange(windows.length.shape[-1]) % self.k + 1).astype(np.uint8)
         return np.broadcast_to(own[:, None], (*windows.length.shape, windows.demand.shape[-2] + 1)).copy()
 
@@ -266,13 +398,53 @@ Classes = EquivalenceClasses | OwnLabels
 
 
 def classes_from(content: dict[str, Any]) -> Classes:
-    """The classes whose `to_dict` gave `content`, as a checkpoint holds it."""
+    """Restore classes from plain numbers and lists, as a checkpoint holds them.
+
+    Parameters
+    ----------
+    content : dict
+        What `to_dict` of the classes gave.
+
+    Returns
+    -------
+    EquivalenceClasses or OwnLabels
+        Equal classes.
+
+    Examples
+    --------
+    >>> classes_from({"own_labels": 3}).k
+    3
+    """
     return OwnLabels(content["own_labels"]) if "own_labels" in content else EquivalenceClasses.from_dict(content)
 
 
 def find_classes(name: str, trace: Trace, scenario: Scenario) -> Classes | str:
-    """The value of `--ec`: the classes of a file or folder of `tvwrl classes`, checked against the trace and the
-    scenario, or the name of a representation (or none) to make classes by. Raises InputError for anything else."""
+    """Find the classes that a value of `--ec` stands for.
+
+    Parameters
+    ----------
+    name : str
+        A file or folder of `tvwrl classes`; or aggregate, temporal or dtw, to make classes by; or none.
+    trace : Trace
+        The trace that they must fit.
+    scenario : Scenario
+        The scenario that they must fit.
+
+    Returns
+    -------
+    EquivalenceClasses or OwnLabels or str
+        The classes of the file, or the name itself.
+
+    Raises
+    ------
+    InputError
+        For anything else, and for classes that do not fit.
+
+    Examples
+    --------
+    >>> find_classes("temporal", trace, scenario)  # doctest: +SKIP
+    'temporal'
+    """
     if name in (*REPRESENTATIONS, "none"):
         return name
     path = Path(name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.ec.population import Population
+from tvwrl.ec.representations import Population
 from tvwrl.forecasting import (
     LONGEST,
     Layers,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.ec.classes import EquivalenceClasses
-from tvwrl.ec.population import Population
+from tvwrl.ec.representations import Population
 from tvwrl.progress import ticking
 from tvwrl.types import InputError, Int
 
@@ -69,7 +69,13 @@ def compare(
 
     Raises InputError where workloads cannot be clustered as asked.
     """
-    candidates = [_clustered(population, make()) for make in makes]
+    candidates = []
+    for classes in (make() for make in makes):
+        begun = time.perf_counter()
+        ks = classes.ks if classes.n_classes is None else [classes.n_classes]
+        with ticking(f"clustering by {classes.representation}", total=len(ks) * classes.n_init) as bar:
+            classes.cluster(population, bar.update)
+        candidates.append(Candidate(classes, time.perf_counter() - begun))
     why_not, gain_of = "the forecaster was left out", None
     if settings is not None:
         try:
@@ -84,14 +90,6 @@ def compare(
         dealt = np.random.default_rng(settings.seed).permutation(comparison.chosen.classes.labels_)
         comparison.chance = gain_of("labels dealt out at random", dealt)
     return comparison
-
-
-def _clustered(population: Population, classes: EquivalenceClasses) -> Candidate:
-    begun = time.perf_counter()
-    ks = classes.ks if classes.n_classes is None else [classes.n_classes]
-    with ticking(f"clustering by {classes.representation}", total=len(ks) * classes.n_init) as bar:
-        classes.cluster(population, bar.update)
-    return Candidate(classes, time.perf_counter() - begun)
 
 
 def _gain_function(population: Population, settings: ForecastSettings) -> Callable[[str, Int], GainReport]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ _FAST_SUMS = {*_FAST, "reassoc"}
 
 
 @inner(nogil=True)
-def _band(n, m, radius):  # type: ignore[no-untyped-def]
+def _band(n: int, m: int, radius: int) -> tuple[int, int]:
     """Lowest and highest allowed i - j; `radius` < 0 = no band.
 
     As in tslearn the band follows both corners: its edges are `radius` beyond the diagonals that end in them.
@@ -37,16 +37,18 @@ def _band(n, m, radius):  # type: ignore[no-untyped-def]
 
 
 @inner(nogil=True, fastmath=_FAST_SUMS)
-def _smallest(work, row, first, count):  # type: ignore[no-untyped-def]
+def _smallest(work: Float, row: int, first: int, count: int) -> float:
     """The least of `count` values in a row of `work`."""
-    least = np.inf
+    least: float = np.inf
     for value in work[row, first : first + count]:
         least = min(least, value)
     return least
 
 
 @inner(nogil=True, fastmath=_FAST)
-def _warp(x, start, n, y, other_start, m, radius, limit, work):  # type: ignore[no-untyped-def]
+def _warp(
+    x: Float, start: int, n: int, y: Float, other_start: int, m: int, radius: int, limit: float, work: Float
+) -> float:
     """Smallest sum of squared differences along a warping path, or inf where it is certain to exceed `limit`.
 
     Args:
@@ -89,13 +91,23 @@ def _warp(x, start, n, y, other_start, m, radius, limit, work):  # type: ignore[
             least = _smallest(work, odd, first, cells)
             if min(least, _smallest(work, 1 - odd, first_before, cells_before)) > limit:
                 return np.inf
-    return work[(n - m - base) & 1, (n - m - base) >> 1]
+    squared: float = work[(n - m - base) & 1, (n - m - base) >> 1]
+    return squared
 
 
 @njit(nogil=True)
-def warp_rows(  # type: ignore[no-untyped-def]
-    forwards, starts, lengths, backwards, other_starts, other_lengths, radius, rows, symmetric, result
-):
+def warp_rows(
+    forwards: Float,
+    starts: Int,
+    lengths: Int,
+    backwards: Float,
+    other_starts: Int,
+    other_lengths: Int,
+    radius: int,
+    rows: Int,
+    symmetric: bool,
+    result: Float,
+) -> None:
     """Fill some rows of a matrix with distances of series to other series.
 
     Args:
@@ -121,7 +133,7 @@ def warp_rows(  # type: ignore[no-untyped-def]
 
 
 @inner(nogil=True)
-def _envelope(y, sign, low, high, queue, envelope):  # type: ignore[no-untyped-def]
+def _envelope(y: Float, sign: int, low: int, high: int, queue: Int, envelope: Float) -> None:
     """Highest (`sign` 1) or lowest (-1) of the points of y (m,) that point i of another series may be paired with.
 
     `envelope` (n,) is filled, `queue` (m,) is room for candidates: places of points still in the window, best first.
@@ -140,12 +152,12 @@ def _envelope(y, sign, low, high, queue, envelope):  # type: ignore[no-untyped-d
 
 
 @inner(nogil=True, fastmath=_FAST_SUMS)
-def _bound(x, first, last, highest, lowest):  # type: ignore[no-untyped-def]
+def _bound(x: Float, first: float, last: float, highest: Float, lowest: Float) -> float:
     """Lower bound of the squared distance: each point of x (n,) against the nearest it may be paired with (LB_Keogh).
 
     Both ends are paired with each other in every path (LB_Kim): `first` and `last` are those of the other series.
     """
-    total = 0.0
+    total: float = 0.0
     for i in range(1, len(x) - 1):
         apart = max(x[i] - highest[i], lowest[i] - x[i], 0.0)
         total += apart * apart
@@ -156,9 +168,19 @@ def _bound(x, first, last, highest, lowest):  # type: ignore[no-untyped-def]
 
 
 @inner(nogil=True)
-def _mean_distance(  # type: ignore[no-untyped-def]
-    x, start, n, y, other_start, m, radius, scale, bounds, nearest, work
-):
+def _mean_distance(
+    x: Float,
+    start: int,
+    n: int,
+    y: Float,
+    other_start: int,
+    m: int,
+    radius: int,
+    scale: Float,
+    bounds: Float,
+    nearest: float,
+    work: Float,
+) -> float:
     """Mean over resources of the normalised distance, or inf where it exceeds `nearest`.
 
     Args:
@@ -190,9 +212,20 @@ def _mean_distance(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def nearest_rows(  # type: ignore[no-untyped-def]
-    forwards, starts, lengths, medoids, backwards, medoid_starts, medoid_lengths, scale, radius, rows, index, distance
-):
+def nearest_rows(
+    forwards: Float,
+    starts: Int,
+    lengths: Int,
+    medoids: Float,
+    backwards: Float,
+    medoid_starts: Int,
+    medoid_lengths: Int,
+    scale: Float,
+    radius: int,
+    rows: Int,
+    index: Int,
+    distance: Float,
+) -> None:
     """Find the nearest medoid of some series, the first of equals.
 
     Args:
@@ -257,23 +290,22 @@ def dtw_distances(
     others = None if others is None else checked_series(others, series[0].shape[1], "other workload")
     one_of(("tvwrl", "tslearn"), backend=backend)
     if backend == "tslearn":
-        return _tslearn_distances(series, others, radius, threads)
+        warped = partial(load_backend("tslearn").cdist_dtw, sakoe_chiba_radius=radius, n_jobs=threads or os.cpu_count())
+        groups = [series] if others is None else [series, others]
+        return np.array(
+            [warped(*([one[:, d] for one in group] for group in groups)) for d in range(series[0].shape[1])]
+        )
     first, second = _pack(series), _pack(series if others is None else others)
     result = np.zeros((len(first.forwards), len(series), len(second.lengths)))
-    fill = [
-        partial(
-            warp_rows,
-            *(first.forwards[r], first.starts, first.lengths),
-            *(second.backwards[r], second.starts, second.lengths),
-            -1 if radius is None else int(radius),
-            rows,
-            others is None,
-            result[r],
-        )
-        for r in range(len(result))
-        for rows in _blocks(np.arange(len(series)))
-    ]
-    _run(fill, threads)
+
+    def fill(r: int, rows: Int) -> None:
+        warp_rows(
+            first.forwards[r], first.starts, first.lengths,
+            second.backwards[r], second.starts, second.lengths,
+            -1 if radius is None else int(radius), rows, others is None, result[r],
+        )  # fmt: skip
+
+    _run([partial(fill, r, rows) for r in range(len(result)) for rows in _blocks(np.arange(len(series)))], threads)
     return result
 
 
@@ -323,16 +355,15 @@ def nearest(
         raise InputError(f"scale is {scale}: must be {medoids[0].shape[1]} finite numbers > 0, one per resource")
     first, second = _pack(series), _pack(medoids)
     index, distance = np.zeros(len(series), np.int64), np.zeros(len(series))
-    find = [
-        partial(
-            nearest_rows,
-            *(first.forwards, first.starts, first.lengths),
-            *(second.forwards, second.backwards, second.starts, second.lengths),
-            *(scale, -1 if radius is None else int(radius), rows, index, distance),
-        )
-        for rows in _blocks(np.argsort(first.lengths, kind="stable"))
-    ]
-    _run(find, threads)
+
+    def find(rows: Int) -> None:
+        nearest_rows(
+            first.forwards, first.starts, first.lengths,
+            second.forwards, second.backwards, second.starts, second.lengths,
+            scale, -1 if radius is None else int(radius), rows, index, distance,
+        )  # fmt: skip
+
+    _run([partial(find, rows) for rows in _blocks(np.argsort(first.lengths, kind="stable"))], threads)
     return index, distance
 
 
@@ -380,16 +411,3 @@ def _norm(lengths: Sequence[int] | Int, other_lengths: Sequence[int] | Int) -> F
 def _check_radius(radius: int | None) -> None:
     if radius is not None and (radius < 0 or radius != int(radius)):
         raise InputError(f"radius of the band is {radius}: must be a whole number >= 0, or None for no band")
-
-
-def _tslearn_distances(
-    series: list[Float], others: list[Float] | None, radius: int | None, threads: int | None
-) -> Float:
-    """The same from tslearn: slower, for comparison."""
-    cdist_dtw = load_backend("tslearn").cdist_dtw
-
-    def of_one(resource: int) -> Any:
-        parts = [None if group is None else [one[:, resource] for one in group] for group in (series, others)]
-        return cdist_dtw(*parts, sakoe_chiba_radius=radius, n_jobs=threads or os.cpu_count() or 1)
-
-    return np.array([of_one(resource) for resource in range(series[0].shape[1])])

@@ -49,21 +49,12 @@ def temporal_settings(slots_per_day: int) -> dict[str, list[dict[str, Any]] | No
 
 def column_names(resource: str, settings: Settings) -> list[str]:
     """(F,) names of a resource's features as tsfresh writes them, e.g. `cpu__linear_trend__attr_"slope"`."""
-    return [
-        "__".join([resource, calculator, *(_parameter(key, values[key]) for key in sorted(values))])
-        for calculator, sets in settings.items()
-        for values in sets or [{}]
-    ]
-
-
-def _parameter(key: str, value: object) -> str:
-    return f'{key}_"{value}"' if isinstance(value, str) else f"{key}_{value}"
-
-
-def temporal_statistics(x: Float, settings: Settings) -> Float:
-    """(B, F) features, columns as in `column_names`, of B series `x` (B, n), finite; NaN where tsfresh has NaN."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        return np.concatenate([_CALCULATORS[name](x, sets or [{}]) for name, sets in settings.items()], axis=1)
+    names = []
+    for calculator, sets in settings.items():
+        for values in sets or [{}]:
+            parameters = [f'{k}_"{v}"' if isinstance(v, str) else f"{k}_{v}" for k, v in sorted(values.items())]
+            names.append("__".join([resource, calculator, *parameters]))
+    return names
 
 
 def _autocorrelation(x: Float, sets: Sequence[Mapping[str, Any]]) -> Float:
@@ -242,7 +233,9 @@ def temporal_features(
     features = np.empty((len(checked), len(names)))
     for members, values in _blocks(checked):
         rows = values.reshape(-1, values.shape[2])
-        features[members] = temporal_statistics(rows, settings).reshape(len(members), -1)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            parts = [_CALCULATORS[name](rows, sets or [{}]) for name, sets in settings.items()]
+        features[members] = np.concatenate(parts, axis=1).reshape(len(members), -1)
     return features, names
 
 

@@ -14,16 +14,15 @@ from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.ec.backends import load_backend
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
 from tvwrl.ec.classifier import report_classifier
+from tvwrl.ec.clustering import LARGEST_K, SMALLEST_K
 from tvwrl.ec.comparison import compare
-from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K
-from tvwrl.ec.population import Population, population_of
 from tvwrl.ec.report import ClassesReport
-from tvwrl.ec.representations import REPRESENTATIONS, Backends
+from tvwrl.ec.representations import REPRESENTATIONS, Backends, population_of
 from tvwrl.forecasting import ForecastSettings
 from tvwrl.runs import check_new_folder, default_folder, whole_folder
 from tvwrl.simulation import Scenario
 from tvwrl.traces import SequenceSampler, describe_source, gapless_runs, open_trace, trace_hash
-from tvwrl.types import InputError, Trace
+from tvwrl.types import InputError
 
 SMALLEST_DIVISION = 2  # one class would say of all workloads that they are alike
 LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
@@ -99,7 +98,11 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     report(f"trace: {described}")
     out = options.out or default_folder(f"ec-{trace.name}")
     check_new_folder(out)
-    population = _population(options, trace)
+    slots: dict[str, Any] = {name: getattr(options, name) for name in ("step_seconds", "sample", "split")}
+    sampler = SequenceSampler(trace, Scenario(placements_per_slot=None, **slots))
+    population = population_of(sampler, gapless_runs(trace, range(len(trace))) if options.fit_on == "all" else None)
+    if options.k is not None and options.k > len(population):
+        raise InputError(f"k is {options.k}, but there are {len(population)} workloads to divide into classes")
     asked = options.k, options.initialisations, options.radius, range(options.k_min, options.k_max + 1)
     names = (
         options.representations
@@ -129,13 +132,3 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
             use += [f"--{name.replace('_', '-')}", value]
     report(f"written to {out}; use it with: tvwrl train {' '.join(map(str, use))}")
     return out
-
-
-def _population(options: ClassFitOptions, trace: Trace) -> Population:
-    """The workloads to divide into classes, in slots and units of the environment."""
-    slots = {"step_seconds": options.step_seconds, "sample": options.sample, "split": options.split}
-    sampler = SequenceSampler(trace, Scenario(placements_per_slot=None, **slots))  # type: ignore[arg-type]
-    population = population_of(sampler, gapless_runs(trace, range(len(trace))) if options.fit_on == "all" else None)
-    if options.k is not None and options.k > len(population):
-        raise InputError(f"k is {options.k}, but there are {len(population)} workloads to divide into classes")
-    return population

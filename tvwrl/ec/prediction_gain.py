@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvwrl.forecasting import (
     MIN_FORECASTS,
@@ -22,7 +21,7 @@ from tvwrl.forecasting import (
     evaluate_forecaster,
     train_forecaster,
 )
-from tvwrl.types import Float, Int
+from tvwrl.types import Bool, Float, Int
 
 Progress = Callable[[int, int], object]  # models trained so far, models in all
 
@@ -167,7 +166,7 @@ def prediction_gain(agnostic: AgnosticForecast, labels: Int, progress: Progress 
 def _cross_validate(
     windows: StandardisedSeries,
     fold: Int,
-    members: npt.NDArray[np.bool_],
+    members: Bool,
     settings: ForecastSettings,
     correlation: Float,
     least: int = 1,
@@ -187,9 +186,7 @@ def _cross_validate(
         progress(number + 1, count)
 
 
-def _class_gain(
-    label: int, members: npt.NDArray[np.bool_], correlation: Float, agnostic: AgnosticForecast
-) -> ClassGain:
+def _class_gain(label: int, members: Bool, correlation: Float, agnostic: AgnosticForecast) -> ClassGain:
     """The row of a class: `members` (n,), `correlation` (n, D) of the class models."""
     evaluated = members & (agnostic.fold >= 0)
     own, of_all = _mean(correlation[members]), _mean(agnostic.correlation[members])

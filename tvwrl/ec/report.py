@@ -11,10 +11,9 @@ import numpy as np
 
 from tvwrl.ec.classes import CLASSES_FILE
 from tvwrl.ec.classifier import ClassifierReport
+from tvwrl.ec.clustering import KSearch
 from tvwrl.ec.comparison import Candidate, Comparison
-from tvwrl.ec.k_search import KSearch
-from tvwrl.ec.population import Population
-from tvwrl.ec.representations import TITLES, FeatureRepresentation
+from tvwrl.ec.representations import TITLES, FeatureRepresentation, Population
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, OURS, WIDTH, new_figure, people_call, tidy
 from tvwrl.runs import provenance, write_json

@@ -1,4 +1,4 @@
-"""Three measures of how alike workloads are: aggregate features, temporal features, dynamic time warping.
+"""The workloads to divide, and three measures of how alike they are: aggregate and temporal features, time warping.
 
 Each represents a population for clustering, and predicts the group of a new series: the nearest centre or medoid.
 Groups are numbers 0..k-1 of the n workloads `rows_` of the population: all, or a sample of many. `to_dict` keeps what
@@ -8,18 +8,124 @@ Groups are numbers 0..k-1 of the n workloads `rows_` of the population: all, or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from tvwrl.checks import one_of
 from tvwrl.ec.features import FeatureScaler, aggregate_features, temporal_features
-from tvwrl.ec.population import Population
-from tvwrl.types import Float, Int
+from tvwrl.traces import DAY_SECONDS, Run, SequenceSampler, average_slots, metadata_of
+from tvwrl.types import Float, InputError, Int, Strings, summary
 
 MOST_WARPED = 2000  # most series of which all distances are computed; beyond, a sample finds the medoids (CLARA)
 ALIKE = 9  # decimals to which the features of equal workloads agree, whatever the order of summation
+
+
+@dataclass(frozen=True)
+class Population:
+    """n workloads, each with its longest stretch of usage without a gap.
+
+    Parameters
+    ----------
+    resources : tuple of str
+        (D,) names of the resources.
+    workload_id : array of str
+        (n,) names of the workloads.
+    series : list of array
+        n of (length, D) units, >= 0.
+    metadata : array of float
+        (n, D + 2) requests in units, priority and scheduling class; NaN if not declared.
+    fold : array of int
+        (n,) 0..FOLDS - 1; UNSEEN: in none, so that whatever is fitted per fold sees it every time.
+    step_seconds : int
+        Length of a slot, seconds.
+    peak_units : int
+        What the environment cuts demand to.
+    quantised : bool
+        Whether the environment rounds demand to whole units.
+
+    Examples
+    --------
+    >>> population_of(sampler)  # doctest: +SKIP
+    <Population workloads=210, step_seconds=1800, resources=('cpu', 'mem')>
+    """
+
+    resources: tuple[str, ...]
+    workload_id: Strings
+    series: list[Float]
+    metadata: Float
+    fold: Int
+    step_seconds: int
+    peak_units: int
+    quantised: bool = True
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def __repr__(self) -> str:
+        return summary(self, workloads=len(self), step_seconds=self.step_seconds, resources=self.resources)
+
+    @property
+    def slots_per_day(self) -> int:
+        """Slots of the series in a day, at least 1."""
+        return max(1, round(DAY_SECONDS / self.step_seconds))
+
+    def select(self, chosen: Sequence[int] | Int) -> Population:
+        """Some of the workloads.
+
+        Parameters
+        ----------
+        chosen : sequence of int
+            Their numbers, 0..n - 1.
+        """
+        index = np.asarray(chosen, np.int64)
+        series = [self.series[i] for i in index]
+        by_workload = {name: getattr(self, name)[index] for name in ("workload_id", "metadata", "fold")}
+        return replace(self, series=series, **by_workload)
+
+
+def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -> Population:
+    """Collect workloads of a sampler's trace, in its slots and units.
+
+    Parameters
+    ----------
+    sampler : SequenceSampler
+        What has the trace, the unit and the folds.
+    runs : sequence of Run, optional
+        Stretches of the trace to take; default: those for training.
+
+    Returns
+    -------
+    Population
+        Of each workload its longest run.
+
+    Raises
+    ------
+    InputError
+        If no run covers a slot.
+
+    Examples
+    --------
+    >>> population = population_of(SequenceSampler(open_trace("google"), Scenario()))  # doctest: +SKIP
+    >>> classes = EquivalenceClasses("temporal", n_classes=6).fit(population)  # doctest: +SKIP
+    """
+    trace, ratio, scenario = sampler.trace, sampler.ratio, sampler.scenario
+    longest: dict[int, Run] = {}
+    for run in sampler.runs["train"] if runs is None else runs:
+        if run.rows >= ratio and (run.workload not in longest or run.rows > longest[run.workload].rows):
+            longest[run.workload] = run
+    if not longest:
+        raise InputError(f"no workload of trace '{trace.name}' covers one slot of {scenario.step_seconds} s")
+    series = []
+    for run in longest.values():
+        rows = trace.usage[run.first : run.first + run.rows - run.rows % ratio]
+        series.append(average_slots(rows, ratio, scenario.sample) / sampler.unit)
+    chosen = np.array(list(longest), np.int64)
+    metadata = metadata_of(trace, chosen, sampler.unit)
+    fold = sampler.fold[chosen]
+    environment = scenario.step_seconds, scenario.peak_units, scenario.quantise
+    return Population(trace.resources, trace.workload_id[chosen], series, metadata, fold, *environment)
 
 
 @dataclass(frozen=True)
@@ -145,7 +251,7 @@ class DTWRepresentation:
 
     def cluster(self, k: int, random_state: int) -> Int:
         """(n,) groups of K-Medoids."""
-        from tvwrl.ec.k_medoids import k_medoids
+        from tvwrl.ec.clustering import k_medoids
 
         medoids = k_medoids(self.distances_, k, random_state, self.backends.k_medoids)
         groups: Int = self.distances_[:, medoids].argmin(axis=1)

@@ -1,5 +1,5 @@
+from .action_masks import action_masks as action_masks
 from .base import (
-    action_masks as action_masks,
     check_actions as check_actions,
     check_options as check_options,
     check_sequence as check_sequence,

@@ -14,7 +14,7 @@ from tvwrl.checks import hint
 from tvwrl.compiling import announce
 from tvwrl.envs.problem import default_problem, default_sequences
 from tvwrl.envs.rendering import LARGEST_PIXEL, ClusterPicture
-from tvwrl.simulation import RUNNING, SLOT, WAITING, Scenario, Simulation
+from tvwrl.simulation import OF_RUNNING, SLOT, Scenario, Simulation
 from tvwrl.types import InputError, Machines, SequenceSet
 
 SEQUENCES = 100  # number of training sequences, as in the paper
@@ -52,41 +52,23 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
     expected = simulation.observation().get("forecast")
     forecast = {} if expected is None else {"forecast": spaces.Box(0.0, np.inf, expected.shape[1:], np.float32)}
     labels = classes + 1 + (simulation.sequences.background is not None)
+    moving = {}
+    if (running := simulation.observation().get("running")) is not None:
+        most = np.full(running.shape[1:], np.inf, np.float32)
+        most[:, :OF_RUNNING] = [classes, machines - 1, np.inf, 1, resources]
+        moving = {
+            "running": spaces.Box(np.zeros_like(most), most, dtype=np.float32),
+            "phase": spaces.Box(0.0, 1.0, (1,), np.float32),
+        }
     return spaces.Dict(
         {
             "grid": spaces.Box(0, labels, shape, np.uint8),
             "queue": spaces.Box(np.zeros_like(high), high, dtype=np.float32),
             "backlog": spaces.Box(0.0, np.inf, (1,), np.float32),
             **forecast,
+            **moving,
         }
     )
-
-
-def action_space(simulation: Simulation) -> spaces.Discrete:
-    """See `Simulation.actions`."""
-    return spaces.Discrete(simulation.actions)
-
-
-def switched_off(simulation: Simulation) -> frozenset[int]:
-    """Actions that name a machine of capacity 0, which takes no workloads."""
-    off = np.tile(~simulation.machines.capacity.any(axis=1), simulation.scenario.places)
-    return frozenset(np.flatnonzero(off).tolist())
-
-
-def action_masks(simulation: Simulation) -> npt.NDArray[np.bool_]:
-    """(B, actions) allowed actions: what waits (where nothing does, as after an episode's end, place 0) on machines
-    that are not switched off (capacity 0) and that the scenario's `mask` allows, and holding while something runs, as
-    there is nothing to wait for on an empty cluster."""
-    masks = np.ones((simulation.batch, simulation.actions), np.bool_)
-    waits = np.arange(simulation.scenario.places) < np.maximum(simulation.state.counters[:, WAITING, None], 1)
-    allowed = waits[:, :, None] & simulation.machines.capacity.any(axis=1)
-    if simulation.scenario.mask == "room":
-        room = allowed & simulation.room_now()
-        allowed = np.where(room.any(axis=2, keepdims=True), room, allowed)
-    masks[:, : simulation.placements] = allowed.reshape(simulation.batch, -1)
-    if simulation.scenario.hold_action:
-        masks[:, -1] = simulation.state.counters[:, RUNNING] > 0
-    return masks
 
 
 def streams_of(seed: int, count: int) -> npt.NDArray[np.int64]:
@@ -164,11 +146,10 @@ def picture(simulation: Simulation, b: int = 0, title: str = "", pixel: int = LA
     history, newest = simulation.seen_grid.shape[3], slot - simulation.scenario.usage_delay
     load = np.zeros((len(machines), resources, history))
     episode = simulation.record(b)
-    for machine, start, demand in zip(episode.machine, episode.start, episode.demand, strict=True):
-        if machine >= 0:
-            first = start - (newest - history + 1)
-            rows = np.arange(max(first, 0), min(first + len(demand), history))
-            load[machine][:, rows] += demand[rows - first].T
+    for i, machine, begin, end in zip(*(part.tolist() for part in episode.stays()), strict=True):
+        first, since = begin - (newest - history + 1), episode.start[i]
+        rows = np.arange(max(first, 0), min(first + end - begin, history))
+        load[machine][:, rows] += episode.demand[i][rows - first + begin - since].T
     if episode.background is not None:
         past = np.arange(max(0, newest - history + 1), newest + 1)
         load[:, :, history - len(past) :] += episode.background[past % len(episode.background)].transpose(1, 2, 0)

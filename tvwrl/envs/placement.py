@@ -7,8 +7,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
+from gymnasium import spaces
 
 from tvwrl.envs import base
+from tvwrl.envs.action_masks import action_masks, switched_off
 from tvwrl.envs.rendering import Viewer, draw_cluster
 from tvwrl.penalties import TERMS
 from tvwrl.simulation import GOING, OVER, SEQUENCE, STREAM, TERMINATED, TRUNCATED, Scenario
@@ -21,7 +23,8 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     """Place long-running workloads, whose demand changes over time, on the machines of a cluster.
 
     ## Description
-    Workloads arrive, wait in a queue and run on the machine they are given until they finish; they are never moved.
+    Workloads arrive, wait in a queue and run on the machine they are given until they finish; they are never moved,
+    unless the scenario has `moves_per_slot`.
     What a workload will use is not known; the agent sees what the machines' workloads used lately, each labelled with
     its equivalence class. From "Scheduling of Time-Varying Workloads Using Reinforcement Learning" (AAAI 2021).
 
@@ -35,6 +38,12 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     machines whose measured load leaves no room for the workload's demand in its first slot, unless none does; they can
     be chosen all the same.
 
+    With `moves_per_slot`, the placements of a slot are followed by its moves: the agent says which of the workloads
+    that are shown in `running` goes to which machine, as often as `moves_per_slot` allows, or stops. After the numbers
+    above, action i * M + m moves the workload in row i to machine m, and the last action of all stops. A move takes
+    effect `move_slots` after the current slot. `observation["phase"]` is 1 while moves are due, and `action_masks`
+    allows only what is possible then. An action of the other phase, or a move that is not possible, ends the phase.
+
     ## Observation Space
     A `Dict` of
     | key | shape | type | values |
@@ -43,6 +52,8 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     | `queue` | (Q, 1 + F) | float32 | first Q waiting workloads: class label 0..G, and what is shown of them |
     | `backlog` | (1,) | float32 | workloads waiting beyond Q |
     | `forecast` | (M, K) | float32 | with `observe_forecast`: sum of the forecasts of what runs on each machine |
+    | `running` | (R, 5 + D + K) | float32 | with `moves_per_slot`: the first R workloads that run, the oldest first |
+    | `phase` | (1,) | float32 | with `moves_per_slot`: 0 while placements are due, 1 while moves are |
 
     In the grid a running workload that uses u units fills the next u free pixels with its class label 1..G, in order
     of start; 0 is free, G + 1 is beyond the machine's capacity. What does not fit is overshoot and is not drawn.
@@ -52,6 +63,10 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     units in the workload's first slot (D); with `observe_forecast` its own forecast (K), whose columns
     `tvwrl.forecasting.segments.Forecast` names, or with `observe_peak` alone its lifetime peaks in the same columns, as
     in `forecast`, and 0 in all others.
+
+    A row of `running` is 0 where there is none; otherwise its class, its machine (after a move that is on its way), the
+    slots of it that were measured, 1 if it may be moved now, the resources of which it has seen no overshoot yet, its
+    usage in units in the last slot that was measured (D), and with forecasts that of the rest of its life (K).
 
     No observation reveals the future beyond a workload's first slot: labels of waiting workloads come from their
     metadata, labels and forecasts of running ones from what they have used so far.
@@ -67,12 +82,13 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     delayed, nor is the mask, unless it is `room`.
 
     ## Rewards
-    Minus the sum of four penalties (each >= 0, in `info`), over the slots passed:
+    Minus the sum of these penalties (each >= 0, in `info`), over the slots passed:
     - `contention`: K_c x sum over machines, resources and pairs of their workloads of the product of their demands;
     - `under_utilisation`: sum over used machines and resources of (unused units) ** K_u; K_u = 0 switches it off;
     - `overshoot`: K_o for each workload and resource the first time its machine's load exceeds the capacity while it
       runs there (`overshoot_per="machine"`: once per machine and resource in an episode);
-    - `wait`: K_w x workloads that have arrived and are not placed by the end of the slot.
+    - `wait`: K_w x workloads that have arrived and are not placed by the end of the slot;
+    - `moves`: K_m x moves that were decided in the slot; always 0 without `moves_per_slot`.
 
     ## Starting State
     An empty cluster at the first decision of a sequence drawn from the environment's own random stream;
@@ -81,15 +97,33 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     ## Episode End
     Terminated when all workloads of the sequence have finished; truncated after `max_slots` slots (0: never).
 
-    ## Arguments
-    `sequences`: a `SequenceSet`, or how many to draw from the embedded synthetic population (default 100);
-    `cluster`: a `Machines` (default: from the scenario); `scenario`: a `Scenario`; any field of `Scenario` by name,
-    e.g. `gym.make("tvwrl/Placement-v0", load=0.8, machine_types=("6x8,8", "4x16,8"), K_u=2)`. The defaults are the
-    paper's configuration: 10 machines of 8 units, h = 20, load 0.5, K_c 0.1, K_u 3, K_o 30000, K_w 50.
-    Raises InputError naming the field and its limit.
-
     ## Version History
     - v0: initial version.
+
+    Parameters
+    ----------
+    sequences : SequenceSet or int, optional
+        The arrival sequences, or how many to draw from the embedded synthetic population; default: 100.
+    cluster : Machines, optional
+        The machines; default: the scenario's.
+    scenario : Scenario, optional
+        The parameters; default: the paper's configuration, 10 machines of 8 units, h = 20, load 0.5, K_c 0.1, K_u 3,
+        K_o 30000, K_w 50.
+    render_mode : str, optional
+        None, rgb_array or human.
+    **changes : Any
+        Any field of `Scenario` by name, as in `K_u=2`.
+
+    Raises
+    ------
+    InputError
+        Names the field that is wrong, and its limit.
+
+    Examples
+    --------
+    >>> env = gym.make("tvwrl/Placement-v0", load=0.8, machine_types=("6x8,8", "4x16,8"))  # doctest: +SKIP
+    >>> observation, info = env.reset(seed=0)  # doctest: +SKIP
+    >>> observation, reward, terminated, truncated, info = env.step(3)  # doctest: +SKIP
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 4}  # noqa: RUF012
@@ -107,9 +141,9 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         self.simulation = base.build_simulation(1, sequences, cluster, scenario, changes)
         self.render_mode = render_mode
         self.observation_space = base.observation_space(self.simulation)  # type: ignore[assignment]
-        self.action_space = base.action_space(self.simulation)
+        self.action_space = spaces.Discrete(self.simulation.actions)
         self._actions = np.zeros(1, np.int64)
-        self._off = base.switched_off(self.simulation)
+        self._off = switched_off(self.simulation)
         self._limit = int(self.action_space.n)
         self._seeded = False
         self._viewer: Viewer | None = None
@@ -117,7 +151,15 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; `options["sequence"]` picks the arrival sequence."""
+        """Begin an episode.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Of the environment's own random stream.
+        options : dict, optional
+            `{"sequence": i}` picks the arrival sequence.
+        """
         options = base.check_options(options, "sequence")
         super().reset(seed=seed)
         if seed is not None or not self._seeded:
@@ -130,7 +172,18 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         return self._observation(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Place the workload on the machine that `action` names, then run the clock until the next decision."""
+        """Place the workload on the machine that the action names, then run the clock until the next decision.
+
+        Parameters
+        ----------
+        action : np.int64 or int
+            See the class.
+
+        Raises
+        ------
+        InputError
+            For an action that does not exist or names a machine that is switched off, and after the episode's end.
+        """
         state = self.simulation.state
         action = base.check_action(action, self._limit)
         if action in self._off:
@@ -142,13 +195,13 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         if self.render_mode == "human":
             self._draw()
         info = self._info()
-        reward = -(info["contention"] + info["under_utilisation"] + info["overshoot"] + info["wait"])
+        reward = -sum(info[name] for name in TERMS)
         over = state.counters[0, OVER]
         return self._observation(), reward, bool(over == TERMINATED), bool(over == TRUNCATED), info
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """(actions,) the allowed actions, in the form that sb3-contrib expects; see `base.action_masks`."""
-        mask: npt.NDArray[np.bool_] = base.action_masks(self.simulation)[0]
+        """(actions,) the allowed actions, in the form that sb3-contrib expects; see `action_masks.action_masks`."""
+        mask: npt.NDArray[np.bool_] = action_masks(self.simulation)[0]
         return mask
 
     def _observation(self) -> Observation:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from tvwrl.envs import base
+from tvwrl.envs.action_masks import action_masks, switched_off
 from tvwrl.envs.rendering import draw_cluster
 from tvwrl.penalties import TERMS
 from tvwrl.simulation import OVER, SEQUENCE, SLOTS, STREAM, TERMINATED, TRUNCATED, WAIT, Scenario
@@ -22,12 +24,34 @@ Array = npt.NDArray[Any]
 class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
     """B independent `tvwrl/Placement-v0` environments on the batched core; see `PlacementEnv` for the specification.
 
-    Environment b seeded with `reset(seed=s)` is the single environment seeded with s + b.
+    Environment b seeded with `reset(seed=s)` is the single environment seeded with s + b. `info` has each penalty (B,),
+    `slots` (B,) int and `sequence` (B,) int, with Gymnasium's `_key` masks.
 
-    `autoreset_mode`: `NEXT_STEP` (default; the step after an episode's end ignores the action, begins the next episode
-    and returns reward 0) or `DISABLED` (a finished environment stands still, reward 0, until
-    `reset(options={"reset_mask": mask})`). `copy=False` returns views of the simulator's memory, valid until the next
-    call. `info`: each penalty (B,), `slots` (B,) int, `sequence` (B,) int, with Gymnasium's `_key` masks.
+    Parameters
+    ----------
+    num_envs : int, default 1
+        B.
+    sequences : SequenceSet or int, optional
+        See `PlacementEnv`.
+    cluster : Machines, optional
+        See `PlacementEnv`.
+    scenario : Scenario, optional
+        See `PlacementEnv`.
+    autoreset_mode : AutoresetMode or str, default AutoresetMode.NEXT_STEP
+        NextStep: the step after an episode's end ignores the action, begins the next episode and returns reward 0.
+        Disabled: a finished environment stands still, reward 0, until `reset(options={"reset_mask": mask})`.
+    copy : bool, default True
+        False returns views of the simulator's memory, valid until the next call.
+    render_mode : str, optional
+        None or rgb_array.
+    **changes : Any
+        Any field of `Scenario` by name.
+
+    Examples
+    --------
+    >>> envs = gym.make_vec("tvwrl/Placement-v0", num_envs=1000)  # doctest: +SKIP
+    >>> observation, info = envs.reset(seed=0)  # doctest: +SKIP
+    >>> observation, reward, terminated, truncated, info = envs.step(envs.action_space.sample())  # doctest: +SKIP
     """
 
     terms: tuple[str, ...] = TERMS  # of the reward, as `info` names them
@@ -59,17 +83,25 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         self._autoreset, self._copy = mode == AutoresetMode.NEXT_STEP, copy
         self.single_observation_space = base.observation_space(self.simulation)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.single_action_space = base.action_space(self.simulation)
+        self.single_action_space = spaces.Discrete(self.simulation.actions)
         self._actions = int(self.single_action_space.n)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._everywhere = np.ones(num_envs, np.bool_)
-        self._off = base.switched_off(self.simulation)
+        self._off = switched_off(self.simulation)
         self._seeded = False
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Begin episodes everywhere, or where `options["reset_mask"]` is set; `options["sequence"]` picks sequences."""
+        """Begin episodes.
+
+        Parameters
+        ----------
+        seed : int or Sequence[int | None], optional
+            Of the first environment, or (B,) of each.
+        options : dict, optional
+            `reset_mask` (B,): in which environments, by default all; `sequence`: one or (B,) of the arrival sequences.
+        """
         options = base.check_options(options, "sequence", "reset_mask")
         mask = np.asarray(options.get("reset_mask", self._everywhere), np.bool_)
         if mask.shape != (self.num_envs,):
@@ -98,7 +130,13 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         self._seeded = True
 
     def step(self, actions: Array) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
-        """One decision in every environment: actions (B,), see `PlacementEnv`."""
+        """One decision in every environment.
+
+        Parameters
+        ----------
+        actions : Array
+            (B,) see `PlacementEnv`.
+        """
         actions = base.check_actions(actions, self.num_envs, self._actions)
         if self._off and np.isin(actions, list(self._off)).any():
             raise InputError(f"actions name a machine that is switched off ({sorted(self._off)}; see action_masks)")
@@ -110,8 +148,8 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         return self._observation(), reward, over == TERMINATED, over == TRUNCATED, self._info(self._everywhere)
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """(B, actions) the allowed actions; see `base.action_masks`."""
-        return base.action_masks(self.simulation)
+        """(B, actions) the allowed actions; see `action_masks.action_masks`."""
+        return action_masks(self.simulation)
 
     def costs(self) -> npt.NDArray[np.float64]:
         """(B, M + 1) the penalties since the last decision that each machine caused, and those of waiting."""

@@ -21,7 +21,26 @@ QUICK_INITIALISATIONS = 10  # fewer than in tvwrl classes, because classes are f
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What environments, training and evaluation share; `build` makes one."""
+    """A trace, a scenario and classes, which environments, training and evaluation share; `build` makes one.
+
+    Parameters
+    ----------
+    trace : Trace
+        Recorded usage of workloads.
+    scenario : Scenario
+        What happens in an episode and what is seen of it.
+    sampler : SequenceSampler
+        Draws arrival sequences of the trace at the scenario's load.
+    classes : Classes
+        Label workloads by how they use resources.
+    forecaster : Forecaster, optional
+        Forecasts demand, where somebody looks at forecasts.
+
+    Examples
+    --------
+    >>> problem = Problem.build(open_trace("google"), Scenario(load=0.8))  # doctest: +SKIP
+    >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
+    """
 
     trace: Trace
     scenario: Scenario
@@ -44,12 +63,24 @@ class Problem:
     ) -> Problem:
         """The problem of a trace: sets the arrival rate and fits on the training series whatever is not given.
 
-        `classes`: fitted classes, or the representation to fit `scenario.classes` of them on (temporal, aggregate,
-            dtw); "none" gives each workload a label of its own, as long as there are labels
-        `unit`: (D,) input value of one unit
-        `forecaster`: fitted if the scenario shows forecasts or peaks
-        `report`: gets a line on the scale, and one as each step begins
+        Parameters
+        ----------
+        trace : Trace
+            Recorded usage of workloads.
+        scenario : Scenario
+            What happens in an episode and what is seen of it.
+        classes : Classes or str, default 'temporal'
+            Fitted classes, or the representation to fit `scenario.classes` of them on (temporal, aggregate, dtw);
+            "none" gives each workload a label of its own, as long as there are labels.
+        unit : array of float, optional
+            (D,) input value of one unit.
+        forecaster : Forecaster, optional
+            Fitted if the scenario shows forecasts or peaks.
+        report : Report, default nothing
+            Gets a line on the scale, and one as each step begins.
 
+        Examples
+        --------
         >>> problem = Problem.build(open_trace("google"), Scenario(load=0.8))  # doctest: +SKIP
         >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
         """
@@ -65,23 +96,45 @@ class Problem:
         return problem.with_forecasts(report) if scenario.looks_ahead else problem
 
     def with_forecasts(self, report: Report = nothing) -> Problem:
-        """The same problem with a forecaster of demand; if it has none, what `fit_or_adapt` makes."""
+        """The same problem with a forecaster of demand; if it has none, what `fit_or_adapt` makes.
+
+        Parameters
+        ----------
+        report : Report, default nothing
+            Gets a line as each step begins.
+        """
         if self.forecaster is not None:
             return self
         forecaster = NetworkForecaster(self.scenario.peak_units, self.scenario.step_seconds)
         return replace(self, forecaster=fit_or_adapt(forecaster, training_windows(self.sampler), self.trace, report))
 
     def at_load(self, load: float) -> Problem:
-        """The same problem at another offered load, with the same units, classes and forecaster."""
+        """The same problem at another offered load, with the same units, classes and forecaster.
+
+        Parameters
+        ----------
+        load : float
+            Offered load on the busier resource, as a share of the cluster's capacity.
+        """
         if load == self.scenario.load:
             return self
         scenario = replace(self.scenario, load=load)
         return Problem.build(self.trace, scenario, self.classes, self.sampler.unit, self.forecaster)
 
     def on_machines(self, count: int) -> Problem:
-        """The same problem with `count` machines in place of the scenario's, at the same offered load.
+        """The same problem with another number of machines, at the same offered load.
 
-        Placements per slot and workloads in a sequence grow with them. Raises InputError for machines of several kinds.
+        Placements per slot and workloads in a sequence grow with them.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Raises
+        ------
+        InputError
+            For machines of several kinds.
         """
         scenario = self.scenario
         if scenario.machine_types:
@@ -102,12 +155,31 @@ class Problem:
         return self.sampler.machines
 
     def score(self, episode: Episode) -> dict[str, Any]:
-        """The referee's scores of an episode (`score_episode`), by the scenario's weights."""
+        """The referee's scores of an episode (`score_episode`), by the scenario's weights.
+
+        Parameters
+        ----------
+        episode : Episode
+            What a scheduler did.
+        """
         scenario = self.scenario
-        return score_episode(episode, self.machines, scenario.penalty_weights(), scenario.overshoot_per)
+        weights = scenario.penalty_weights()
+        return score_episode(episode, self.machines, weights, scenario.overshoot_per, scenario.step_seconds)
 
     def sequences(self, split: Split, count: int, seed: int, loads: Sequence[float] = ()) -> SequenceSet:
-        """`count` arrival sequences from the series of that split, at the scenario's load or in turn at `loads`."""
+        """Draw arrival sequences from the series of a split.
+
+        Parameters
+        ----------
+        split : Split
+            One of train, validation and test.
+        count : int
+            How many.
+        seed : int
+            Of all that is drawn.
+        loads : Sequence[float], optional
+            Offered loads of the sequences, in turn; default: the scenario's.
+        """
         drawn = self.sampler.sequences(split, count, seed, self.classes, self.forecaster, loads)
         return replace(drawn, training=self._training)
 

@@ -150,7 +150,7 @@ def _draw_grids(canvas: Canvas, picture: ClusterPicture, plan: _Plan) -> None:
             _write(canvas, top, left, f"{'machine ' * (plan.tile[1] >= 90)}{machine}", 13, room=plan.tile[1] - 4)
         if y - top > NAME:
             load, capacity = picture.load[machine, d], picture.capacity[machine, d]
-            colour = OVERSHOOT if exceeds(load, capacity) else FAINT
+            colour = OVERSHOOT if exceeds(float(load), float(capacity)) else FAINT
             _write(canvas, y - CAPTION, x, f"{load:.3g}/{capacity:.3g} {picture.resources[d]}", 11, colour, panel)
 
 

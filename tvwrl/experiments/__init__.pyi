@@ -1,4 +1,4 @@
-from .deeprm_baseline import DEEPRM as DEEPRM
+from .training_runs import DEEPRM as DEEPRM
 from .engine import (
     Cell as Cell,
     Rows as Rows,
@@ -25,6 +25,8 @@ from .evaluation import (
     DEFAULT_SCHEDULERS as DEFAULT_SCHEDULERS,
     EPISODES as EPISODES,
     EpisodesCell as EpisodesCell,
+    Player as Player,
+    EvaluationSetup as EvaluationSetup,
     evaluate as evaluate,
 )
 from .place_command import PlacementSettings as PlacementSettings, place as place
@@ -68,7 +70,7 @@ from .tables import (
     terminal_table as terminal_table,
 )
 from .train_command import train as train
-from .train_options import TrainingSettings as TrainingSettings
+from .train_command import TrainingSettings as TrainingSettings
 from .training_cells import (
     Changes as Changes,
     Column as Column,

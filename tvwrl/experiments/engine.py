@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shlex
+import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from tvwrl.checks import at_least
 from tvwrl.markdown import markdown_table
 from tvwrl.parallel import run_calls
 from tvwrl.progress import Report, say, ticking
@@ -59,13 +62,36 @@ class Cell(ABC):
 
     @abstractmethod
     def run(self, folder: Path) -> None:
-        """Leave the result in the folder, which may hold what an interrupted attempt left."""
+        """Leave the result in the folder, which may hold what an interrupted attempt left.
+
+        Parameters
+        ----------
+        folder : Path
+            Where to leave it; the folder is there.
+        """
 
     def check(self, folder: Path) -> None:  # noqa: B027 most cells leave nothing that needs it
-        """Raise InputError if the result cannot be used. That no file changed is checked already."""
+        """Refuse a finished result that cannot be used.
+
+        Parameters
+        ----------
+        folder : Path
+            The folder of the finished cell.
+
+        Raises
+        ------
+        InputError
+            If the result cannot be used. That no file changed is checked already.
+        """
 
     def progress(self, folder: Path) -> str:
-        """How far an unfinished cell is, in a few words."""
+        """How far an unfinished cell is, in a few words.
+
+        Parameters
+        ----------
+        folder : Path
+            The folder of the cell.
+        """
         return "begun" if folder.exists() else ""
 
 
@@ -149,11 +175,34 @@ def complete(
     """Run the cells that are missing in the folder `out`, `workers` groups at a time in processes, or on the Ray
     cluster at `ray`.
 
-    Returns name -> error of the cells that failed, with the traceback in `error.txt` of their folders; all others are
-    finished, but for those that were not begun by the `deadline` (in the seconds of `time.time()`). A cell that another
-    process works on fails, unless it is finished when all others have ended. `report` gets a line for each failure.
-    Raises InputError before anything runs if a finished cell was made for another request. A full disk (OSError),
+    A cell that another process works on fails, unless it is finished when all others have ended. A full disk (OSError),
     KeyboardInterrupt and SystemExit end everything, with every finished cell kept.
+
+    Parameters
+    ----------
+    out : Path
+        The folder of the experiment; its `cells/` holds what is finished.
+    cells : Sequence[Cell]
+        What to measure; equal ones are measured once.
+    workers : int, default 1
+        Groups of cells that are measured in parallel, >= 1.
+    ray : str, optional
+        Address of a Ray cluster to work on; default: this machine.
+    report : Report, default say
+        Called with a line of progress now and then, and with one for each failure.
+    deadline : float, default math.inf
+        When the last cell may begin, in the seconds of `time.time()`.
+
+    Returns
+    -------
+    dict[str, str]
+        Name -> error of the cells that failed, whose traceback is in `error.txt` of their folders. All others are
+        finished, but for those that were not begun by the deadline.
+
+    Raises
+    ------
+    InputError
+        Before anything runs, if a finished cell was made for another request.
     """
     cells = distinct(cells)
     failed: dict[str, str] = {}
@@ -166,8 +215,8 @@ def complete(
     lost, ends, begun = 0, [(0, 0.0)], time.monotonic()
     with ticking("cells", report, total=len(missing), unit="cell") as bar:
         if bar.disable and missing:  # no terminal, but a log that should show that work goes on
-            more = f"{len(missing)} cells, of which the first also prepares what others need"
-            report(f"measuring {more if len(missing) > 1 else missing[0].name}")
+            several = f"{len(missing)} cells; the first may take longer, as it prepares what the others use too"
+            report(f"measuring {several if len(missing) > 1 else missing[0].name}")
         for own, errors in _outcomes(out, list(groups.values()), workers, ray, deadline, bar.set_postfix_str):
             bar.update(len(own))
             failed |= errors
@@ -230,6 +279,45 @@ def overview(out: Path, cells: Sequence[Cell]) -> str:
             state = str(error)
         lines.append([cell.name, state])
     return f"{markdown_table(['cell', 'state'], lines)}\n\n{finished} of {len(lines)} cells are finished"
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """Where results are kept, and how many cells run at once."""
+
+    out: Path | None = None
+    """Output folder; default: runs/<name>-<timestamp>. Give the same folder again to continue an interrupted
+    command."""
+    workers: int = 1
+    """How many trainings or evaluations run at the same time, each in its own process."""
+    ray: str | None = None
+    """Ray cluster to run on: HOST:PORT, auto or local; all its machines must share --out."""
+    dry_run: bool = False
+    """Only list what would be measured, and what --out already has."""
+
+    def check_run(self) -> None:
+        """Raise InputError for values out of range."""
+        at_least(1, workers=self.workers)
+
+    def complete(self, out: Path, cells: Sequence[Cell], deadline: float = math.inf) -> dict[str, str] | None:
+        """Complete the cells and print how to continue; returns name -> error of those that failed (`engine.complete`).
+
+        With `dry_run` it only prints which are finished, and returns None.
+        """
+        cells = distinct(cells)
+        if self.dry_run:
+            print(overview(out, cells))
+            return None
+        given = list(sys.argv)
+        if not any(word.partition("=")[0] in ("--out", "--resume") for word in given):
+            given += ["--out", str(out)]
+        again = shlex.join(given)
+        say(f"{len(cells)} cells in {out}; if stopped, continue with:\n  {again}")
+        try:
+            return complete(out, cells, self.workers, self.ray, deadline=deadline)
+        except (KeyboardInterrupt, SystemExit):
+            say(f"stopped; continue with:\n  {again}")
+            raise
 
 
 def _usable(out: Path, cell: Cell, failed: dict[str, str]) -> bool:
@@ -300,31 +388,28 @@ def _complete_cell(cell: Cell, out: Path) -> None:
     """Run a cell whose lock is ours, so that nobody else works in its folder; leave the traceback there if it fails."""
     folder = folder_of(out, cell)
     try:
-        if not is_finished(out, cell):  # another run in this folder may have been quicker
-            _run(cell, folder)
+        if is_finished(out, cell):  # another run in this folder was quicker
+            return
+        begun = time.monotonic()
+        request = {"request": _plain(cell.request())}
+        write_json(folder / MANIFEST, request)
+        cell.run(folder)
+        cell.check(folder)
+        (folder / ERROR).unlink(missing_ok=True)
+        files = {
+            path.relative_to(folder).as_posix(): _digest(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.name != MANIFEST
+        }
+        made = provenance()
+        facts = {name: made[name] for name in ("commit", "cores", "written")} | {"seconds": time.monotonic() - begun}
+        write_json(folder / MANIFEST, request | facts | {"files": files})
     except Exception as error:
         if not is_disk_full(error):
             with suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / ERROR).write_text(traceback.format_exc(), encoding="utf-8")
         raise
-
-
-def _run(cell: Cell, folder: Path) -> None:
-    begun = time.monotonic()
-    request = {"request": _plain(cell.request())}
-    write_json(folder / MANIFEST, request)
-    cell.run(folder)
-    cell.check(folder)
-    (folder / ERROR).unlink(missing_ok=True)
-    files = {
-        path.relative_to(folder).as_posix(): _digest(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != MANIFEST
-    }
-    made = provenance()
-    facts = {name: made[name] for name in ("commit", "cores", "written")} | {"seconds": time.monotonic() - begun}
-    write_json(folder / MANIFEST, request | facts | {"files": files})
 
 
 def _digest(path: Path) -> str:

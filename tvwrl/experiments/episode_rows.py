@@ -47,6 +47,16 @@ def read_rows(folder: str | Path) -> pl.DataFrame:
 
     The measures of incomplete episodes are NaN, also those that an older version wrote down: then a mean that polars
     takes over them is NaN too, where it would silently leave out a null.
+
+    Parameters
+    ----------
+    folder : str | Path
+        Of an evaluation.
+
+    Returns
+    -------
+    pl.DataFrame
+        A row for each scheduler, load and sequence, with the columns of `tvwrl.metrics.score_episode`.
     """
     import polars as pl
 
@@ -132,10 +142,11 @@ def no_value(what: str) -> str:
 
 
 def episode_table(episode: Episode) -> pl.DataFrame:
-    """Rows of episodes.parquet: one per workload."""
+    """Rows of episodes.parquet: one per workload; where workloads may move, with how often each did."""
     import polars as pl
 
-    count = len(episode.workload_id)
+    count, moves = len(episode.workload_id), episode.moves
+    moved = {} if moves is None else {"moves": np.bincount(moves.workload, minlength=count)}
     return pl.DataFrame(
         {
             "scheduler": [episode.scheduler] * count,
@@ -148,6 +159,27 @@ def episode_table(episode: Episode) -> pl.DataFrame:
             "start": episode.start,
             "finish": episode.finish,
             "machine": episode.machine,
+            **moved,
+        }
+    )
+
+
+def moves_table(episode: Episode) -> pl.DataFrame:
+    """Rows of moves.parquet: one per move, in the order in which they were decided."""
+    import polars as pl
+
+    moves = episode.moves
+    assert moves is not None
+    count = len(moves)
+    return pl.DataFrame(
+        {
+            "scheduler": pl.Series([episode.scheduler] * count, dtype=pl.String),
+            "load": np.full(count, float(episode.load)),
+            "sequence": np.full(count, episode.sequence),
+            "workload_id": pl.Series(episode.workload_id[moves.workload].tolist(), dtype=pl.String),
+            "slot": moves.slot,
+            "from": moves.source,
+            "to": moves.target,
         }
     )
 

@@ -12,11 +12,12 @@ import tyro
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import TRACE, ForecasterFile, SlotSeconds, described
 from tvwrl.envs import Problem
-from tvwrl.experiments.cell_options import CellOptions
-from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
-from tvwrl.experiments.exploring.explorer_file import first_look
+from tvwrl.experiments.engine import CellOptions
+from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, EvaluationSetup, Player, evaluate
+from tvwrl.experiments.exploring.explored import first_look
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
+from tvwrl.experiments.tuned_moves import with_tuned_moves
 from tvwrl.forecasting import forecaster_file, read_forecaster
 from tvwrl.progress import say
 from tvwrl.runs import default_folder
@@ -26,10 +27,12 @@ from tvwrl.schedulers import (
     GROUPS,
     HORIZON,
     KNOWLEDGE,
+    MOVE_RULES,
     ROLLOUT_NAMES,
     SCHEDULERS,
     USUAL_ROLLOUTS,
     Scheduler,
+    make_scheduler,
 )
 from tvwrl.simulation import Scenario
 from tvwrl.traces import SequenceSampler, how_to_open, open_and_describe
@@ -40,16 +43,19 @@ if TYPE_CHECKING:
 
 ROLLOUTS_HELP = (
     f"milliseconds (time limit of a decision; default: none), rollouts (budget of a decision, choices times futures; "
-    f"default: {USUAL_ROLLOUTS}), horizon (length of a rollout, slots; default: {HORIZON}) and certainty (standard "
-    f"errors by which a choice has to be better; default: {CERTAINTY:g}, or {CERTAINTY_OF_RISKS:g} if BASE may "
-    "overshoot)"
+    f"default: {USUAL_ROLLOUTS}), horizon (length of a rollout, slots; default: {HORIZON}) and certainty (how "
+    f"many standard errors better than the rule's own choice another must look; default: {CERTAINTY:g}, or "
+    f"{CERTAINTY_OF_RISKS:g} if BASE may overshoot)"
 )
+PLACING = "expected-cost"  # what places where only rules that move are compared
 FORMS = {
     "rollout(BASE)": "BASE, improved by simulating choices in sampled futures, which takes tenths of a second per "
     f"decision; BASE is one of {', '.join(ROLLOUT_NAMES)}. Options of a rollout follow BASE, as in "
     f"rollout(spread,milliseconds=50,horizon=32): {ROLLOUTS_HELP}",
     "rollout(BASE+policy)=RUN": "the policy of a training run, improved likewise; without =RUN, that of --checkpoint",
     "deeprm=RUN": "the DeepRM policy of a training run",
+    "NAME + MOVES": "NAME, and a rule that moves what runs, with --moves-per-slot of 1 or more: one of "
+    f"{', '.join(MOVE_RULES)}; with options, as in expected-cost + evacuate(threshold=5000)",
     "NAME+pism=FILE": "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
     "tvwrl interference",
 }
@@ -76,7 +82,8 @@ class ComparisonSettings(CellOptions):
     """Training run (its folder, a .pt file, or an .onnx file of tvwrl export) whose policy is compared too; environment
     and classes are then the run's, and by default the trace, which an .onnx file does not name."""
     schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
-    """Schedulers to compare; --list-schedulers lists their names."""
+    """Schedulers to compare; --list-schedulers lists their names. Default with --moves-per-slot: expected-cost alone,
+    and with each rule that moves, at the settings that are best on training sequences."""
     trace: Annotated[str | None, described(TRACE, "the checkpoint's, or google")] = None
     slot_seconds: SlotSeconds = None
     forecaster: ForecasterFile = None
@@ -92,8 +99,8 @@ class ComparisonSettings(CellOptions):
     bounds: bool = True
     """Compute lower bounds on the number of machines needed, and the gaps to them."""
     bound_seconds: float = 0.0
-    """Time limit of each programme that tightens the lower bounds, seconds (tvwrl evaluate: dozens per sequence;
-    tvwrl provision: one); 0: none."""
+    """Seconds to spend on each linear programme that improves the lower bound (evaluate solves dozens per sequence,
+    provision one); 0: none."""
     reward_bound: bool = False
     """Also compute a bound on the reward of all schedules that place every workload; takes a second or more per
     sequence."""
@@ -114,6 +121,8 @@ class ComparisonSettings(CellOptions):
         at_least(0, seed=self.seed, bound_seconds=self.bound_seconds)
         if self.reward_bound and not self.bounds:
             raise InputError("reward_bound cannot be combined with --no-bounds, which leaves all bounds out")
+        if self.reward_bound and self.environment.moves_per_slot:
+            raise InputError("reward_bound cannot be combined with moves_per_slot: it holds where nothing is moved")
         if self.checkpoint is not None:
             if self.environment != Environment():
                 raise InputError("environment options cannot be combined with --checkpoint, which sets the environment")
@@ -149,28 +158,32 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     else:
         problem, policy, about = _problem_and_policy(settings, settings.checkpoint)
         facts["checkpoint"] = origins[policy.name] = about
-        facts["policies"] = {policy.name: str(_file_of(settings.checkpoint).resolve())}
+        from tvwrl.agents import find_checkpoint
+
+        file = settings.checkpoint if settings.checkpoint.is_file() else find_checkpoint(settings.checkpoint)
+        facts["policies"] = {policy.name: str(file.resolve())}
         for entry in filter(is_of_checkpoint, entries):
             named[entry] = scheduler_of(entry, settings.device, policy)
             origins[named[entry].name] = {"scheduler": entry, "checkpoint": about}
     schedulers = [*filter(None, [policy]), *named.values()]
+    if settings.environment.moves_per_slot and settings.schedulers == DEFAULT_SCHEDULERS:
+        problem = problem.with_forecasts(say)
+        schedulers = [make_scheduler(PLACING), *with_tuned_moves(problem, PLACING, report=say)]
+        facts["schedulers"] = tuple(scheduler.name for scheduler in schedulers)
+        origins = {name: name for name in facts["schedulers"]}
     if scores := scores_behind(entries):
         facts["scores"] = scores
     knowledge = {scheduler.name: scheduler.knowledge for scheduler in schedulers}
     out = settings.out or default_folder(f"evaluation-{problem.trace.name}")
+    bound_seconds = settings.bound_seconds if settings.bounds else None
     rows = evaluate(
-        problem,
-        schedulers,
-        settings.loads,
-        settings.sequences,
-        settings.seed,
+        EvaluationSetup(
+            problem, settings.loads, settings.sequences, settings.seed, bound_seconds, settings.reward_bound
+        ),
+        [Player(scheduler, origins.get(scheduler.name)) for scheduler in schedulers],
         out,
         facts,
-        knowledge,
-        None if policy is None else policy.name,
-        bound_seconds=settings.bound_seconds if settings.bounds else None,
-        reward_bound=settings.reward_bound,
-        origins=origins,
+        reference=None if policy is None else policy.name,
         completed=settings.complete,
         report=say,
     )
@@ -181,15 +194,6 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     print(first_look(out))
     if any("+pism=" in entry for entry in entries):
         print("to simulate what services gain from interference scores: tvwrl reproduce pism-schedulers")
-
-
-def _file_of(run: Path) -> Path:
-    """The file that holds the policy of a run, or the path itself if it is a file."""
-    if run.is_file():
-        return run
-    from tvwrl.agents import find_checkpoint
-
-    return find_checkpoint(run)
 
 
 def _listing() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -30,6 +30,7 @@ from tvwrl.experiments.episode_rows import (
     complete_only,
     demand_table,
     episode_table,
+    moves_table,
     read_rows,
     table_of,
     with_gaps,
@@ -38,7 +39,9 @@ from tvwrl.experiments.episode_rows import (
 from tvwrl.experiments.exploring.observed import OBSERVED, Observed, write_observed
 from tvwrl.experiments.plots import plot_comparison
 from tvwrl.experiments.tables import comparison_table, terminal_table
+from tvwrl.metrics import MOVES
 from tvwrl.packing import lower_bounds
+from tvwrl.penalties import MOST
 from tvwrl.progress import Report, nothing, say
 from tvwrl.runs import InFolder, check_new_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Runner, Scheduler, cost_bound
@@ -55,59 +58,71 @@ EPISODES, RUN, PAGE = "episodes.parquet", "run.json", "explorer.html"
 OWN = "evaluation"  # the only folder in `cells/` of an unfinished evaluation, and in that of no other experiment
 
 
+@dataclass(frozen=True, eq=False)
+class EvaluationSetup:
+    """What schedulers are compared on: the same test sequences of a problem at every load, and bounds for them."""
+
+    problem: Problem
+    loads: Sequence[float]
+    sequences: int  # per load
+    seed: int = 0
+    bound_seconds: float | None = 0.0  # for each integer programme of the bounds; 0: none is solved, None: no bounds
+    reward_bound: bool = False  # whether to bound the reward too
+
+
+@dataclass(frozen=True, eq=False)
+class Player:
+    """A scheduler that takes part in an evaluation."""
+
+    scheduler: Scheduler
+    origin: Any = None  # what its results depend on beside its name, such as a checkpoint
+    problem: Problem | None = None  # what it plays on, if it observes other things than the setup's problem shows
+
+
 def evaluate(
-    problem: Problem,
-    schedulers: Sequence[Scheduler],
-    loads: Sequence[float],
-    sequences: int,
-    seed: int,
+    setup: EvaluationSetup,
+    players: Sequence[Scheduler | Player],
     out: Path,
     facts: Mapping[str, Any] | None = None,
-    knowledge: Mapping[str, Knowledge] | None = None,
+    *,
     reference: str | None = None,
     plots: bool = True,
-    bound_seconds: float | None = 0.0,
-    reward_bound: bool = False,
-    origins: Mapping[str, Any] | None = None,
-    observed: Mapping[str, Problem] | None = None,
     replayable: bool = True,
     completed: Callable[[Path, Sequence[Cell]], dict[str, str] | None] = complete,
     report: Report = nothing,
 ) -> pl.DataFrame | None:
-    """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
+    """Play every scheduler on the same test sequences at every load, to the end, and write the folder `out`.
 
     Files: `rows.csv`, `bounds.csv`, `episodes.parquet`, `demand.parquet`, `background.parquet` if the scenario has
-    any, `observed.npz` if `replayable`, `run.json`, `table.md`, `plots/` (docs/reference/run-files.md). Returns the
-    rows, with their gaps to the bounds.
+    any, `moves.parquet` if workloads may move, `observed.npz` if `replayable`, `run.json`, `table.md`, `plots/`
+    (docs/reference/run-files.md). Returns the rows, with their gaps to the bounds.
 
-    `facts` are added to run.json; `knowledge` says, for the tables, what schedulers outside the registry know;
-    `reference` is the scheduler to compare with; `bound_seconds` are for each integer programme of the lower bounds
-    (0: none is solved; None: no bounds); `reward_bound`: whether to bound the reward too; `origins`: scheduler -> what
-    its results depend on beside its name, such as a checkpoint; `observed`: scheduler -> the problem it plays on if it
-    observes other things than `problem` shows; `completed` completes the cells and says which failed, or returns None,
-    and then nothing is written; `report` gets a line as each step of the preparation begins.
+    `facts` are added to run.json; `reference` is the scheduler to compare with; `completed` completes the cells and
+    says which failed, or returns None, and then nothing is written; `report` gets a line as each step of the
+    preparation begins.
 
     Until everything is finished, each scheduler's episodes at a load are a cell in `out/cells`: after an interruption
     the same call continues there. If a scheduler fails, the files hold the others, and InputError names it at the end.
     """
-    if not schedulers:
+    if not players:
         raise InputError("the list of schedulers is empty")
-    different(loads=loads)
+    different(loads=setup.loads)
     if not is_unfinished(out):
         check_new_folder(out)
-    others = observed or {}
-    if any(scheduler.needs_forecasts for scheduler in schedulers if scheduler.name not in others):
-        problem = problem.with_forecasts(report)
-    stages = [_Stage(problem.at_load(load), sequences, seed) for load in loads]
-    limits = [] if bound_seconds is None else [_BoundsCell(stage, bound_seconds, reward_bound) for stage in stages]
-    cells = [
-        EpisodesCell(
-            stage.observed_as(others[scheduler.name]) if scheduler.name in others else stage,
-            scheduler,
-            (origins or {}).get(scheduler.name),
-        )
+    everybody = [one if isinstance(one, Player) else Player(one) for one in players]
+    different(schedulers=[one.scheduler.name for one in everybody])
+    if any(one.scheduler.needs_forecasts for one in everybody if one.problem is None):
+        setup = replace(setup, problem=setup.problem.with_forecasts(report))
+    stages = [_Stage(setup.problem.at_load(load), setup.sequences, setup.seed) for load in setup.loads]
+    limits = [
+        _BoundsCell(stage, setup.bound_seconds, setup.reward_bound)
         for stage in stages
-        for scheduler in schedulers
+        if setup.bound_seconds is not None
+    ]
+    cells = [
+        EpisodesCell(stage if one.problem is None else stage.observed_as(one.problem), one.scheduler, one.origin)
+        for stage in stages
+        for one in everybody
     ]
     failed = completed(out, [*limits, *cells])
     if failed is None:
@@ -116,9 +131,8 @@ def evaluate(
         table = _write(out, stages, played, read_cell_rows(out, [cell for cell in limits if cell.name not in failed]))
         if replayable:
             write_observed(out / OBSERVED, list(_observed(played)))
-        about = _run_facts(problem, stages, sequences, seed, bound_seconds)
-        write_json(out / RUN, about | dict(facts or {}))
-        known = {**KNOWLEDGE, **(knowledge or {})}
+        write_json(out / RUN, _run_facts(setup, stages) | dict(facts or {}))
+        known = KNOWLEDGE | {one.scheduler.name: one.scheduler.knowledge for one in everybody}
         (out / "table.md").write_text(comparison_table(table, reference, known))
         if plots:
             plot_comparison(table, out / "plots", knowledge=known)
@@ -214,6 +228,8 @@ class EpisodesCell(Cell):
         episodes = [stage.runner.play(self.scheduler, i) for i in range(len(stage.drawn))]
         write_json(folder / ROWS, [stage.problem.score(episode) for episode in episodes])
         pl.concat([episode_table(episode) for episode in episodes]).write_parquet(folder / EPISODES)
+        if stage.problem.scenario.moves_per_slot:
+            pl.concat([moves_table(episode) for episode in episodes]).write_parquet(folder / MOVES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +251,10 @@ class _BoundsCell(RowsCell):
         drawn, problem = self.stage.drawn, self.stage.problem
         rows = []
         for i in range(len(drawn)):
-            bound = lower_bounds(drawn, i, problem.machines, problem.scenario.placements_per_slot, self.seconds)
+            scenario = problem.scenario
+            bound = lower_bounds(
+                drawn, i, problem.machines, scenario.placements_per_slot, self.seconds, scenario.moves_per_slot > 0
+            )
             limits: dict[str, float] = {
                 "lower_bound_peak_machines": bound.peak_machines,
                 "lower_bound_machine_slots": bound.machine_slots,
@@ -258,7 +277,9 @@ def _write(folder: Path, stages: Sequence[_Stage], played: Sequence[EpisodesCell
         limits = pl.DataFrame(bounds)
         limits.write_csv(folder / "bounds.csv")
         table = with_gaps(table, limits)
-    pl.concat([pl.read_parquet(folder_of(folder, cell) / EPISODES) for cell in played]).write_parquet(folder / EPISODES)
+    moving = played[0].stage.problem.scenario.moves_per_slot
+    for name in (EPISODES, *([MOVES] if moving else [])):
+        pl.concat([pl.read_parquet(folder_of(folder, cell) / name) for cell in played]).write_parquet(folder / name)
     drawn = [stage.drawn for stage in stages]
     pl.concat([demand_table(one) for one in drawn]).write_parquet(folder / "demand.parquet")
     noise = [background_table(one, one.background) for one in drawn if one.background is not None]
@@ -267,16 +288,15 @@ def _write(folder: Path, stages: Sequence[_Stage], played: Sequence[EpisodesCell
     return table
 
 
-def _run_facts(
-    problem: Problem, stages: Sequence[_Stage], sequences: int, seed: int, bound_seconds: float | None
-) -> dict[str, Any]:
+def _run_facts(setup: EvaluationSetup, stages: Sequence[_Stage]) -> dict[str, Any]:
     """What run.json says of an evaluation."""
+    problem = setup.problem
     trace, scenario = problem.trace, problem.scenario
     return provenance() | {
         "trace": {"name": trace.name, "source": trace.source, "workloads": len(trace), "hash": trace_hash(trace)},
-        "seed": seed,
-        "sequences": sequences,
-        "bound_seconds": bound_seconds,
+        "seed": setup.seed,
+        "sequences": setup.sequences,
+        "bound_seconds": setup.bound_seconds,
         "loads": [stage.load for stage in stages],
         "arrivals_per_slot": {str(stage.load): stage.problem.sampler.rate["test"] for stage in stages},
         "resources": list(trace.resources),
@@ -288,7 +308,7 @@ def _run_facts(
         "sample": scenario.sample,
         "step_seconds": scenario.step_seconds,
         "slot_seconds": trace.slot_seconds,
-        "penalty_weights": {name: getattr(scenario, name) for name in ("K_c", "K_u", "K_o", "K_w")},
+        "penalty_weights": {name: getattr(scenario, name) for name in MOST},
         "overshoot_per": scenario.overshoot_per,
         "background": scenario.background,
         "classes": problem.classes.to_dict(),
@@ -300,11 +320,21 @@ def _run_facts(
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(InFolder):
     """Schedulers on the same test sequences; printing it prints the table. Its files are those of
-    docs/reference/run-files.md, and `write(folder)` copies them to a folder."""
+    docs/reference/run-files.md, and `write(folder)` copies them to a folder.
 
-    knowledge: Mapping[str, Knowledge]  # entry -> what it knows
-    origins: Mapping[str, str]  # entry -> what it was made of
-    schedulers: Mapping[str, Scheduler] = field(default_factory=dict, kw_only=True)  # entry -> what played
+    Parameters
+    ----------
+    knowledge : Mapping[str, Knowledge]
+        Entry -> what it knows.
+    origins : Mapping[str, str]
+        Entry -> what it was made of.
+    schedulers : Mapping[str, Scheduler]
+        Entry -> what played.
+    """
+
+    knowledge: Mapping[str, Knowledge]
+    origins: Mapping[str, str]
+    schedulers: Mapping[str, Scheduler] = field(default_factory=dict, kw_only=True)
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -339,18 +369,29 @@ class Evaluation(InFolder):
     ) -> Path:
         """Write an HTML file that shows every decision, and what each alternative would have cost; returns it.
 
-        `file`: an .html file; default: explorer.html in the current folder
-        `sequences`: per load, the first ones; default: all that were kept (30; fewer on large clusters)
-        `schedulers`: those to show; default: all
-        `what_if`: False leaves out the costs of alternatives, which take a tenth of a second to ten seconds per episode
-        `report`: called with a line of progress now and then; default: to stderr; None: silence
+        Parameters
+        ----------
+        file : str | Path, default PAGE
+            An .html file; default: explorer.html in the current folder.
+        sequences : int, optional
+            Per load, the first ones; default: all that were kept (30; fewer on large clusters).
+        schedulers : Sequence[str], default ()
+            Those to show; default: all.
+        what_if : bool, default True
+            False leaves out the costs of alternatives, which take a tenth of a second to ten seconds per episode.
+        report : Report | None, default say
+            Called with a line of progress now and then; default: to stderr; None: silence.
 
-        Raises InputError for more sequences than were kept, unknown schedulers, and a file of another kind.
+        Raises
+        ------
+        InputError
+            For more sequences than were kept, unknown schedulers, and a file of another kind.
 
+        Examples
+        --------
         >>> tvwrl.evaluate(["spread", "best-fit"], "google").explore("explorer.html")  # doctest: +SKIP
         """
-        from tvwrl.experiments.exploring.explored import open_explored
-        from tvwrl.experiments.exploring.explorer_file import sequences_of, write_at_once
+        from tvwrl.experiments.exploring.explored import open_explored, sequences_of, write_at_once
 
         path = Path(file).expanduser()
         if path.suffix not in (".html", ".htm"):
@@ -365,13 +406,20 @@ class Evaluation(InFolder):
         return path
 
     def write(self, folder: str | Path) -> Path:
-        """Copy all files to a new `folder`; returns it. Raises InputError if it is a file or not empty."""
+        """Copy all files to a new `folder`; returns it. Raises InputError if it is a file or not empty.
+
+        Parameters
+        ----------
+        folder : str | Path
+            A new folder.
+        """
         _ = self.plots
         return super().write(folder)
 
     def table(self) -> str:
         """Markdown, grouped by knowledge: means with 95 % intervals, the gap closed to `clairvoyant`, the excess over
-        lower bounds, overshoot, machines, waits, time per decision, and differences paired by sequence."""
+        lower bounds, overshoot, machines, waits, time per decision, and differences paired by sequence.
+        """
         return (self.folder / "table.md").read_text()
 
     def __str__(self) -> str:

@@ -25,7 +25,8 @@ class ExportSettings:
     run: tyro.conf.Positional[Path]
     """Training run: its folder or a .pt file."""
     file: Path | None = None
-    """File to write; default: in the run's folder, RUN.onnx. The card has its name with .md."""
+    """File to write; default: in the run's folder, RUN.onnx. The model card is written beside it, with the
+    ending .md."""
     license: str = "other"
     """Identifier of the policy's licence, for the card; the trace may have terms of its own."""
 

@@ -17,8 +17,7 @@ import tyro
 from tvwrl.checks import at_least, different, one_of
 from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.envs import Problem
-from tvwrl.experiments.cell_options import CellOptions
-from tvwrl.experiments.engine import ROWS, Cell, Rows, folder_of, read_cell_rows, refuse_failed
+from tvwrl.experiments.engine import ROWS, Cell, CellOptions, Rows, folder_of, read_cell_rows, refuse_failed
 from tvwrl.experiments.evaluate_command import Environment
 from tvwrl.experiments.statistics import mean_with_interval, paired_difference
 from tvwrl.forecasting import (
@@ -139,7 +138,10 @@ def fit_forecasters(options: ForecasterFitOptions) -> None:
         refuse_failed(failed)
     best = validated.best()
     wanted = [cell for cell in validated.cells if cell == best or (cell.candidate, cell.sources) not in LEFT_OUT]
-    judged = [judged_on_test(out, cell) for cell in wanted]
+    judged = [
+        replace(cell, split="test", fitted=folder_of(out, cell) / FILE if cell.candidate == SAVED else None)
+        for cell in wanted
+    ]
     failed |= options.complete(out, judged) or {}
     tested = Finished(out, [cell for cell in judged if cell.name not in failed])
     text = _text(compared, validated, tested, best)
@@ -159,9 +161,9 @@ def _text(compared: Comparison, validated: Finished, tested: Finished, best: For
     parts = ["## Validation series (used to choose)", validated.reward_table(best), validated.scores_table()]
     if best is not None:
         parts.append(f"`{best.title}` has the best mean reward of the networks and is kept.")
-        if better := validated.better_than(best):
-            names = ", ".join(f"`{name}` (by {gain / 1000:.1f})" for name, gain in better.items())
-            parts.append(f"A higher mean reward, but cannot be saved: {names}.")
+        gains = {name: validated.mean(name) - validated.mean(best.title) for name in validated.rewards}
+        if better := [f"`{name}` (by {gain / 1000:.1f})" for name, gain in gains.items() if gain > 0]:
+            parts.append(f"A higher mean reward, but cannot be saved: {', '.join(better)}.")
     if not compared.sampler.holds_out:
         parts.append("Too few series to hold any out: validation series are the training series here.")
     if tested.cells:
@@ -234,7 +236,7 @@ class Comparison:
         return _sampler(self.trace, self.slot_seconds, replace(self.scenario, load=self.loads[0]))
 
     @property
-    def _others(self) -> list[tuple[str, int | None, Scenario]]:
+    def others(self) -> list[tuple[str, int | None, Scenario]]:
         """What opens the samplers of other traces."""
         scenario = replace(self.scenario, **WINDOWS_ALONE)
         return [(name, self.slot_seconds if name.endswith(".csv") else None, scenario) for name in self.also]
@@ -242,7 +244,7 @@ class Comparison:
     def training(self, sources: str) -> list[Windows]:
         """Windows of training series: the trace's own, then those of others; or others' alone, without folds."""
         own = (self.trace, self.slot_seconds, self.sampler.scenario)
-        chosen = [own] * (sources != OTHERS) + self._others * (sources != OWN)
+        chosen = [own] * (sources != OTHERS) + self.others * (sources != OWN)
         found = [_windows(*one, self.windows, self.seed) for one in chosen]
         return found if sources != OTHERS else [one.without_folds() for one in found]
 
@@ -252,16 +254,12 @@ class Comparison:
         asked = {"trace_hash": trace_hash(self.opened), "scenario": asdict(scenario), "loads": self.loads}
         return asked | {"sequences": self.sequences, "windows": self.windows, "seed": self.seed}
 
-    def others_by_hash(self) -> dict[str, str]:
-        """Name -> hash of the other traces."""
-        return {name: trace_hash(_opened(name, slot_seconds)) for name, slot_seconds, _ in self._others}
-
     def check(self) -> None:
         """Raise InputError, naming the trace and the field, for traces that cannot be learnt from together, and for
         loads that cannot be offered."""
         first = self.opened
         hashes = {trace_hash(first): self.trace}
-        others = [(name, _opened(name, slot_seconds)) for name, slot_seconds, _ in self._others]
+        others = [(name, _opened(name, slot_seconds)) for name, slot_seconds, _ in self.others]
         for name, trace in [(self.trace, first), *others]:
             if trace.resources != first.resources:
                 raise InputError(
@@ -284,7 +282,7 @@ class Comparison:
             raise InputError(f"also is {', '.join(self.also)}: must be different traces, without '{self.trace}'")
         for load in self.loads:
             self.problem(load)
-        for one in self._others:
+        for one in self.others:
             _sampler(*one)
 
 
@@ -312,7 +310,8 @@ class ForecasterCell(Cell):
         return self.candidate if self.candidate != SAVED else f"{self.candidate}-{self.sources}"
 
     def request(self) -> dict[str, Any]:
-        others = {} if self.sources == OWN else self.comparison.others_by_hash()
+        traces = [] if self.sources == OWN else self.comparison.others
+        others = {name: trace_hash(_opened(name, slot_seconds)) for name, slot_seconds, _ in traces}
         asked = {"candidate": self.candidate, "sources": self.sources, "split": self.split, "also": others}
         return self.comparison.request() | asked | {"fitted": self.fitted}
 
@@ -381,12 +380,6 @@ def cells_of(comparison: Comparison, candidates: Sequence[str]) -> list[Forecast
     ]
 
 
-def judged_on_test(out: Path, cell: ForecasterCell) -> ForecasterCell:
-    """The cell that judges on test the forecaster that a finished cell judged on validation."""
-    file = folder_of(out, cell) / FILE
-    return replace(cell, split="test", fitted=file if cell.candidate == SAVED else None)
-
-
 @lru_cache(maxsize=8)
 def _opened(name: str, slot_seconds: int | None) -> Trace:
     return open_trace(name, slot_seconds)
@@ -414,19 +407,21 @@ class Finished:
         self.rows = read_cell_rows(out, cells)
         folders = {cell.title: folder_of(out, cell) for cell in cells}
         self.scores = {name: _arrays(folder / SCORES) for name, folder in folders.items()}
-        self.rewards = {name: _complete(_arrays(folder / REWARDS)) for name, folder in folders.items()}
+        # Of a load in which an episode has no reward, as it left workloads unplaced, none counts
+        self.rewards = {
+            name: {
+                load: np.full_like(own, np.nan) if np.isnan(own).any() else own
+                for load, own in _arrays(folder / REWARDS).items()
+            }
+            for name, folder in folders.items()
+        }
 
     def best(self) -> ForecasterCell | None:
         """Of the forecasters that can be saved, the one with the best mean reward over all loads."""
         able = [cell for cell in self.cells if cell.candidate == SAVED]
-        return max(able, key=lambda cell: np.nan_to_num(self._mean(cell.title), nan=-np.inf), default=None)
+        return max(able, key=lambda cell: np.nan_to_num(self.mean(cell.title), nan=-np.inf), default=None)
 
-    def better_than(self, best: ForecasterCell) -> dict[str, float]:
-        """Titles of what has a higher mean reward over all loads than `best`, and by how much."""
-        means = {name: self._mean(name) for name in self.rewards}
-        return {name: mean - means[best.title] for name, mean in means.items() if mean > means[best.title]}
-
-    def _mean(self, title: str) -> float:
+    def mean(self, title: str) -> float:
         """The mean reward over all loads; NaN if workloads were left unplaced at any."""
         return float(np.mean(list(self.rewards[title].values())))
 
@@ -545,8 +540,3 @@ def _band(axis: Any, low: Float, high: Float, step: float, colour: str, label: s
 
 def _arrays(path: Path) -> dict[str, Float]:
     return {name: np.array(value, np.float64) for name, value in json.loads(path.read_text()).items()}
-
-
-def _complete(rewards: dict[str, Float]) -> dict[str, Float]:
-    """The rewards of each load; none of a load in which an episode has none, as it left workloads unplaced."""
-    return {load: np.full_like(own, np.nan) if np.isnan(own).any() else own for load, own in rewards.items()}

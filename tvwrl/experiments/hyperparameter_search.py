@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.agents import TrainConfig, Trainer
+from tvwrl.agents import TrainConfig
 from tvwrl.ec import find_classes
 from tvwrl.envs import Problem
 from tvwrl.experiments.engine import Cell, check_request
 from tvwrl.experiments.training_runs import pass_on_signal
-from tvwrl.progress import say
+from tvwrl.progress import nothing, say
 from tvwrl.runs import check_new_folder, in_turn, provenance, write_json
 from tvwrl.traces import open_trace, trace_identity
 from tvwrl.types import InputError
@@ -110,7 +110,10 @@ class TrialCell(Cell):
         except BaseException:
             _retry(study, trial)
             raise
-        _announce(study, trial.number)
+        ended = study.trials[trial.number]
+        rewards = [one.value for one in complete_trials(study)]
+        state = "best so far" if rewards and ended.value == max(rewards) else ended.state.name.lower()
+        say(f"trial {ended.number}: {state}" + ("" if ended.value is None else f", {ended.value:.6g}"))
 
 
 def open_search(search: Search, folder: Path) -> None:
@@ -181,9 +184,11 @@ def complete_trials(study: Any) -> list[Any]:
 
 def _train(search: Search, folder: Path, trial: Any, parameters: Mapping[str, float]) -> float:
     """Best validation reward of a training with these parameters; raises TrialPruned if it is not worth finishing."""
+    from tvwrl.agents import Trainer
+
     optuna, (problem, identity) = _optuna(), _problem(search)
     config = search.config(parameters)
-    trainer = Trainer(problem, config, folder, identity, lambda text: None)
+    trainer = Trainer(problem, config, folder, identity, nothing)
     write_json(folder / FACTS, provenance() | {"trace": identity, "ec": search.ec, "config": config.to_dict()})
 
     def prune(iteration: int, reward: float) -> None:
@@ -209,14 +214,6 @@ def _retry(study: Any, trial: Any) -> None:
     """Mark a trial as failed, and queue its parameters for the next one."""
     study.tell(trial.number, state=_optuna().trial.TrialState.FAIL)
     study.enqueue_trial(dict(trial.params), user_attrs={RETRIED: trial.number})
-
-
-def _announce(study: Any, number: int) -> None:
-    """Print a trial's state and reward; the reward of a pruned trial is the last that was measured."""
-    ended = study.trials[number]
-    rewards = [trial.value for trial in complete_trials(study)]
-    state = "best so far" if rewards and ended.value == max(rewards) else ended.state.name.lower()
-    say(f"trial {number}: {state}" + ("" if ended.value is None else f", {ended.value:.6g}"))
 
 
 @lru_cache(maxsize=1)

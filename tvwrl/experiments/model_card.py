@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.episode_rows import UNPLACED, incomplete, no_value, read_rows
 from tvwrl.experiments.statistics import mean_with_interval, point_estimate
 from tvwrl.experiments.tables import best_first, by_load
+from tvwrl.experiments.training_runs import DEEPRM
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import KNOWLEDGE, LEARNT_PEAKS_AND_LENGTHS, knowing_no_more, knowledge_of
 
 if TYPE_CHECKING:
     from tvwrl.agents import Checkpoint, Export, Facts
 
+TEMPLATE = Path(__file__).with_name("model_card.md")
 COLUMNS = {  # column of rows.csv -> heading, what it is divided by, decimals
     "reward": ("reward (thousands)", 1000.0, 2),
     "overshoot_pct": ("overshoot %", 1.0, 3),
@@ -36,57 +38,95 @@ SPLITS = {
 
 
 def model_card(export: Export, checkpoint: Checkpoint, file: Path, source: Path, license: str) -> str:
-    """Markdown with the front matter of Hugging Face.
+    """`model_card.md` filled in: Markdown with the front matter of Hugging Face.
 
     `file`: the exported file
     `source`: the .pt file of the checkpoint
     `license`: identifier of the policy's licence
     """
-    facts = export.facts
-    parts = [
-        _front_matter(license),
-        f"# {facts.name}",
-        _task(facts, source),
-        "## Inputs and output",
-        _inputs(export),
-        "## Training data",
-        _data(facts, checkpoint, source),
-        "## What it knows",
-        _knowledge(facts),
-        "## Results",
-        _results(facts, checkpoint, source),
-        "## Limits",
-        _limits(facts, checkpoint),
-        "## Use",
-        _use(file),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _front_matter(license: str) -> str:
-    tags = ["reinforcement-learning", "scheduling", "cluster", "tvwrl", "onnx"]
-    lines = [f"license: {json.dumps(license)}", "library_name: onnx", "pipeline_tag: reinforcement-learning"]
-    return "\n".join(["---", *lines, "tags:", *(f"- {json.dumps(tag)}" for tag in tags), "---"])
-
-
-def _task(facts: Facts, source: Path) -> str:
-    scenario = facts.scenario
-    version = (_json_of(source.parent.parent / "run.json").get("versions") or {}).get("tvwrl", "")
-    which = (
-        "chooses one of the waiting workloads and its machine"
-        if scenario.choose_from_queue
-        else ("chooses a machine for the workload that has waited longest")
+    facts, config, shapes = export.facts, checkpoint.config, export.facts.shapes
+    scenario, trace, trained = facts.scenario, facts.trace, shapes["grid"][0]
+    run = _json_of(source.parent.parent / "run.json")
+    noted, knowledge = run.get("trace") or {}, knowledge_of(scenario)
+    of = f", {noted['workloads']} workloads" if "workloads" in noted else ""
+    numbers = {
+        "states": export.states,
+        "difference": f"{export.difference:.1e}",
+        "sequences": config.train_sequences,
+        "split": SPLITS[scenario.split],
+        "slot_seconds": scenario.step_seconds,
+        "loads": ", ".join(f"{load:g}" for load in config.train_loads or (scenario.load,)),
+        "units": ", ".join(f"{name} {value:.6g}" for name, value in zip(facts.resources, facts.unit, strict=True)),
+        "algorithm": config.algo,
+        "iteration": checkpoint.iteration,
+        "iterations": config.iterations,
+        "seed": config.seed,
+        "policy": config.policy,
+        "hidden": config.hidden,
+        "largest": shapes["grid"][3],
+    }
+    words = {
+        "license": json.dumps(license),
+        "name": facts.name,
+        "file": file.name,
+        "file_in_code": repr(file.name),
+        "trained_by": f"tvwrl {(run.get('versions') or {}).get('tvwrl', '')}".strip(),
+        "trace": trace["name"],
+        "trace_hash": trace["hash"],
+        "trace_source": f"{trace.get('source') or 'source unknown'}{of}",
+        "resources": ", ".join(facts.resources),
+        "machine_kinds": ", ".join(scenario.machine_types)
+        or f"capacity {', '.join(f'{c:g}' for c in scenario.capacity)} units",
+        "knowledge": f"{knowledge.group}. It observes {knowledge.note.removesuffix(' (learnt)')}",
+        "inputs": _inputs(facts),
+        "results": _results(facts, checkpoint, source),
+        "classes": _classes(facts),
+    }
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        numbers
+        | words
+        | {
+            "chooses": "chooses one of the waiting workloads and its machine"
+            if scenario.choose_from_queue
+            else "chooses a machine for the workload that has waited longest",
+            "hold": ", or places nothing in this slot" if scenario.hold_action else "",
+            "hold_action": "; the last action places nothing" if scenario.hold_action else "",
+            "any_number": ", M: machines, any number of each" if facts.any_machines else ", any number",
+            "machines": f"It takes any number of machines, and was trained on {trained}."
+            if facts.any_machines
+            else f"It takes exactly {trained} machines.",
+            "privileged": " No real cluster knows lifetime peaks: this policy is for comparisons."
+            if scenario.observe_peak
+            else "",
+            "origin": _origin(checkpoint),
+            "never_saw": ("" if scenario.usage_delay else ", usage that is measured late")
+            + ("" if scenario.background else ", background load")
+            + ("" if scenario.burst > 1 else ", bursts of arrivals"),
+            "forecaster": f"\n- Forecaster: {type(facts.forecaster).__name__}, for {scenario.peak_units} units and "
+            f"slots of {scenario.step_seconds} s. Its weights are in the file, not what it learnt from."
+            if facts.forecaster is not None
+            else "",
+            "synthetic": "\n- The trace is synthetic: nothing here was measured on recorded usage."
+            if trace.get("source") == "synthetic"
+            else "",
+        }
     )
-    hold = ", or places nothing in this slot" if scenario.hold_action else ""
-    return (
-        f"This policy {which}{hold}. It was trained by {f'tvwrl {version}'.strip()} in an environment where "
-        "long-running workloads arrive one after another and their demand changes over time. The reward charges "
-        "overshoot, contention, unused capacity of machines in use, and waiting."
-    )
 
 
-def _inputs(export: Export) -> str:
-    facts = export.facts
+def _origin(checkpoint: Checkpoint) -> str:
+    """What else the policy comes from, a line each."""
+    config, lines = checkpoint.config, []
+    if config.built_in:
+        lines.append(f"- Before training it behaved about like the rule `{config.built_in}`, which is built in.")
+    if config.imitates:
+        lines.append(f"- Before it learnt from rewards it imitated `{config.imitates}`.")
+    if config.also:
+        lines.append(f"- It was also trained on {', '.join(f'`{name}`' for name in config.also)}.")
+    return "".join("\n" + line for line in lines)
+
+
+def _inputs(facts: Facts) -> str:
+    """A table of the arrays that go in, and of the one that comes out."""
     machines, resources, history, columns = facts.shapes["grid"]
     places, features = facts.shapes["queue"]
     kinds, first = facts.shapes["classes"], "M" if facts.any_machines else str(machines)
@@ -107,17 +147,7 @@ def _inputs(export: Export) -> str:
             ["`forecast`", "float32", f"(B, {first}, {wide})", f"{summed}, summed over the workloads on a machine"]
         )
     rows.append(["`logits`", "float32", f"(B, {actions})", "the output; -1e9 where an action is not allowed"])
-    hold = "; the last action places nothing" if facts.scenario.hold_action else ""
-    what = "B: batch" + (", M: machines, any number of each" if facts.any_machines else ", any number")
-    return "\n\n".join(
-        [
-            f"All preprocessing is inside the file. {what}. Action q M + m places the workload at place q of the queue "
-            f"on machine m{hold}.",
-            markdown_table(["name", "type", "shape", "meaning"], rows),
-            f"In {export.states} random states, the largest difference from the policy's own logits was "
-            f"{export.difference:.1e} (absolute, or relative where a logit is above 1).",
-        ]
-    )
+    return markdown_table(["name", "type", "shape", "meaning"], rows)
 
 
 def _queue(facts: Facts) -> str:
@@ -128,42 +158,6 @@ def _queue(facts: Facts) -> str:
     parts += [f"its demand in units in its first slot ({names})"] if shows["demand"] else []
     parts += [f"its forecast ({shows['forecast']} numbers)"] if shows["forecast"] else []
     return "; ".join(parts)
-
-
-def _data(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
-    config, scenario, trace = checkpoint.config, facts.scenario, facts.trace
-    noted = _json_of(source.parent.parent / "run.json").get("trace") or {}
-    count = f", {noted['workloads']} workloads" if "workloads" in noted else ""
-    units = ", ".join(f"{name} {value:.6g}" for name, value in zip(facts.resources, facts.unit, strict=True))
-    lines = [
-        f"- Trace `{trace['name']}` ({trace.get('source') or 'source unknown'}{count}); SHA-256 `{trace['hash']}`.",
-        f"- {config.train_sequences} arrival sequences of training workloads. Validation and test use "
-        f"{SPLITS[scenario.split]}.",
-        f"- Slots of {scenario.step_seconds} s; offered load {_loads(checkpoint)}; one unit is {units}.",
-        f"- Algorithm {config.algo}, iteration {checkpoint.iteration} of {config.iterations}, seed {config.seed}; "
-        f"policy {config.policy}, {config.hidden} neurons in a hidden layer.",
-    ]
-    if config.built_in:
-        lines.append(f"- Before training it behaved about like the rule `{config.built_in}`, which is built in.")
-    if config.imitates:
-        lines.append(f"- Before it learnt from rewards it imitated `{config.imitates}`.")
-    if config.also:
-        lines.append(f"- It was also trained on {', '.join(f'`{name}`' for name in config.also)}.")
-    return "\n".join(lines)
-
-
-def _loads(checkpoint: Checkpoint) -> str:
-    return ", ".join(f"{load:g}" for load in checkpoint.config.train_loads or (checkpoint.config.scenario.load,))
-
-
-def _knowledge(facts: Facts) -> str:
-    knowledge = knowledge_of(facts.scenario)
-    privileged = (
-        " No real cluster knows lifetime peaks: this policy is for comparisons."
-        if (facts.scenario.observe_peak)
-        else ""
-    )
-    return f"Group: {knowledge.group}. It observes {knowledge.note.removesuffix(' (learnt)')}.{privileged}"
 
 
 def _results(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
@@ -232,59 +226,11 @@ def _evaluated_as(about: dict[str, Any], folder: Path, checkpoint: Checkpoint, s
     return None
 
 
-def _limits(facts: Facts, checkpoint: Checkpoint) -> str:
-    scenario, shapes = facts.scenario, facts.shapes
-    trained = shapes["grid"][0]
-    machines = (
-        f"It takes any number of machines, and was trained on {trained}."
-        if facts.any_machines
-        else f"It takes exactly {trained} machines."
-    )
-    kinds = ", ".join(scenario.machine_types) or f"capacity {', '.join(f'{c:g}' for c in scenario.capacity)} units"
-    lines = [
-        f"- Resources: exactly {', '.join(facts.resources)}. {machines} Its machines were of {kinds}; a "
-        f"machine larger than {shapes['grid'][3]} units does not fit the grid.",
-        _classes(facts),
-        f"- It never saw loads other than {_loads(checkpoint)}"
-        + ("" if scenario.usage_delay else ", usage that is measured late")
-        + ("" if scenario.background else ", background load")
-        + ("" if scenario.burst > 1 else ", bursts of arrivals")
-        + ".",
-    ]
-    if facts.forecaster is not None:
-        lines.insert(
-            2,
-            f"- Forecaster: {type(facts.forecaster).__name__}, for {scenario.peak_units} units and slots of "
-            f"{scenario.step_seconds} s. Its weights are in the file, the workloads that it learnt from are not.",
-        )
-    if facts.trace.get("source") == "synthetic":
-        lines.append("- The trace is synthetic: nothing here was measured on recorded usage.")
-    return "\n".join(lines)
-
-
 def _classes(facts: Facts) -> str:
     if "own_labels" in facts.classes.to_dict():
-        return f"- Classes: none; every workload has a label of its own, 1 to {facts.classes.k} in turn."
+        return f"none; every workload has a label of its own, 1 to {facts.classes.k} in turn"
     where = f"the training workloads of `{facts.trace['name']}`"
-    return f"- Classes: {facts.classes.k}, fitted on {where}; workloads unlike those get the nearest class."
-
-
-def _use(file: Path) -> str:
-    return "\n".join(
-        [
-            "In Python, without PyTorch (`pip install 'tvwrl[onnx]'`):",
-            "",
-            "```python",
-            "from tvwrl.agents import load_exported",
-            "",
-            f"policy = load_exported({file.name!r})  # a scheduler, for tvwrl.evaluate among others",
-            "logits = policy.logits({'grid': grid, 'queue': queue, 'backlog': backlog}, mask)  # forecast, if listed",
-            "```",
-            "",
-            f"For Kubernetes, after `tvwrl what-if --policies {file.name}` and a day in its shadow: "
-            f"`tvwrl serve --policy {file.name} --prometheus http://host:9090 --shadow`.",
-        ]
-    )
+    return f"{facts.classes.k}, fitted on {where}; workloads unlike those get the nearest class"
 
 
 def _json_of(path: Path) -> dict[str, Any]:

@@ -7,22 +7,54 @@ from pathlib import Path
 from textwrap import fill
 
 from tvwrl.experiments.exploring.plan_explorer import write_explorer_of
-from tvwrl.experiments.search_options import SearchOptions
 from tvwrl.planning import (
     GENERATED,
     IMPROVED,
     PLANNERS,
+    REGISTERED,
     Budget,
+    Plan,
     PlanningProblem,
     Reading,
     abilities,
+    about_stopping,
     check_planner,
     family_of,
     open_problem,
+    read_running,
     run_planners,
     title_of_problem,
 )
+from tvwrl.progress import say
 from tvwrl.runs import default_folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """What the search starts from, and what moves cost."""
+
+    running: Path | None = None
+    """Where replicas run now: a CSV with application, machine and replicas, or an earlier plan.csv or plan.parquet; it
+    overrides the folder's running.csv. If more replicas run than the application asks for, the surplus stops, first
+    on the machines with the fewest."""
+    moves_cost: float = 0.0
+    """With --running, running.csv or --improve: what moving a replica costs, in machines (or in the unit of their
+    costs); the search then starts from there."""
+    most_moves: int | None = None
+    """With --running, running.csv or --improve: replicas that the search may move at most."""
+    improve: Path | None = None
+    """A plan.csv or plan.parquet of an earlier run for the search to improve."""
+    searches: int = 1
+    """Searches side by side, each in a process with a seed of its own; the best plan of any counts."""
+
+    def plan_to_improve(self, problem: PlanningProblem) -> Plan | None:
+        """The plan in `improve`."""
+        if self.improve is None:
+            return None
+        plan, _ = read_running(self.improve, problem)
+        for line in about_stopping(problem, plan):
+            say(f"{self.improve}: {line}")
+        return plan
 
 
 @dataclass(frozen=True)
@@ -94,18 +126,28 @@ def place(settings: PlacementSettings) -> None:
 
 
 def planners_by_family() -> str:
-    """All planners, by how they place, with what each family cannot do."""
+    """All planners, by how they place: what each family cannot do, its names, and their forms by source."""
     families: dict[str, list[str]] = {}
     for name in PLANNERS:
         families.setdefault(family_of(name), []).append(name)
-    parts = []
+    lines = []
     for family, names in families.items():
         can = abilities(names[0])
         lacks = [*["fixed fleets only"] * (not can.open_fleet), *["may break limits"] * (not can.keeps_constraints)]
-        head = f"{family} ({', '.join(lacks)}):" if lacks else f"{family}:"
-        parts.append(
-            f"{head}\n{fill(', '.join(names), 78, break_on_hyphens=False, initial_indent='  ', subsequent_indent='  ')}"
-        )
+        forms: dict[str, list[str]] = {}
+        for one in REGISTERED:
+            if one.family == family:
+                forms.setdefault(one.source, []).append(one.form.text)
+        lines.append(f"{family} ({', '.join(lacks)}):" if lacks else f"{family}:")
+        for text in (", ".join(names), *(f"{source}: {', '.join(of)}" for source, of in forms.items())):
+            lines.append(fill(text, 78, break_on_hyphens=False, initial_indent="  ", subsequent_indent="  "))
+    told = dict.fromkeys(f"  {{{name}}}: {part.told}" for one in REGISTERED for name, part in one.form.parts.items())
     return "\n".join(
-        [*parts, f"\nNAME{IMPROVED} lets the search go on from the plan of any planner that keeps limits."]
+        [
+            *lines,
+            "",
+            "Forms of names stand behind their source: parts in [] can be left out, and parts in {} can be:",
+            *told,
+            f"NAME{IMPROVED} lets the search go on from the plan of any planner that keeps limits.",
+        ]
     )

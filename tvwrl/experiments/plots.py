@@ -40,14 +40,33 @@ PENALTY = "Penalty, thousands (lower is better)"  # per sequence; on a logarithm
 def plot_comparison(
     rows: pl.DataFrame, folder: str | Path, seed: int = 0, knowledge: Mapping[str, Knowledge] | None = None
 ) -> list[Path]:
-    """Writes a chart for each metric, `<column>.png`, and one of those that matter most, `comparison.png`, to `folder`
-    (made if absent); returns the files, `comparison.png` last.
+    """Write a chart for each metric, `<column>.png`, and one of those that matter most, `comparison.png`, to `folder`
+    (made if absent).
 
     One row per scheduler, ranked by reward over all loads within what it may know; one point per load: the mean over
     sequences and its 95 % bootstrap interval, which is absent with one sequence. A scheduler that left workloads
-    unplaced has no points at that load, and comes last. `rows`: see `tvwrl.metrics.score_episode`. `seed` >= 0: of the
-    resampling. `knowledge`: scheduler -> what it may know. Raises InputError if there are no rows or a column is
-    missing.
+    unplaced has no points at that load, and comes last.
+
+    Parameters
+    ----------
+    rows : pl.DataFrame
+        A row for each scheduler, load and sequence, with the columns of `tvwrl.metrics.score_episode`.
+    folder : str | Path
+        Where the pictures are written.
+    seed : int, default 0
+        Seed of the resampling, >= 0.
+    knowledge : Mapping[str, Knowledge], optional
+        Scheduler -> what it may know, by which schedulers are grouped.
+
+    Returns
+    -------
+    list[Path]
+        The files, `comparison.png` last.
+
+    Raises
+    ------
+    InputError
+        If there are no rows or a column is missing.
     """
     if rows.is_empty():
         raise InputError("no rows: nothing to plot")
@@ -66,7 +85,7 @@ def plot_comparison(
             title,
             {
                 titles[name]: [
-                    _point(of[name][column] * scale, seed) if name in of else NOTHING for of in loads.values()
+                    mean_point(of[name][column] * scale, seed) if name in of else NOTHING for of in loads.values()
                 ]
                 for name in names
             },
@@ -88,10 +107,6 @@ def _cost(loads: Iterable[Summaries], name: str) -> float:
     own = [load[name] for load in loads if name in load]
     left = sum(float(np.nansum(one["unplaced"])) for one in own)
     return 1e18 * left if left else -sum(point_estimate(one["reward"]) for one in own) / len(own)
-
-
-def _point(values: Float, seed: int) -> Point:
-    return Point(point_estimate(values), *bootstrap_interval(values, np.random.default_rng(seed)))
 
 
 def _metrics(resources: Sequence[str]) -> dict[str, tuple[str, float]]:
@@ -133,16 +148,17 @@ def plot_lines(
             x = np.arange(len(places)) + 0.04 * (number - (len(lines) - 1) / 2)
             handles[name] = axis.errorbar(x, mean, np.abs(interval - mean[:, None]).T, **styles[name])
         if known := (published or {}).get(title):
-            style: dict[str, Any] = {
-                "ls": "",
-                "marker": "d",
-                "ms": 7,
-                "color": PUBLISHED,
-                "mfc": "white",
-                "mew": 1.3,
-                "zorder": 5,
-            }
-            (handles["published"],) = axis.plot(list(known), list(known.values()), **style)
+            (handles["published"],) = axis.plot(
+                list(known),
+                list(known.values()),
+                ls="",
+                marker="d",
+                ms=7,
+                color=PUBLISHED,
+                mfc="white",
+                mew=1.3,
+                zorder=5,
+            )
         axis.set_title(title, fontsize=10)
         axis.set_xticks(range(len(places)), list(places))
         axis.tick_params(labelsize=9)
@@ -207,6 +223,6 @@ def plot_places(
     draw_estimates(file, rows, panels, note=f"{over}: {title}", sides=sides or (", ".join(ours), "others"))
 
 
-def mean_point(values: Float) -> Point:
-    """The mean of independent values (n,) with its interval."""
-    return Point(point_estimate(values), *bootstrap_interval(values))
+def mean_point(values: Float, seed: int = 0) -> Point:
+    """The mean of independent values (n,) with its interval; `seed` >= 0: of the resampling."""
+    return Point(point_estimate(values), *bootstrap_interval(values, np.random.default_rng(seed)))

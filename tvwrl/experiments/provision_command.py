@@ -11,7 +11,7 @@ import tyro
 from tvwrl.command_line import SlotSeconds
 from tvwrl.experiments.episode_rows import demand_table, episode_table, table_of, write_rows
 from tvwrl.experiments.exploring.plan_explorer import write_explorer_of
-from tvwrl.experiments.search_options import SearchOptions
+from tvwrl.experiments.place_command import SearchOptions
 from tvwrl.markdown import markdown_table
 from tvwrl.metrics import score_episode
 from tvwrl.penalties import PenaltyWeights
@@ -74,7 +74,7 @@ class PlanningSettings(SearchOptions):
     slack: float = 0.0
     """Share of every machine to keep free, at least 0 and below 1."""
     planners: tuple[str, ...] = ()
-    """Planners to compare, e.g. FF,SpreadWFD-Avg-BinSearch; the error for an unknown name lists all."""
+    """Planners to compare, e.g. FF,SpreadWFD-Avg-BinSearch; tvwrl place --list-planners names all."""
     best: bool = False
     """Search for the best plan within --seconds: several algorithms, then guided ejection. Writes every better plan as
     soon as it is found."""
@@ -82,14 +82,14 @@ class PlanningSettings(SearchOptions):
     """With --best: time limit of the search, seconds."""
     milp_seconds: float | None = None
     """Also run the integer programme, with this time limit in seconds, on up to 2,000 applications; it starts from the
-    best plan of the other planners and makes it cheaper. Of machines that are --fixed and do not hold all, it makes as
-    many applications complete as it can."""
+    best plan of the other planners and makes it cheaper. If --fixed machines cannot hold
+    everything, it places as many whole applications as possible."""
     fragment_weight: float = 0.0
     """With --milp-seconds and --fixed: value of a machine without a fragment, in applications (see
     docs/how-to/size-an-application.md)."""
     bound_seconds: float = 0.0
-    """Time limit of each programme that tightens the lower bounds, seconds (tvwrl evaluate: dozens per sequence;
-    tvwrl provision: one); 0: none."""
+    """Seconds to spend on each linear programme that improves the lower bound (evaluate solves dozens per sequence,
+    provision one); 0: none."""
     verify: Path | None = None
     """Only check this plan.csv or plan.parquet against instance and machines; the exit code is 1 if it is
     infeasible."""
@@ -169,12 +169,6 @@ def plan_machines(settings: PlanningSettings) -> int:
         print("each replica counts with the largest demand that any workload of its application has at the time")
     if settings.verify is not None:
         return _verify(settings.verify, problem)
-    _plan(problem, settings)
-    return 0
-
-
-def _plan(problem: PlanningProblem, settings: PlanningSettings) -> None:
-    """Plan, and perhaps hand over."""
     instance = problem.instance
     out = settings.out or default_folder(f"provisioning-{instance.name}")
     search = settings.best or not (settings.planners or settings.milp_seconds is not None)
@@ -204,6 +198,7 @@ def _plan(problem: PlanningProblem, settings: PlanningSettings) -> None:
         print(f"{row['scheduler']}, played: {row['machines_used']} machines, overshoot {row['overshoot_pct']:g} %")
     print(f"written to {out}")
     write_explorer_of(results)
+    return 0
 
 
 def _verify(file: Path, problem: PlanningProblem) -> int:

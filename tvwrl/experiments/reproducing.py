@@ -6,13 +6,23 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, make_dataclass
+from functools import partialmethod
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 from tvwrl.checks import at_least, different
-from tvwrl.experiments.cell_options import CellOptions
-from tvwrl.experiments.engine import CELLS, MANIFEST, AnotherRequest, Cell, Rows, damaged, is_finished, refuse_failed
+from tvwrl.experiments.engine import (
+    CELLS,
+    MANIFEST,
+    AnotherRequest,
+    Cell,
+    CellOptions,
+    Rows,
+    damaged,
+    is_finished,
+    refuse_failed,
+)
 from tvwrl.experiments.evaluation import is_unfinished
 from tvwrl.progress import say
 from tvwrl.runs import check_new_folder, default_folder, provenance, whole_file, write_csv, write_json
@@ -162,19 +172,18 @@ def commands(prefix: str, paper: str, figures: Mapping[str, str], study: type, a
     names: dict[str, tuple[tuple[str, ...], str]]
     names = {name: ((name,), f"{paper}, {title}.") for name, title in figures.items()}
     names |= {"all": (tuple(figures), all_of)} if all_of else {}
-    return {
-        (command := f"{prefix}-{name}".lstrip("-")): _command(command, own, summary, study)
-        for name, (own, summary) in names.items()
-    }
+    made = {}
+    for name, (own, summary) in names.items():
+        command = f"{prefix}-{name}".lstrip("-")
+        run = partialmethod(_run, own, command)
+        content = {"run": run, "__doc__": summary, "__module__": __name__}
+        bases = (study, RunOptions)
+        made[command] = make_dataclass(command.replace("-", "_"), [], bases=bases, frozen=True, namespace=content)
+    return made
 
 
-def _command(command: str, figures: tuple[str, ...], summary: str, study: type) -> type:
-    content = {
-        "run": lambda self: reproduce(self, figures, command, self),
-        "__doc__": summary,
-        "__module__": __name__,
-    }
-    return make_dataclass(command.replace("-", "_"), [], bases=(study, RunOptions), frozen=True, namespace=content)
+def _run(options: Any, figures: Sequence[str], command: str) -> None:
+    reproduce(options, figures, command, options)
 
 
 MARK = "<!-- What follows is generated; what stands above this line is kept. -->"
@@ -231,19 +240,14 @@ def _body(text: str) -> str:
 
 
 def _write_page(page: Path, title: str, text: str, parts: list[str]) -> None:
-    """The introduction that the page has, the text, and, for the site, which pages are below this one."""
-    sections = [preserved_introduction(page, title), text]
+    """The introduction that the page has, the text, and, for the site, which pages are below this one.
+
+    The introduction was written by hand: what stands above `MARK`, or all of a page without it. A new page has `title`.
+    """
+    opening = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip() if page.exists() else f"# {title}"
+    sections = [f"{opening}\n\n{MARK}", text]
     if parts:
         lines = "\n".join(f"{page.stem}/{name}" for name in parts)
         sections.append(f"```{{toctree}}\n:hidden:\n\n{lines}\n```")
     with whole_file(page) as partial:
         partial.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
-
-
-def preserved_introduction(page: Path, title: str) -> str:
-    """What stands in a page above `MARK`, written by hand, and the mark; all of a page without it is taken to be so.
-
-    Without a page it is the title.
-    """
-    opening = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip() if page.exists() else f"# {title}"
-    return f"{opening}\n\n{MARK}"

@@ -28,21 +28,34 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
         plain: Scheduler = load_deeprm(run, device)
     elif found := _policy_rollout(name.removesuffix("+pism")):
         if not run and policy is None:
-            raise InputError(f"{name}=RUN: the training run of the policy is missing; add it, or give --checkpoint RUN")
+            raise InputError(
+                f"{name.removesuffix('+pism')}=RUN: the training run of the policy is missing; add it, or give "
+                "--checkpoint RUN"
+            )
         base = found.of.removesuffix(PROPOSED)
         plain = rollout_of(base, _policy_of(run, device) if run else policy, found.options)
-    elif name.removesuffix("+pism") == "policy" and policy is not None:
+    elif name.removesuffix("+pism") == "policy":
+        if policy is None:
+            raise InputError("'policy' is that of --checkpoint: give --checkpoint RUN")
         plain = policy
     else:
-        plain = make_scheduler(entry.partition("+pism")[0])
-    return with_interference(plain, file) if file else plain
+        plain = make_scheduler(name.removesuffix("+pism"))
+        if run:
+            raise InputError(f"{entry}: {plain.name} is a rule, which is not read from a file: leave out ={run}")
+    if not file:
+        return plain
+    from tvwrl.interference import InterferenceScore, WithInterference
+
+    return WithInterference(plain, InterferenceScore.load(Path(file)))
 
 
 def parts_of(entry: str) -> tuple[str, str, str]:
     """Name, run ("" if there is none) and file ("") of an entry; `+pism` is part of the name."""
-    before, pism, file = entry.partition("+pism")
+    before, pism, file = entry.rpartition("+pism=")
+    if not pism:
+        before, pism = entry.removesuffix("+pism"), "+pism" * entry.endswith("+pism")
     name, run = name_and_source(before)
-    return name + pism, run, file.removeprefix("=")
+    return name + pism.removesuffix("="), run, file if pism.endswith("=") else ""
 
 
 def is_of_checkpoint(entry: str) -> bool:
@@ -56,7 +69,7 @@ def _policy_rollout(name: str) -> Name | None:
     """The parts of a rollout to which a policy proposes machines; None for other names."""
     if not name.startswith("rollout("):
         return None
-    found = read_name(name, "scheduler")
+    found = read_name(name.replace(" ", ""), "scheduler")
     return found if found.of.endswith(PROPOSED) else None
 
 
@@ -72,13 +85,6 @@ def _policy_of(run: str, device: str) -> Scheduler:
     if not isinstance(policy, PolicyScheduler):
         raise InputError(f"{run} holds a policy of DeepRM, which chooses workloads and not machines: give another run")
     return policy
-
-
-def with_interference(inner: Scheduler, file: str) -> Scheduler:
-    """A scheduler with the interference score of a file (tvwrl interference)."""
-    from tvwrl.interference import InterferenceScore, WithInterference
-
-    return WithInterference(inner, InterferenceScore.load(Path(file)))
 
 
 def scores_behind(entries: Sequence[str]) -> dict[str, str]:

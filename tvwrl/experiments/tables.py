@@ -90,8 +90,26 @@ def comparison_table(
     first, then paired differences in reward between `reference` (default: the best) and each other scheduler on the
     same sequences.
 
-    `knowledge`: written under the tables; without it there is one group. `seed` >= 0: of the resampling. Raises
-    InputError if a column is missing, a sequence occurs twice, or `reference` has no rows at a load.
+    Parameters
+    ----------
+    rows : pl.DataFrame
+        A row for each scheduler, load and sequence, as in rows.csv.
+    reference : str, optional
+        The scheduler with which the others are compared; default: the best.
+    knowledge : Known, optional
+        Scheduler -> what it may know, written under the tables; without it there is one group.
+    seed : int, default 0
+        Seed of the resampling, >= 0.
+
+    Returns
+    -------
+    str
+        The tables, in Markdown.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, a sequence occurs twice, or `reference` has no rows at a load.
     """
     metrics, known, parts = _metrics(rows), knowledge or {}, []
     for load, group in by_load(rows).items():
@@ -126,9 +144,31 @@ def terminal_table(
 ) -> str:
     """Aligned plain text: means by load and scheduler in the order of `comparison_table`, and what the columns mean.
 
-    `rows`: as in `Evaluation.rows`. Reward also has half the width of its 95 % interval. No line is longer than `width`
-    (default: the terminal's, up to 120; 110 without one): columns that do not fit are left out, the least telling (at
-    the right) first, but those of `shown` last. `knowledge`, `seed` and errors as in `comparison_table`.
+    Reward also has half the width of its 95 % interval.
+
+    Parameters
+    ----------
+    rows : pl.DataFrame
+        As in `Evaluation.rows`.
+    knowledge : Known, optional
+        As of `comparison_table`.
+    seed : int, default 0
+        Seed of the resampling, >= 0.
+    shown : Sequence[str], default ()
+        Columns that are left out last.
+    width : int, optional
+        Letters of the longest line; default: the terminal's, up to 120; 110 without one. Columns that do not fit are
+        left out, the least telling (at the right) first.
+
+    Returns
+    -------
+    str
+        The tables.
+
+    Raises
+    ------
+    InputError
+        As `comparison_table` does.
     """
     width = max(LEAST, min(width or get_terminal_size((USUAL, 0)).columns, MOST))
     known, parts = knowledge or {}, []
@@ -138,8 +178,11 @@ def terminal_table(
         groups = _by_knowledge(group, known)
         order = [name for _, names in groups for name in names]
         kept = [metric for metric in metrics if metric is not CLOSED or {FLOOR, CEILING} <= set(group)]
-        columns = [["", "scheduler", *(_without_middle(name, 33) for name in order)]]
-        columns += [_terminal_column(metric, group, order, seed) for metric in kept]
+        columns = [["", "scheduler", *_short(order, 33)]]
+        for metric in kept:
+            above, _, below = metric.short.rpartition("\n")
+            cells = [_terminal_cell(metric, group, name, seed) for name in order]
+            columns.append([above, below, *cells])
         widths = [max(map(len, column)) for column in columns]
         while sum(widths) + 2 * (len(widths) - 1) > width:
             widths.pop()
@@ -160,12 +203,14 @@ def terminal_table(
     return "\n".join([*parts, *_legend(used.values(), width)]) + "\n"
 
 
-def _terminal_column(metric: Metric, group: Summaries, order: Sequence[str], seed: int) -> list[str]:
-    """The two lines of a heading, and a cell for each scheduler."""
-    show = _half_width_cell if metric.column == "reward" and metric.statistic is mean else _estimate_cell
-    values = (_towards_ceiling(group, n) if metric is CLOSED else group[n][metric.column] for n in order)
-    above, _, below = metric.short.rpartition("\n")
-    return [above, below, *(show(metric, value, seed) for value in values)]
+def _terminal_cell(metric: Metric, group: Summaries, name: str, seed: int) -> str:
+    """The estimate of a metric; for the reward, with half the width of its interval."""
+    values = _towards_ceiling(group, name) if metric is CLOSED else group[name][metric.column]
+    cell = with_interval(_estimate(metric, values), (np.nan, np.nan), metric.decimals)
+    if metric.column == "reward" and metric.statistic is mean:
+        low, high = _interval(metric, values, seed)
+        cell += "" if np.isnan(low) else f" ±{(high - low) / 2:.{metric.decimals}f}"
+    return cell
 
 
 def _legend(metrics: Iterable[Metric], width: int) -> list[str]:
@@ -212,63 +257,45 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
     resources = resources_of(rows)
     bound = "above a lower bound for schedules that"
     plain = f"{bound} neither overshoot nor let workloads wait"
+    slots, peak = f"machines used, summed over slots, % {plain}", f"most machines used at once, % {plain}"
+    waiting = f"machines used, summed over slots, % {bound} let workloads wait"
+    head = "machine slots above bound with waiting %"
     gaps = [
-        Metric(
-            "slots_gap_pct",
-            "machine slots above bound %",
-            "slots\nabove %",
-            f"machines used, summed over slots, % {plain}",
-            1,
-            2,
-        ),
-        Metric(
-            "peak_gap_pct",
-            "peak machines above bound %",
-            "peak\nabove %",
-            f"most machines used at once, % {plain}",
-            1,
-            2,
-        ),
-        Metric(
-            "slots_gap_waiting_pct",
-            "machine slots above bound with waiting %",
-            "slots above\n%, waiting",
-            f"machines used, summed over slots, % {bound} let workloads wait",
-            1,
-            6,
-        ),
+        Metric("slots_gap_pct", "machine slots above bound %", "slots\nabove %", slots, 1, 2),
+        Metric("peak_gap_pct", "peak machines above bound %", "peak\nabove %", peak, 1, 2),
+        Metric("slots_gap_waiting_pct", head, "slots above\n%, waiting", waiting, 1, 6),
+    ]
+    moves = [
+        Metric("moves_per_workload", "moves per workload", "moves per\nworkload", "times that a workload moved", 2, 1),
+        Metric("moves_per_day", "moves per day", "moves\na day", "moves in the cluster per day", 1, 3),
+        Metric("moved_often", "moved often %", "moved\noften %", "workloads that moved more than twice", 1, 4, 100.0),
     ]
     reward = "minus the penalties, mean per sequence ± half its 95 % interval; nearer to 0 is better"
+    middle = "the same without the best and the worst quarter of sequences"
     used = "usage as a share of the capacity of the largest number of machines in use at once"
+    scattered = "unused capacity that lies scattered over machines, 0 to 1; lower is better"
+    ran = "machines that ran anything in the sequence, mean"
     return [
         Metric("reward", "reward (thousands)", "reward,\nthousands", reward, 2, 0, 0.001),
         Metric(
             "reward",
             "IQM reward (thousands)",
             "reward,\nmiddle half",
-            "the same without the best and the worst quarter of sequences",
+            middle,
             2,
             6,
             0.001,
-            interquartile_mean,
+            statistic=interquartile_mean,
         ),
         *(Metric(f"utilisation_{r}", f"utilisation {r}", f"used\n{_clip(r, 8)}", used, 3, 2) for r in resources),
         *(
-            Metric(
-                f"fragmentation_{r}",
-                f"fragmentation {r}",
-                f"scattered\n{_clip(r, 8)}",
-                "unused capacity that lies scattered over machines, 0 to 1; lower is better",
-                3,
-                4,
-            )
+            Metric(f"fragmentation_{r}", f"fragmentation {r}", f"scattered\n{_clip(r, 8)}", scattered, 3, 4)
             for r in resources
         ),
         Metric("overshoot_pct", "overshoot %", "over-\nshoot %", "demand above capacity, % of all capacity", 3, 1),
-        Metric(
-            "machines_used", "machines used", "machines\nused", "machines that ran anything in the sequence, mean", 2, 1
-        ),
+        Metric("machines_used", "machines used", "machines\nused", ran, 2, 1),
         Metric("peak_machines", "peak machines", "machines,\nmost", "most machines in use at once, mean", 2, 5),
+        *(moved for moved in moves if moved.column in rows.columns),
         *(gap for gap in gaps if gap.column in rows.columns),
         Metric("wait_mean", "wait (slots)", "wait,\nslots", "between arrival and placement, mean over workloads", 2, 1),
         Metric(UNPLACED, "unplaced", "un-\nplaced", "workloads that were never placed, mean per sequence", 2, 1),
@@ -341,28 +368,15 @@ def _heading(load: float, group: Summaries) -> str:
     most = max(counts.values())
     fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
     offered = point_estimate(np.concatenate([columns["offered_load"] for columns in group.values()]))
-    sequences = f"{most} sequence{'s' * (most != 1)}" + (f" (fewer: {fewer})" if fewer else "")
-    return f"Load {load:g} (offered: {offered:.2f}), {sequences}{_most(group)}"
-
-
-def _most(group: Summaries) -> str:
-    """The mean of the bounds on the reward, if there are any."""
-    bounds = [columns[REWARD_BOUND] for columns in group.values() if REWARD_BOUND in columns]
-    return f"; no schedule earns more than {point_estimate(np.concatenate(bounds)) / 1000:.2f}" if bounds else ""
-
-
-def _estimate_cell(metric: Metric, values: Float, seed: int) -> str:
-    return with_interval(_estimate(metric, values), (np.nan, np.nan), metric.decimals)
+    text = f"Load {load:g} (offered: {offered:.2f}), {most} sequence{'s' * (most != 1)}"
+    text += f" (fewer: {fewer})" if fewer else ""
+    if bounds := [columns[REWARD_BOUND] for columns in group.values() if REWARD_BOUND in columns]:
+        text += f"; no schedule earns more than {point_estimate(np.concatenate(bounds)) / 1000:.2f}"
+    return text
 
 
 def _interval_cell(metric: Metric, values: Float, seed: int) -> str:
     return with_interval(_estimate(metric, values), _interval(metric, values, seed), metric.decimals)
-
-
-def _half_width_cell(metric: Metric, values: Float, seed: int) -> str:
-    low, high = _interval(metric, values, seed)
-    half = "" if np.isnan(low) else f" ±{(high - low) / 2:.{metric.decimals}f}"
-    return _estimate_cell(metric, values, seed) + half
 
 
 def _estimate(metric: Metric, values: Float) -> float:
@@ -378,6 +392,11 @@ def _clip(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _without_middle(text: str, width: int) -> str:
-    """At most `width` (odd) letters, without the middle: names of rollouts begin with the base and end with options."""
-    return text if len(text) <= width else f"{text[: width // 2]}…{text[-(width // 2) :]}"
+def _short(names: Sequence[str], width: int) -> list[str]:
+    """The names without their middles, of at most `width` letters or as many as leave them different: names of rollouts
+    begin with the base and end with options."""
+    while True:
+        cut = [name if len(name) <= width else f"{name[: width // 2]}…{name[-(width // 2) :]}" for name in names]
+        if len(set(cut)) == len(names):
+            return cut
+        width += 1

@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import polars as pl
+import tyro
 
-from tvwrl.agents import (
-    INITIAL_POLICY,
-    PRESETS,
-    Checkpoint,
-    Trainer,
-    check_device,
-    check_start,
-    find_checkpoint,
-    load_policy,
-    open_others,
-)
+from tvwrl.agents import PRESETS, TrainConfig, preset_for
+from tvwrl.command_line import ForecasterFile, SlotSeconds, TraceName
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs import Problem
-from tvwrl.experiments.deeprm_baseline import DEEPRM, begin_deeprm, deeprm_beside
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.episode_rows import incomplete_by
-from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, Evaluation, evaluate, is_unfinished
-from tvwrl.experiments.exploring.explorer_file import first_look
+from tvwrl.experiments.evaluation import (
+    DEFAULT_SCHEDULERS,
+    Evaluation,
+    EvaluationSetup,
+    Player,
+    evaluate,
+    is_unfinished,
+)
+from tvwrl.experiments.exploring.explored import first_look
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.experiments.tables import terminal_table
-from tvwrl.experiments.train_options import TrainingSettings
-from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
+from tvwrl.experiments.training_runs import (
+    DEEPRM,
+    EXIT_CODES,
+    begin_deeprm,
+    check_resume,
+    deeprm_beside,
+    new_trainer,
+    open_again,
+    restored_trainer,
+)
 from tvwrl.forecasting import read_forecaster
 from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.progress import Report, say
@@ -40,6 +46,46 @@ from tvwrl.runs import LAST, START, check_new_folder, default_folder, how_to_con
 from tvwrl.schedulers import CURRENT_LOAD, INITIAL, KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.traces import SequenceSampler, open_and_describe, trace_identity
 from tvwrl.types import InputError, Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tvwrl.agents import Trainer
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
+
+    The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
+    Ctrl-C saves a checkpoint; --resume continues from it exactly.
+    """
+
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
+    ec: str = "temporal"
+    """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
+    none."""
+    forecaster: ForecasterFile = None
+    preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
+    """Defaults of the hyper-parameters: smoke (a trial, seconds), counterfactual (minutes), medium (minutes; the
+    default with another algorithm), paper (the paper's values), deeprm (the default of --policy deeprm)."""
+    deeprm: bool = True
+    """Train DeepRM too, the paper's learnt baseline, on the same training sequences, so that the comparison at the end
+    has it."""
+    out: Path | None = None
+    """Output folder; default: runs/<trace>-<timestamp>."""
+    resume: Path | None = None
+    """Continue the run in this folder to its original number of iterations; only --stop-after can be combined with
+    it."""
+    stop_after: int | None = None
+    """Stop after this number of updates; --resume continues."""
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=preset_for)
+
+    @classmethod
+    def default_for(cls, preset: str = "", algo: str = "", policy: str = "") -> TrainingSettings:
+        """The settings that other options change: those of the preset that is meant; empty: not given."""
+        return cls(config=preset_for(preset, algo, policy))
 
 
 def train(settings: TrainingSettings) -> int:
@@ -74,6 +120,8 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
 
     Raises InputError for bad settings.
     """
+    from tvwrl.agents import check_device, check_start, open_others
+
     given = trace is not None
     trace = trace or open_and_describe(settings.trace, settings.slot_seconds, report)
     identity = trace_identity(trace, None if given else settings.trace, settings.slot_seconds)
@@ -105,6 +153,8 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
 
 def take_up(folder: Path, report: Report) -> Trainer:
     """A run as its last checkpoint left it. Raises InputError if there is none, or its trace has changed."""
+    from tvwrl.agents import Checkpoint, find_checkpoint
+
     if not folder.is_dir():
         raise InputError(f"no run folder {folder}")
     saved = Checkpoint.load(find_checkpoint(folder, (LAST.name,)))
@@ -119,11 +169,16 @@ def take_up(folder: Path, report: Report) -> Trainer:
 def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluation, str]:
     """Play the best policy against the heuristics on test sequences; returns what was found, and a sentence on what
     training brought, empty if there is nothing to say. Writes evaluation/ and learning.png to the run's folder."""
+    from tvwrl.agents import INITIAL_POLICY, Checkpoint, find_checkpoint, load_policy
+
     folder = trainer.folder
     out = folder / "evaluation"
     saved = Checkpoint.load(find_checkpoint(folder))
     policy = load_policy(folder, saved, trainer.config.device)
-    initial = _initial_policy(trainer, policy.name) if saved.iteration else []
+    first, initial = folder / "checkpoints" / INITIAL_POLICY, list[Scheduler]()
+    if saved.iteration and first.is_file():  # it is not, if training did not validate the policy of iteration 0
+        initial = [load_policy(first, Checkpoint.load(first), trainer.config.device)]
+        initial[0].name = policy.name + INITIAL
     deeprm = deeprm_beside(trainer, report)
     knowledge = {one.name: one.knowledge for one in (policy, *initial, *deeprm)}
     files = {policy.name: find_checkpoint(folder)}
@@ -132,20 +187,21 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
     with whole_file(folder / "learning.png") as picture:
         plot_learning(trainer.progress, trainer.best_iteration, picture)
     if not out.exists() or is_unfinished(out):
+        config = trainer.config
         evaluate(
-            trainer.problem,
-            [policy, *initial, *deeprm, *(make_scheduler(name) for name in DEFAULT_SCHEDULERS)],
-            [trainer.config.scenario.load],
-            trainer.config.comparison_sequences,
-            0,
+            EvaluationSetup(trainer.problem, [config.scenario.load], config.comparison_sequences),
+            [
+                Player(policy, saved.iteration),
+                *(Player(one, 0) for one in initial),
+                *deeprm,
+                *map(make_scheduler, DEFAULT_SCHEDULERS),
+            ],
             out,
             {
                 "checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace},
                 "policies": {name: f"../{file.relative_to(folder)}" for name, file in files.items()},
             },
-            knowledge,
-            policy.name,
-            origins={policy.name: saved.iteration} | {one.name: 0 for one in initial},
+            reference=policy.name,
             completed=partial(complete, report=report),
             report=report,
         )
@@ -163,18 +219,10 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
     return found, brought
 
 
-def _initial_policy(trainer: Trainer, name: str) -> list[Scheduler]:
-    """The policy of iteration 0, for comparison; none if training did not validate it."""
-    file = trainer.folder / "checkpoints" / INITIAL_POLICY
-    if not file.is_file():
-        return []
-    initial = load_policy(file, Checkpoint.load(file), trainer.config.device)
-    initial.name = name + INITIAL
-    return [initial]
-
-
 def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
     """A sentence on the rewards of policy `name`, of `iteration`, against the initial policy in `rows`."""
+    import polars as pl
+
     left = incomplete_by(rows, ["scheduler"])
     if what := left.get((name,)):
         return f"nothing can be said of its reward: the policy of iteration {iteration} left workloads unplaced, {what}"
@@ -206,6 +254,8 @@ def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
 def rules_ahead(rows: pl.DataFrame, name: str) -> str:
     """A sentence that names the rules in `rows` that look only at the current load, yet have significantly better
     rewards than policy `name`; empty if there are none."""
+    import polars as pl
+
     left = incomplete_by(rows, ["scheduler"])
     rewards = {
         one: rows.filter(pl.col("scheduler") == one).sort("load", "sequence")["reward"].to_numpy()

@@ -20,11 +20,12 @@ import numpy as np
 from tvwrl.agents import PRESETS, TrainConfig
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs import Problem
-from tvwrl.experiments.deeprm_baseline import DEEPRM, deeprm_scenario
 from tvwrl.experiments.engine import Cell, complete, folder_of
 from tvwrl.experiments.episode_rows import read_rows as read_evaluation
-from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.evaluation import EvaluationSetup, evaluate
 from tvwrl.experiments.reproducing import check_seeds
+from tvwrl.experiments.training_runs import DEEPRM, deeprm_scenario
+from tvwrl.progress import nothing
 from tvwrl.runs import provenance, read_csv, write_json
 from tvwrl.schedulers import BASELINES, Knowledge, Scheduler, knowledge_of, make_scheduler
 from tvwrl.simulation import Scenario
@@ -92,7 +93,10 @@ class Training(Cell):
             try:
                 ended = trainer.run()
             finally:
-                _note_session(folder, before, trainer.iteration, time.perf_counter() - begun)
+                where, seconds = provenance(), time.perf_counter() - begun
+                session = {"before": before, "after": trainer.iteration, "seconds": seconds}
+                session |= {"cores": where["cores"], "commit": where["commit"]}
+                write_json(folder / SESSIONS, {"sessions": [*sessions(folder), session]})
         pass_on_signal(ended)
 
     def progress(self, folder: Path) -> str:
@@ -109,10 +113,10 @@ class Training(Cell):
                 saved = Checkpoint.load(last)
             except InputError as error:
                 raise InputError(f"{error}; remove {folder} to train it again") from error
-            return restored_trainer(saved, trace, folder, _silent)
+            return restored_trainer(saved, trace, folder, nothing)
         problem = Problem.build(trace, self.config.scenario, fitted(self.trace, self.classes, self.classes_scenario))
         identity = trace_identity(trace, self.trace)
-        return new_trainer(problem, self.config, folder, identity, self.classes, _silent)
+        return new_trainer(problem, self.config, folder, identity, self.classes, nothing)
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,6 @@ class Evaluation(Cell):
         """Play the test sequences, in the units and with the classes of the training. Raises InputError without it."""
         shutil.rmtree(folder / PLAYED, ignore_errors=True)
         trace = opened(self.trace)[0]
-        knowledge: dict[str, Knowledge] = {}
         schedulers: list[Scheduler]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -160,22 +163,18 @@ class Evaluation(Cell):
                 policy = load_policy(folder.with_name("training"), saved, self.device)
                 problem = Problem.build(trace, self.scenario, saved.classes, np.array(saved.unit), saved.forecaster)
                 policy.name = self.run_name
-                schedulers, knowledge = [policy], {policy.name: policy.knowledge}
+                schedulers = [policy]
             else:
                 problem = Problem.build(trace, self.scenario, fitted(self.trace, self.classes, self.classes_scenario))
                 schedulers = [make_scheduler(name) for name in sorted(self.schedulers)]
             evaluate(
-                problem,
+                EvaluationSetup(problem, [self.scenario.load], self.sequences, TEST_SEED),
                 schedulers,
-                [self.scenario.load],
-                self.sequences,
-                TEST_SEED,
                 folder / PLAYED,
                 {"schedulers": [scheduler.name for scheduler in schedulers]},
-                knowledge,
                 plots=False,
                 replayable=False,
-                completed=partial(complete, report=_silent),
+                completed=partial(complete, report=nothing),
             )
 
 
@@ -276,12 +275,6 @@ def sessions(training: Path) -> list[dict[str, Any]]:
     return list(json.loads(path.read_text())["sessions"]) if path.is_file() else []
 
 
-def _note_session(training: Path, before: int, after: int, seconds: float) -> None:
-    where = provenance()
-    now = {"before": before, "after": after, "seconds": seconds, "cores": where["cores"], "commit": where["commit"]}
-    write_json(training / SESSIONS, {"sessions": [*sessions(training), now]})
-
-
 def _named(changes: Changes) -> list[str]:
     """What differs from the paper's configuration, and what is observed or not, for a folder's name."""
     plain = Scenario()
@@ -306,10 +299,6 @@ def fitted(trace: str, representation: str, scenario: Scenario) -> Classes:
     found, identity = opened(trace)
     population = population_of(SequenceSampler(found, scenario))
     return EquivalenceClasses(representation).fit(population, {"trace": found.name, "hash": identity})
-
-
-def _silent(text: str) -> None:
-    """The trainer's reports are in its progress.csv."""
 
 
 Scales = Mapping[str, tuple[TrainConfig, tuple[int, ...]]]  # --preset: hyper-parameters, training seeds

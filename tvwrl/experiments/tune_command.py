@@ -6,12 +6,16 @@ import math
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tvwrl.agents import PRESETS, TrainConfig
-from tvwrl.experiments.engine import CELLS, refuse_failed
+import tyro
+
+from tvwrl.agents import PRESETS, TrainConfig, preset_for
+from tvwrl.checks import at_least, positive
+from tvwrl.command_line import SlotSeconds, TraceName
+from tvwrl.experiments.engine import CELLS, CellOptions, refuse_failed
 from tvwrl.experiments.hyperparameter_search import (
     CELL,
     RETRIED,
@@ -24,10 +28,61 @@ from tvwrl.experiments.hyperparameter_search import (
     load_study,
     open_search,
 )
-from tvwrl.experiments.tune_options import TuningSettings
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import default_folder, write_csv, write_json
 from tvwrl.traces import open_and_describe
+from tvwrl.types import InputError
+
+# fmt: off
+OF_THE_SEARCH = (  # what the command leaves to the preset
+    "iterations", "eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every",
+)
+# fmt: on
+ITERATIONS, EVAL_EVERY = 40, 5  # of a trial
+WITH_RESUME = ("trials", "seconds", "workers", "ray", "dry_run")
+
+
+@dataclass(frozen=True)
+class TuningSettings(CellOptions):
+    """Search for hyper-parameters with many short training runs; unpromising ones are pruned.
+
+    The folder holds study.db, trials.csv, best.json, search.png, and each trial as a training run. Ctrl-C, or a crash,
+    loses only the trials in progress: run the same command again to continue. docs/how-to/tune.md lists what
+    is varied.
+    """
+
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
+    ec: str = "temporal"
+    """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
+    none."""
+    preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
+    """Hyper-parameters of the first trial, and of all others where the search does not vary them."""
+    trials: int = 30
+    """Total number of trials, complete or pruned, including those of earlier sessions."""
+    seconds: float | None = None
+    """Time limit of the search, seconds; default: none. No trial starts after it."""
+    resume: Path | None = None
+    """Continue the run in this folder with its own settings; only --trials, --seconds, --workers, --ray and
+    --dry-run can be combined with it."""
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+
+    @classmethod
+    def default_for(cls, preset: str = "", algo: str = "", policy: str = "") -> TuningSettings:
+        """The settings that other options change: those of the preset, but for short trials; empty: not given."""
+        return cls(config=replace(preset_for(preset, algo, policy), iterations=ITERATIONS, eval_every=EVAL_EVERY))
+
+    def check(self) -> None:
+        """Raise InputError for options that are out of range, or cannot be combined with `resume`."""
+        self.check_run()
+        at_least(1, trials=self.trials)
+        positive(seconds=self.seconds)
+        own = {name: getattr(self, name) for name in ("resume", *WITH_RESUME)}
+        if self.resume and self != replace(self.default_for(), **own):
+            allowed = ", ".join(f"--{name.replace('_', '-')}" for name in WITH_RESUME)
+            raise InputError(
+                f"--resume continues with the search's own settings: only {allowed} can be combined with it"
+            )
 
 
 def tune(settings: TuningSettings) -> None:
@@ -56,17 +111,6 @@ def tune(settings: TuningSettings) -> None:
     print(best)
     print(f"trials, plot and the runs of the trials are in {folder}")
     refuse_failed(failed or {})
-
-
-ITERATIONS, EVAL_EVERY = 40, 5  # of a trial
-WITH_RESUME = ("trials", "seconds", "workers", "ray", "dry_run")
-
-
-# fmt: off
-OF_THE_SEARCH = (  # what the command leaves to the preset
-    "iterations", "eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every",
-)
-# fmt: on
 
 
 def write_report(search: Search, folder: Path) -> str:

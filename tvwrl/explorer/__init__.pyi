@@ -3,7 +3,11 @@ from .html import write_explorer as write_explorer
 from .recorder import ALL as ALL, MOST as MOST, SECONDS as SECONDS, record as record
 from .recording import Recording as Recording
 from .report import draw_report as draw_report
-from .recording import read_recording as read_recording, write_recording as write_recording
+from .recording import (
+    read_recording as read_recording,
+    shortened as shortened,
+    write_recording as write_recording,
+)
 from .trees import (
     EVERY_AGE as EVERY_AGE,
     Shown as Shown,
@@ -14,4 +18,3 @@ from .trees import (
     sequence_facts as sequence_facts,
     sequence_tree as sequence_tree,
 )
-from .words import shortened as shortened

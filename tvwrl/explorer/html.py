@@ -13,6 +13,7 @@ import html
 import json
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -83,31 +84,22 @@ def _small(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values.astype("<f8")
 
 
-SHARED = ("elements", "words", "unpack", "theme", "scales", "state", "search", "keys")
-PARTS = {  # by `index["kind"]`: the scripts in order; KIND.html is the body and KIND.css the style
+SHARED = (
+    "elements",
+    "words",
+    "unpack",
+    "theme",
+    "scales",
+    "state",
+    "search",
+    "keys",
+)  # scripts of every page, in order
+PARTS = {  # by `index["kind"]`: the scripts that follow; KIND.html is the body and KIND.css the style
     "episodes": (
-        "model",
-        "tip",
-        "heatmap",
-        "clock",
-        "machine",
-        "workload",
-        "decision",
-        "decisions",
-        "compare",
-        "bar",
-        "episodes",
+        *("model", "tip", "heatmap", "clock", "machine", "workload"),
+        *("decision", "decisions", "compare", "bar", "episodes"),
     ),
-    "plans": (
-        "plan_model",
-        "plan_words",
-        "plan_bar",
-        "fleet",
-        "contents",
-        "application",
-        "plan_lists",
-        "plans",
-    ),
+    "plans": ("plan_model", "plan_words", "plan_bar", "fleet", "contents", "application", "plan_lists", "plans"),
 }
 
 
@@ -119,14 +111,10 @@ def write_explorer(file: Path, index: Mapping[str, Any], sequences: Iterable[Map
     with whole_file(file) as partial, partial.open("w", encoding="utf-8", newline="\n") as out:
         head, tail = _page(str(index["kind"]), str(index["title"])).split("<!--data-->")
         out.write(head)
-        out.write(_data("index", index))
-        for number, sequence in enumerate(sequences):
-            out.write(_data(f"sequence-{number}", sequence))
+        data = chain([("index", index)], ((f"sequence-{number}", tree) for number, tree in enumerate(sequences)))
+        for name, tree in data:
+            out.write(f'<script type="application/octet-stream" id="{name}">{packed(tree)}</script>\n')
         out.write(tail)
-
-
-def _data(name: str, tree: Mapping[str, Any]) -> str:
-    return f'<script type="application/octet-stream" id="{name}">{packed(tree)}</script>\n'
 
 
 def _page(kind: str, title: str) -> str:

@@ -15,7 +15,7 @@ from tvwrl.packing import fits
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers import Continuation, Knowledge, Opinion, Runner, Scheduler, emptiest
 from tvwrl.simulation import Cluster
-from tvwrl.types import Episode, Float, Int, Placement, Workload
+from tvwrl.types import Episode, Float, Int, Move, Moves, Placement, Workload
 
 ALL = 20  # machines, up to which all of them are alternatives; of more, the MOST most promising are
 MOST = 10
@@ -27,21 +27,39 @@ EQUAL = 1e-9  # share of a cost by which two ways to add it up may differ
 def record(
     runner: Runner, scheduler: Scheduler, sequence: int, what_if: bool = True, seconds: float = SECONDS
 ) -> Recording:
-    """The episode of a `scheduler` on one sequence, with the cost of the alternatives to its decisions.
+    """Play the episode of a `scheduler` on one sequence, and simulate the alternatives to its decisions.
 
     Up to `ALL` machines every machine is an alternative, and waiting one slot; of more, its `MOST` best-ranked, or the
     emptiest if it does not rank them. If simulating all alternatives would take much longer than `seconds`, repeated
     decisions to keep a workload waiting are skipped; if that is not enough, only some decisions are simulated, those
     first whose machine overshoots later.
 
-    `runner`: plays the sequences of one set (`tvwrl.schedulers.Runner`)
-    `sequence`: which of them, from 0
-    `what_if`: False leaves the costs of alternatives out
-    `seconds`: about how long it may take, > 0; of schedulers that are not slow, the same decisions are simulated on
-        every computer
+    Parameters
+    ----------
+    runner : Runner
+        Plays the sequences of one set.
+    scheduler : Scheduler
+        Decides.
+    sequence : int
+        Number of the sequence, from 0.
+    what_if : bool
+        False leaves the costs of alternatives out.
+    seconds : float
+        About how long it may take, > 0. Of schedulers that are not slow, the same decisions are simulated on every
+        computer.
 
-    Raises InputError as `Runner.play` does, and for `seconds` of 0 or less.
+    Returns
+    -------
+    Recording
+        The episode, its decisions, and what their alternatives would have cost.
 
+    Raises
+    ------
+    InputError
+        As of `Runner.play`, and for `seconds` of 0 or less.
+
+    Examples
+    --------
     >>> runner = Runner(problem.sequences("test", 1, 0), problem.machines, problem.scenario)  # doctest: +SKIP
     >>> recording = record(runner, make_scheduler("spread"), 0)  # doctest: +SKIP
     >>> recording.regret.argmax()  # the costliest decision  # doctest: +SKIP
@@ -85,25 +103,16 @@ def _played_on(runner: Runner, scheduler: Scheduler, sequence: int, seconds: flo
     some = np.flatnonzero(first)
     if len(some) <= most:
         return frozenset(some.tolist())
-    costly = _overshot(episode, runner)[np.array(about)[some]]
-    chosen = [_spread(part, count) for part, count in ((some[costly], most), (some[~costly], most - costly.sum()))]
-    return frozenset(np.concatenate(chosen).tolist())
-
-
-def _overshot(episode: Episode, runner: Runner) -> npt.NDArray[np.bool_]:
-    """(N,) whether the machine of a workload overshoots while it runs there."""
-    slots = int(episode.finish.max(initial=0))
-    loads = machine_loads(episode, runner.machines, slots)
-    over = ~fits(loads, runner.machines.capacity, runner.machines.capacity)
-    lives = zip(episode.machine, episode.start, episode.finish, strict=True)
-    return np.array([over[start:end, machine].any() if machine >= 0 else False for machine, start, end in lives])
-
-
-def _spread(items: Int, count: int) -> Int:
-    """At most `count` of the items, evenly spread."""
-    if count <= 0:
-        return items[:0]
-    return items[:: max(1, math.ceil(len(items) / count))]
+    loads = machine_loads(episode, runner.machines, int(episode.finish.max(initial=0)))
+    over = ~fits(loads, runner.machines.capacity, runner.machines.capacity)  # (T, M)
+    overshot = np.zeros(len(episode.start), np.bool_)
+    for i, machine, begin, end in zip(*episode.stays(), strict=True):
+        overshot[i] |= over[begin:end, machine].any()
+    costly = overshot[np.array(about)[some]]
+    chosen: list[int] = []
+    for part, count in ((some[costly], most), (some[~costly], most - costly.sum())):
+        chosen += part[:: max(1, math.ceil(len(part) / count))].tolist() if count > 0 else []  # evenly spread
+    return frozenset(chosen)
 
 
 class _Watcher:
@@ -152,6 +161,8 @@ class _Watcher:
                 costs[asked, taken] = own
         scores = [score for score, _ in self._opinions]
         possible = [can for _, can in self._opinions]
+        if episode.moves is None:  # then nobody asks what they cost
+            penalties, costs = penalties[:, :-1], costs[:, :, :-1]
         kept = slot < len(penalties)  # after the last workload that ran, waiting costs nothing more
         return Recording(
             episode=episode,
@@ -204,17 +215,23 @@ def _opinion_on(machines: Int, opinion: Opinion | None) -> tuple[Float, npt.NDAr
 
 
 class Followed(Scheduler):
-    """Does what was recorded: workload i goes to `machine[i]` in slot `start[i]`; -1: never.
+    """Does what was recorded: workload i goes to `machine[i]` in slot `start[i]`; -1: never; and `moved` is moved.
 
     `behind`: the scheduler that was recorded, if it has a `leader`. That can say what it thinks, and goes on after
     alternatives.
     """
 
     def __init__(
-        self, name: str, knowledge: Knowledge, machine: Int, start: Int, behind: Scheduler | None = None
+        self,
+        name: str,
+        knowledge: Knowledge,
+        machine: Int,
+        start: Int,
+        behind: Scheduler | None = None,
+        moved: Moves | None = None,
     ) -> None:
         self.name, self.knowledge, self._machine, self._start = name, knowledge, machine, start
-        self._behind = behind
+        self._behind, self._moved = behind, moved
         if behind is not None:
             self.leader = behind.leader
             self.looks_at_grid, self.needs_forecasts = behind.looks_at_grid, behind.needs_forecasts
@@ -229,6 +246,12 @@ class Followed(Scheduler):
         for workload in pending:
             if self._start[workload.index] == cluster.slot:
                 yield Placement(workload, int(self._machine[workload.index]))
+
+    def moves(self, cluster: Cluster) -> Iterator[Move]:
+        """See `Scheduler.moves`."""
+        if self._moved is not None:
+            for k in np.flatnonzero(self._moved.slot - self._moved.rules.slots == cluster.slot):
+                yield Move(int(self._moved.workload[k]), int(self._moved.target[k]))
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
         """See `Scheduler.opinion`."""

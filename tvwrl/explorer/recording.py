@@ -1,67 +1,107 @@
 """What the explorer shows of an episode: every decision, what the scheduler saw, and what each alternative would have
-cost.
-
-Letters: K decisions, A alternatives of a decision, T slots, N workloads, M machines.
-"""
+cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.penalties import TERMS
 from tvwrl.runs import whole_file
 from tvwrl.schedulers import NONE, WAIT
-from tvwrl.types import Episode, Float, InputError, Int, Machines, SequenceSet
+from tvwrl.types import Episode, Float, Int, Machines, SequenceSet
 
 __all__ = ["NONE", "WAIT", "Recording"]
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """An episode of one scheduler, with its decisions in order. A decision places one workload, or none in a slot."""
+    """An episode of one scheduler, with its decisions in order. A decision places one workload, or none in a slot.
+
+    K decisions, A alternatives of each, T slots, N workloads, M machines.
+
+    Parameters
+    ----------
+    episode : Episode
+        What was placed where and when.
+    penalties : array of float, (T, 4) or (T, 5)
+        Penalties of each slot, by `penalties.TERMS`, the last where workloads may be moved; they add up to minus the
+        reward, if all was placed.
+    slot : array of int, (K,)
+        When the decision was taken.
+    workload : array of int, (K,)
+        The workload that was placed, 0..N-1, or, if none was, the head of the queue.
+    chosen : array of int, (K,)
+        The machine, 0..M-1, or `WAIT`.
+    waiting : array of int, (K,)
+        Workloads that waited, this one included.
+    machines : array of int, (K, A)
+        The alternatives, with the choice: machines, `WAIT`, or `NONE`.
+    costs : array of float, (K, A, 4) or (K, A, 5)
+        Penalties from this decision on if that is done; NaN where it was not played on.
+    scores : array of float32, (K, A)
+        What the scheduler thought of it (`meaning`); NaN: nothing.
+    possible : array of bool, (K, A)
+        False where the scheduler's own filter rules the machine out.
+    meaning : str
+        What `scores` are: score (higher is better), probability or expected cost; empty if there are none.
+    continued_by : str
+        The scheduler that takes all decisions after an alternative.
+    repeats : bool
+        False if playing the first choice again cost something else, so that its costs are one draw.
+
+    Examples
+    --------
+    >>> recording = record(runner, make_scheduler("spread"), 0)  # doctest: +SKIP
+    >>> recording.regret.argmax()  # the costliest decision  # doctest: +SKIP
+    """
 
     episode: Episode
-    penalties: Float  # (T, 4) in each slot, by `penalties.TERMS`; add up to minus the reward, if all was placed
-    slot: Int  # (K,) when it was taken
-    workload: Int  # (K,) 0..N-1 what was placed or, if nothing was, the head of the queue
-    chosen: Int  # (K,) machine, or WAIT
-    waiting: Int  # (K,) workloads that waited, this one included
-    machines: Int  # (K, A) the alternatives, with the choice: machines, WAIT, or NONE
-    costs: Float  # (K, A, 4) penalties from this decision on if that is done; NaN where it was not played on
-    scores: npt.NDArray[np.float32]  # (K, A) what the scheduler thought of it (`meaning`), NaN = nothing
-    possible: npt.NDArray[np.bool_]  # (K, A) False where the scheduler's own filter rules the machine out
-    meaning: str  # what `scores` are: "score" (higher is better), "probability", "expected cost"; "" = there are none
-    continued_by: str  # the scheduler that takes all decisions after an alternative
-    repeats: bool = True  # False: playing the first choice again cost something else, so its costs are one draw
+    penalties: Float
+    slot: Int
+    workload: Int
+    chosen: Int
+    waiting: Int
+    machines: Int
+    costs: Float
+    scores: npt.NDArray[np.float32]
+    possible: npt.NDArray[np.bool_]
+    meaning: str
+    continued_by: str
+    repeats: bool = True
 
     def __len__(self) -> int:
         return len(self.slot)
 
     @property
     def simulated(self) -> npt.NDArray[np.bool_]:
-        """(K,) whether the alternatives were played on."""
+        """Decisions whose alternatives were played on, (K,)."""
         return np.asarray(np.isfinite(self.totals).any(axis=1))
 
     @property
+    def terms(self) -> list[str]:
+        """(4,) or (5,) what people call the penalties."""
+        return list(TERM_WORDS.values())[: self.costs.shape[2]]
+
+    @property
     def totals(self) -> Float:
-        """(K, A) cost of each alternative from the decision on, NaN where it is not known."""
+        """Cost of each alternative from the decision on, (K, A); NaN where it is not known."""
         total: Float = self.costs.sum(axis=2)
         return total
 
     @property
     def own(self) -> Int:
-        """(K,) which alternative was taken."""
+        """Number of the alternative that was taken, (K,)."""
         taken: Int = (self.machines == self.chosen[:, None]).argmax(axis=1)
         return taken
 
     @property
     def best(self) -> Int:
-        """(K,) the cheapest alternative, the one taken if no other is cheaper."""
+        """Number of the cheapest alternative, (K,); of the one taken if no other is cheaper."""
         total = np.where(np.isnan(self.totals), np.inf, self.totals)
         rows, own = np.arange(len(self)), self.own
         first = total.argmin(axis=1) if len(self) else own
@@ -70,7 +110,7 @@ class Recording:
 
     @property
     def regret(self) -> Float:
-        """(K,) >= 0 what the choice cost beyond the cheapest alternative; NaN where alternatives were not played on."""
+        """Cost of the choice beyond the cheapest alternative, (K,), >= 0; NaN where alternatives were not played on."""
         rows = np.arange(len(self))
         beyond: Float = self.totals[rows, self.own] - self.totals[rows, self.best]
         return beyond
@@ -79,29 +119,14 @@ class Recording:
 ROUNDING = 1e-9  # share of a cost: sums of the same penalties in another order differ by less
 
 
-def slots_of(recording: Recording) -> int:
-    """T: slots until the last placed workload has finished, or for which there are penalties."""
-    return max(len(recording.penalties), int(recording.episode.finish.max(initial=0)))
-
-
 def machine_loads(episode: Episode, machines: Machines, slots: int) -> Float:
     """(T, M, D) units on every machine in slots 0..`slots` - 1, background load included."""
     loads: Float = np.zeros((slots, *machines.capacity.shape))
     if episode.background is not None and slots:
         loads += episode.background[np.arange(slots) % len(episode.background)]
-    for i in np.flatnonzero(episode.start >= 0):
-        loads[episode.start[i] : episode.finish[i], episode.machine[i]] += episode.demand[i]
+    for i, machine, begin, end in zip(*episode.stays(), strict=True):
+        loads[begin:end, machine] += episode.demand[i][begin - episode.start[i] : end - episode.start[i]]
     return loads
-
-
-def waiting_counts(episode: Episode, slots: int) -> Int:
-    """(T,) workloads that have arrived and do not run yet, in slots 0..`slots` - 1."""
-    until = np.where(episode.start >= 0, episode.start, slots)
-    changes = np.zeros(slots + 1, np.int64)
-    np.add.at(changes, np.minimum(episode.arrival, slots), 1)
-    np.add.at(changes, np.minimum(np.maximum(until, episode.arrival), slots), -1)
-    counts: Int = changes.cumsum()[:slots]
-    return counts
 
 
 def costliest_decisions(recording: Recording, most: int) -> list[int]:
@@ -115,34 +140,26 @@ def costliest_decisions(recording: Recording, most: int) -> list[int]:
     return [int(k) for k in order if worth[k]][:most]
 
 
-def only(recording: Recording, k: int) -> Recording:
-    """The recording with decision `k` alone: what is derived from it is not worked out for all K each time."""
-    by_decision = ("slot", "workload", "chosen", "waiting", "machines", "costs", "scores", "possible")
-    return replace(recording, **{name: getattr(recording, name)[k : k + 1] for name in by_decision})
+TERM_WORDS = dict(zip(TERMS, ("contention", "under-utilisation", "overshoot", "waiting", "moves"), strict=True))
+LONGEST_NAME = 100  # letters of a workload's name; traces may have any, a megabyte too
+WAITING = "waiting one slot"  # what the alternative WAIT is called
 
 
-def first_parting(one: Recording, other: Recording) -> int | None:
-    """First slot in which two episodes of the same arrivals place a workload differently; None if they never do."""
-    first, second = one.episode, other.episode
-    differ = (first.start != second.start) | (first.machine != second.machine)
-    if not differ.any():
-        return None
-    starts = np.concatenate([first.start[differ], second.start[differ]])
-    return int(starts[starts >= 0].min())
+def shortened(text: object, letters: int = LONGEST_NAME) -> str:
+    """A name in one line of at most `letters` letters; what cannot be printed becomes a space.
+
+    >>> shortened("web" + chr(10) + "server", 6)
+    'web s…'
+    """
+    line = "".join(letter if letter.isprintable() else " " for letter in str(text)[: letters + 1])
+    return line if len(line) <= letters else line[: letters - 1] + "…"
 
 
-def check_same_arrivals(recordings: Sequence[Recording]) -> None:
-    """Raise InputError if the recordings are not episodes of the same workloads, arriving at the same slots."""
-    first = recordings[0].episode
-    for recording in recordings[1:]:
-        episode = recording.episode
-        if not (
-            np.array_equal(first.workload_id, episode.workload_id) and np.array_equal(first.arrival, episode.arrival)
-        ):
-            raise InputError(
-                f"'{first.scheduler}' and '{episode.scheduler}' were recorded on different arrivals: "
-                "a report compares schedulers on the same sequence only"
-            )
+def why_none_is_costly(recording: Recording) -> str:
+    """Why `costliest_decisions` finds none in this recording, as the end of a sentence."""
+    if len(recording) == 0:
+        return "nothing was decided"
+    return "no decision had a cheaper alternative" if recording.simulated.any() else "no alternative was simulated"
 
 
 ARRAYS = ("penalties", "slot", "workload", "chosen", "waiting", "machines", "costs", "scores", "possible")

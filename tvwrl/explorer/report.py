@@ -13,21 +13,12 @@ import numpy as np
 
 from tvwrl.explorer.recording import (
     WAIT,
+    WAITING,
     Recording,
-    check_same_arrivals,
     costliest_decisions,
-    first_parting,
     machine_loads,
-    slots_of,
-    waiting_counts,
-)
-from tvwrl.explorer.words import (
-    TERM_WORDS,
-    alternative_in_words,
-    number_in_words,
-    savings,
     shortened,
-    workload_in_words,
+    why_none_is_costly,
 )
 from tvwrl.packing import fits
 from tvwrl.plotting import FAINT, OTHERS, OURS, new_figure, tidy
@@ -36,101 +27,19 @@ from tvwrl.types import Float, InputError, Int, Machines
 
 EMPTY, FULL, OVER = "#F7F9FB", "#5B9DCB", "#A8071A"  # no load, as much as the capacity, and more
 MOST_LINES = 40  # machines between which there are lines
-HATCH = "////"
+MOST_NUMBERS = 11  # machines with a number; of more, every second, fifth, ... one has it
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # between machines with a number
 SMALL, PLAIN = 7.0, 8.0  # points: the least that can be read in print, and of titles
-TERM_COLOURS = {"contention": "#0072B2", "under-utilisation": "#A6D4F2", "overshoot": OVER, "waiting": "#E69F00"}
-TERM_HATCHES = {"contention": "", "under-utilisation": "", "overshoot": HATCH, "waiting": "...."}
-
-
-def load_shares(loads: Float, machines: Machines, chosen: Int | None = None) -> Float:
-    """(M, T) load of the fullest resource as a share of its capacity: 0..1 where it fits, above 1 where it does not.
-
-    `loads`: (T, M, D) units. NaN: the machine is switched off. `chosen`: only these machines, in this order.
-    """
-    rows = np.arange(len(machines)) if chosen is None else chosen
-    loads, capacity = loads[:, rows], machines.capacity[rows]
-    share = (loads / np.where(capacity > 0, capacity, 1.0)).max(axis=2)
-    fitting = fits(loads, capacity, capacity)
-    share = np.where(fitting, np.minimum(share, 1.0), np.maximum(share, np.nextafter(1.0, 2.0)))
-    share[:, (capacity == 0).all(axis=1)] = np.nan
-    shares: Float = share.T
-    return shares
-
-
-def colour_map() -> Any:
-    """Load as a share of the capacity -> colour; what is above 1 and machines that are off have their own."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("load", [EMPTY, FULL]).with_extremes(over=OVER, bad=FAINT)
-
-
-def draw_heat_map(axis: Any, shares: Float, first_slot: int = 0) -> Any:
-    """Machines downwards, slots to the right from `first_slot` on; returns what a colour bar is made for.
-
-    Overshoot is drawn once more as hatched boxes of a least width: a slot may be narrower than a pixel.
-    """
-    image = axis.imshow(
-        shares,
-        cmap=colour_map(),
-        vmin=0.0,
-        vmax=1.0,
-        aspect="auto",
-        interpolation="none",  # in an SVG the cells themselves, not what they look like at one resolution
-        extent=(first_slot, first_slot + shares.shape[1], shares.shape[0] - 0.5, -0.5),
-    )
-    over = np.pad(shares > 1.0, ((0, 0), (1, 1))).astype(np.int8)
-    for row, changes in enumerate(np.diff(over, axis=1)):
-        begin, end = np.flatnonzero(changes == 1), np.flatnonzero(changes == -1)
-        spans = [(first_slot + int(a), int(b - a)) for a, b in zip(begin, end, strict=True)]
-        if spans:
-            axis.broken_barh(spans, (row - 0.5, 1.0), facecolor=OVER, edgecolor=OVER, linewidth=0.5)
-            axis.broken_barh(spans, (row - 0.5, 1.0), facecolor="none", edgecolor="white", hatch=HATCH, linewidth=0)
-    for row in range(1, shares.shape[0] if shares.shape[0] <= MOST_LINES else 0):
-        axis.axhline(row - 0.5, color="white", linewidth=0.8)
-    axis.tick_params(labelsize=SMALL, length=2)
-    count_slots(axis)
-    return image
-
-
-def count_slots(axis: Any) -> None:
-    """Whole slots along the x axis, with commas between thousands."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-
-
-def number_machines(axis: Any, numbers: Int, most: int = 11) -> None:
-    """Label rows with the machines' numbers, every second, fifth, ... one where there are more than `most`."""
-    step = next(step for step in STEPS if len(numbers) <= most * step)
-    rows = np.arange(0, len(numbers), step)
-    axis.set_yticks(rows, [str(number) for number in numbers[rows]])
-
-
-def add_load_bar(figure: Any, image: Any, axes: Any) -> None:
-    """What the heat map's colours mean, to the right of `axes`."""
-    bar = figure.colorbar(image, ax=axes, extend="max", aspect=20, pad=0.01, ticks=[0, 0.5, 1])
-    bar.ax.set_yticklabels(["0", "half", "full"])
-    bar.ax.tick_params(labelsize=SMALL, length=2)
-    bar.ax.set_title("over", fontsize=SMALL, color=OVER, pad=3)
-    bar.set_label("load of the fullest resource", fontsize=SMALL)
-    bar.outline.set_linewidth(0.4)
-
-
-def term_patches() -> list[Any]:
-    """Handles of a legend of the four penalties."""
-    from matplotlib.patches import Patch
-
-    return [Patch(label=term, **term_style(term)) for term in TERM_WORDS.values()]
-
-
-def term_style(term: str) -> dict[str, Any]:
-    """How areas and bars of a penalty are filled."""
-    hatch = TERM_HATCHES[term]
-    return {"facecolor": TERM_COLOURS[term], "hatch": hatch, "edgecolor": "white" if hatch else "none", "linewidth": 0}
-
-
+HATCH = "////"
+# How areas of each penalty are filled: with a colour, and with a hatch that can be told apart in grey
+TERM_COLOURS = {
+    "contention": "#0072B2",
+    "under-utilisation": "#A6D4F2",
+    "overshoot": OVER,
+    "waiting": "#E69F00",
+    "moves": "#009E73",
+}
+TERM_HATCHES = {"contention": "", "under-utilisation": "", "overshoot": HATCH, "waiting": "....", "moves": "//"}
 WIDTH = 7.0  # inches: two columns of a paper; in one column letters are half as high
 DPI = 300  # of a PNG: in print
 # Without the date and the version of the library the same episodes give the same bytes.
@@ -142,16 +51,41 @@ METADATA: dict[str, dict[str, Any]] = {
 INTERNALS: Any = {"svg.fonttype": "none", "svg.hashsalt": "tvwrl", "pdf.fonttype": 42, "hatch.linewidth": 0.5}
 MARK: dict[str, Any] = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": "black", "linewidth": 0.7}
 HEAD = ("", "slot", "workload", "choice", "cheapest", "regret", "largest term")
-LANES = ("machine", "waiting", "overshoot\npenalty", "other\npenalties")
 COLUMNS = (0.03, 0.08, 0.26, 0.15, 0.15, 0.12, 0.21)  # shares of the table's width
+NUMBERS = (1, 5)  # columns of the table that are aligned at the right
+LANES = ("machine", "waiting", "overshoot\npenalty", "other\npenalties")
 
 
 def draw_report(recordings: Sequence[Recording], machines: Machines, file: Path, decisions: int = 5) -> None:
-    """Write a PNG, SVG or PDF, by the suffix of `file`, about one or two of `recordings` on these `machines`.
+    """Draw one recording, or two beside each other, on a page for papers.
 
     From above: load of every machine over time, workloads waiting, penalties of each slot by term, for two recordings
-    their difference so far, and a table of the costliest `decisions` of each, numbered as in the pictures.
-    Raises InputError for another suffix or number of recordings, or for episodes of different arrivals.
+    their difference so far, and a table of the costliest decisions of each, numbered as in the pictures.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+        One, or two of the same arrivals.
+    machines : Machines
+        Those that the episodes ran on.
+    file : Path
+        What to write: its suffix is .png, .svg or .pdf.
+    decisions : int
+        Rows of each table, at most, >= 0.
+
+    Returns
+    -------
+    None
+        It is in the file. The same recordings give the same bytes.
+
+    Raises
+    ------
+    InputError
+        For another suffix or number of recordings, and for episodes of different arrivals.
+
+    Examples
+    --------
+    >>> draw_report([recording], runner.machines, Path("report.pdf"))  # doctest: +SKIP
     """
     from matplotlib import rc_context
 
@@ -160,30 +94,68 @@ def draw_report(recordings: Sequence[Recording], machines: Machines, file: Path,
         raise InputError(f"{file}: a report is one of {', '.join(METADATA)}")
     if len(recordings) not in (1, 2):
         raise InputError(f"{len(recordings)} recordings: a report is about one, or about two side by side")
-    check_same_arrivals(recordings)
+    first = recordings[0].episode
+    for other in (recording.episode for recording in recordings[1:]):
+        if not (np.array_equal(first.workload_id, other.workload_id) and np.array_equal(first.arrival, other.arrival)):
+            raise InputError(
+                f"'{first.scheduler}' and '{other.scheduler}' were recorded on different arrivals: "
+                "a report compares schedulers on the same sequence only"
+            )
     with rc_context(INTERNALS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # names may be in any script
         figure = _Report(recordings, machines, decisions).draw()
         with whole_file(file) as partial:
             figure.savefig(partial, format=suffix[1:], dpi=DPI, metadata=METADATA[suffix])
-            if suffix == ".svg":
-                partial.write_text(_numbered(partial.read_text("utf-8")), "utf-8")
+            if suffix == ".svg":  # matplotlib names clip paths after addresses in memory: number them as they come
+                svg = partial.read_text("utf-8")
+                for number, name in enumerate(re.findall(r'<clipPath id="(\w+)">', svg)):
+                    svg = svg.replace(f'<clipPath id="{name}">', f'<clipPath id="clip{number}">')
+                    svg = svg.replace(f'clip-path="url(#{name})"', f'clip-path="url(#clip{number})"')
+                partial.write_text(svg, "utf-8")
 
 
-def _numbered(svg: str) -> str:
-    """The same SVG with clip paths numbered as they come: matplotlib names them after addresses in memory."""
-    for number, name in enumerate(re.findall(r'<clipPath id="(\w+)">', svg)):
-        svg = svg.replace(f'<clipPath id="{name}">', f'<clipPath id="clip{number}">')
-        svg = svg.replace(f'clip-path="url(#{name})"', f'clip-path="url(#clip{number})"')
-    return svg
+def load_shares(loads: Float, machines: Machines) -> Float:
+    """(M, T) load of the fullest resource as a share of its capacity: 0..1 where it fits, above 1 where it does not.
+
+    `loads`: (T, M, D) units. NaN: the machine is switched off.
+    """
+    capacity = machines.capacity
+    share = (loads / np.where(capacity > 0, capacity, 1.0)).max(axis=2)
+    fitting = fits(loads, capacity, capacity)
+    share = np.where(fitting, np.minimum(share, 1.0), np.maximum(share, np.nextafter(1.0, 2.0)))
+    share[:, (capacity == 0).all(axis=1)] = np.nan
+    shares: Float = share.T
+    return shares
+
+
+def number_in_words(value: float) -> str:
+    """Three digits or, from 100 on, all before the decimal point, with commas between thousands.
+
+    >>> number_in_words(31204.4), number_in_words(2.3456)
+    ('31,204', '2.35')
+    """
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
+
+
+def _term_style(term: str) -> dict[str, Any]:
+    """How areas and bars of a penalty are filled."""
+    hatch = TERM_HATCHES[term]
+    return {"facecolor": TERM_COLOURS[term], "hatch": hatch, "edgecolor": "white" if hatch else "none", "linewidth": 0}
 
 
 class _Report:
     def __init__(self, recordings: Sequence[Recording], machines: Machines, decisions: int) -> None:
         self._recordings, self._machines = recordings, machines
-        self._slots = max(max(slots_of(recording) for recording in recordings), 1)  # of all, so that clocks agree
+        ends = [max(len(one.penalties), int(one.episode.finish.max(initial=0))) for one in recordings]
+        self._slots = max(*ends, 1)  # of all, so that clocks agree
         self._costliest = [costliest_decisions(recording, decisions) for recording in recordings]
-        self._parting = first_parting(*recordings) if len(recordings) == 2 else None
+        self._letters = ("A: ", "B: ") if len(recordings) == 2 else ("",)
+        self._parting: int | None = None  # first slot in which one places a workload otherwise than the other
+        if len(recordings) == 2:
+            one, other = (recording.episode for recording in recordings)
+            differ = (one.start != other.start) | (one.machine != other.machine)
+            starts = np.concatenate([one.start[differ], other.start[differ]])
+            self._parting = int(starts[starts >= 0].min()) if differ.any() else None
 
     def draw(self) -> Any:
         """The figure."""
@@ -200,26 +172,34 @@ class _Report:
         return figure
 
     def _draw_pictures(self, figure: Any, heights: list[float]) -> None:
+        """A column for each recording, of lanes one above the other; below both, of two, their difference."""
+        from matplotlib.patches import Patch
+        from matplotlib.ticker import MaxNLocator
+
         count = len(self._recordings)
         grid = figure.add_gridspec(len(heights), count, height_ratios=heights)
-        axes = np.array(
-            [[figure.add_subplot(grid[row, column]) for column in range(count)] for row in range(len(LANES))]
-        )
+        axes = np.array([[figure.add_subplot(grid[lane, column]) for column in range(count)] for lane in range(4)])
         for column, recording in enumerate(self._recordings):
-            image = self._draw_loads(axes[0, column], recording, column)
-            self._draw_queue(axes[1, column], recording)
-            self._draw_penalties(axes[2, column], recording, ("overshoot",))
-            self._draw_penalties(
-                axes[3, column], recording, [term for term in TERM_WORDS.values() if term != "overshoot"]
-            )
+            image = self._draw_loads(axes[0, column], recording, self._letters[column])
+            waiting = self._waiting(recording)
+            axes[1, column].stairs(waiting, np.arange(self._slots + 1), fill=True, color=OTHERS)
+            axes[1, column].set_ylim(0, max(1, int(waiting.max(initial=0))))
+            _finish(axes[1, column], 2)
+            self._draw_penalties(axes[2, column], recording, ["overshoot"])
+            self._draw_penalties(axes[3, column], recording, [term for term in recording.terms if term != "overshoot"])
             self._mark_decisions(axes[:, column], column)
-        add_load_bar(figure, image, axes[0, :])
-        for row, what in enumerate(LANES):
-            axes[row, 0].set_ylabel(what, fontsize=SMALL)
-            highest = max(axis.get_ylim()[1] for axis in axes[row])
-            for axis in axes[row, :] if row else ():
+        bar = figure.colorbar(image, ax=axes[0, :], extend="max", aspect=20, pad=0.01, ticks=[0, 0.5, 1])
+        bar.ax.set_yticklabels(["0", "half", "full"])
+        bar.ax.tick_params(labelsize=SMALL, length=2)
+        bar.ax.set_title("over", fontsize=SMALL, color=OVER, pad=3)
+        bar.set_label("load of the fullest resource", fontsize=SMALL)
+        bar.outline.set_linewidth(0.4)
+        for lane, what in enumerate(LANES):
+            axes[lane, 0].set_ylabel(what, fontsize=SMALL)
+            highest = max(axis.get_ylim()[1] for axis in axes[lane])
+            for axis in axes[lane, :] if lane else ():
                 axis.set_ylim(0, highest)
-            for axis in axes[row, 1:]:
+            for axis in axes[lane, 1:]:
                 axis.tick_params(labelleft=False)
         for axis in axes[:-1].ravel():
             axis.tick_params(labelbottom=False)
@@ -229,36 +209,67 @@ class _Report:
             self._draw_difference(last[0])
         for axis in {*axes.ravel(), *last}:
             axis.set_xlim(0, self._slots)
-            count_slots(axis)
+            axis.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+            axis.xaxis.set_major_formatter("{x:,.0f}")
             if self._parting is not None:
                 axis.axvline(self._parting, color="black", linestyle=(0, (3, 2)), linewidth=0.8)
         for axis in last:
             axis.set_xlabel("slot", fontsize=SMALL, labelpad=1)
-        figure.legend(handles=term_patches(), loc="outside lower center", ncols=4, frameon=False, fontsize=SMALL)
+        patches = [Patch(label=term, **_term_style(term)) for term in self._recordings[0].terms]
+        figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False, fontsize=SMALL)
 
-    def _draw_loads(self, axis: Any, recording: Recording, column: int) -> Any:
-        loads = machine_loads(recording.episode, self._machines, self._slots)
-        image = draw_heat_map(axis, load_shares(loads, self._machines))
-        number_machines(axis, np.arange(len(self._machines)))
+    def _draw_loads(self, axis: Any, recording: Recording, letter: str) -> Any:
+        """Machines downwards, slots to the right; returns what a colour bar is made for.
+
+        Overshoot is drawn once more as hatched boxes of a least width: a slot may be narrower than a pixel.
+        """
+        from matplotlib.colors import LinearSegmentedColormap
+
+        shares = load_shares(machine_loads(recording.episode, self._machines, self._slots), self._machines)
+        colours = LinearSegmentedColormap.from_list("load", [EMPTY, FULL]).with_extremes(over=OVER, bad=FAINT)
+        image = axis.imshow(
+            shares,
+            cmap=colours,
+            vmin=0.0,
+            vmax=1.0,
+            aspect="auto",
+            interpolation="none",  # in an SVG the cells themselves, not what they look like at one resolution
+            extent=(0, shares.shape[1], shares.shape[0] - 0.5, -0.5),
+        )
+        over = np.pad(shares > 1.0, ((0, 0), (1, 1))).astype(np.int8)
+        for row, changes in enumerate(np.diff(over, axis=1)):
+            begin, end = np.flatnonzero(changes == 1), np.flatnonzero(changes == -1)
+            spans = [(int(a), int(b - a)) for a, b in zip(begin, end, strict=True)]
+            if spans:
+                axis.broken_barh(spans, (row - 0.5, 1.0), facecolor=OVER, edgecolor=OVER, linewidth=0.5)
+                axis.broken_barh(spans, (row - 0.5, 1.0), facecolor="none", edgecolor="white", hatch=HATCH, linewidth=0)
+        for row in range(1, shares.shape[0] if shares.shape[0] <= MOST_LINES else 0):
+            axis.axhline(row - 0.5, color="white", linewidth=0.8)
+        axis.tick_params(labelsize=SMALL, length=2)
+        step = next(step for step in STEPS if len(shares) <= MOST_NUMBERS * step)
+        axis.set_yticks(range(0, len(shares), step))
         total = number_in_words(float(recording.penalties.sum()))
-        letter = f"{'AB'[column]}: " if len(self._recordings) == 2 else ""
         title = f"{letter}{shortened(recording.episode.scheduler, 30)}, penalty {total}"
         axis.set_title(title, fontsize=PLAIN, parse_math=False)
         return image
 
-    def _draw_queue(self, axis: Any, recording: Recording) -> None:
-        counts = waiting_counts(recording.episode, self._slots)
-        axis.stairs(counts, np.arange(self._slots + 1), fill=True, color=OTHERS)
-        axis.set_ylim(0, max(1, int(counts.max(initial=0))))
-        _finish(axis, 2)
+    def _waiting(self, recording: Recording) -> Int:
+        """(T,) workloads that have arrived and do not run yet."""
+        episode, slots = recording.episode, self._slots
+        until = np.where(episode.start >= 0, episode.start, slots)
+        changes = np.zeros(slots + 1, np.int64)
+        np.add.at(changes, np.minimum(episode.arrival, slots), 1)
+        np.add.at(changes, np.minimum(np.maximum(until, episode.arrival), slots), -1)
+        counts: Int = changes.cumsum()[:slots]
+        return counts
 
     def _draw_penalties(self, axis: Any, recording: Recording, terms: Sequence[str]) -> None:
         """Those of each slot, stacked; overshoot has an axis of its own, as beside it no other would be seen."""
-        values = dict(zip(TERM_WORDS.values(), recording.penalties.T, strict=True))
+        values = dict(zip(recording.terms, recording.penalties.T, strict=True))
         below = np.zeros(len(recording.penalties))
         for term in terms if len(below) else ():
             edges = np.arange(len(below) + 1)
-            style = term_style(term) | ({"hatch": ""} if term == "overshoot" else {})  # one slot is too narrow for it
+            style = _term_style(term) | ({"hatch": ""} if term == "overshoot" else {})  # one slot is too narrow for it
             axis.stairs(below + values[term], edges, baseline=below, fill=True, **style)
             below = below + values[term]
         axis.set_ylim(0, max(1.0, 1.05 * float(below.max(initial=0.0))))
@@ -271,9 +282,8 @@ class _Report:
             machine = int(recording.chosen[k])
             axis, at = (axes[1], axes[1].get_ylim()[1] / 2) if machine == WAIT else (axes[0], machine)
             where = (int(recording.slot[k]) + 0.5, at)
-            axis.annotate(
-                str(number), where, ha="center", va="center", fontsize=SMALL, bbox=MARK, annotation_clip=False
-            )
+            style = {"ha": "center", "va": "center", "fontsize": SMALL, "bbox": MARK}
+            axis.annotate(str(number), where, annotation_clip=False, **style)
 
     def _draw_difference(self, axis: Any) -> None:
         """Penalties of B so far less those of A; where one has ended its sum stays."""
@@ -299,46 +309,38 @@ class _Report:
         _finish(axis, 3)
 
     def _draw_table(self, axis: Any, number: int) -> None:
+        """The costliest decisions of a recording, a row for each."""
         recording, found = self._recordings[number], self._costliest[number]
         axis.set_axis_off()
-        letter = f"{'AB'[number]}: " if len(self._recordings) == 2 else ""
-        if not found:
-            axis.set_title(f"{letter}{_why_none(recording)}", fontsize=PLAIN, loc="left")
-            return
         after = shortened(recording.continued_by, 40)
-        axis.set_title(
-            f"{letter}costliest decisions, by regret (cost above the cheapest); {after} makes all later decisions",
-            fontsize=PLAIN,
-            loc="left",
-            parse_math=False,
-        )
-        rows = [HEAD, *([str(place), *_row(recording, k)] for place, k in enumerate(found, start=1))]
+        title = f"costliest decisions, by regret (cost above the cheapest); {after} makes all later decisions"
+        title = self._letters[number] + (title if found else why_none_is_costly(recording))
+        axis.set_title(title, fontsize=PLAIN, loc="left", parse_math=False)
+        if not found:
+            return
+        rows = [HEAD]
+        for place, k in enumerate(found, start=1):
+            own, best = recording.own[k], recording.best[k]
+            saved = dict(zip(recording.terms, recording.costs[k, own] - recording.costs[k, best], strict=True))
+            largest = max(saved, key=saved.__getitem__)
+            chosen, cheapest = (
+                WAITING if machine == WAIT else f"machine {machine}"
+                for machine in (recording.chosen[k], recording.machines[k, best])
+            )
+            name = shortened(recording.episode.workload_id[recording.workload[k]], 26) or "a workload without a name"
+            regret, most = (number_in_words(float(cost)) for cost in (recording.regret[k], saved[largest]))
+            rows.append((str(place), f"{recording.slot[k]:,}", name, chosen, cheapest, regret, f"{most} {largest}"))
         left = np.cumsum((0.0, *COLUMNS))
         for line, row in enumerate(rows):
             y = 1 - (line + 0.5) / len(rows)
+            style = {"fontsize": SMALL, "va": "center", "parse_math": False, "transform": axis.transAxes}
+            style["color"] = "black" if line else "#555555"
             for column, text in enumerate(row):
-                right = column in (1, 5)
-                x = left[column + 1] - 0.03 if right else left[column]
-                axis.text(
-                    x,
-                    y,
-                    text,
-                    fontsize=SMALL,
-                    ha="right" if right else "left",
-                    va="center",
-                    parse_math=False,
-                    color="#555555" if line == 0 else "black",
-                    transform=axis.transAxes,
-                )
+                if column in NUMBERS:
+                    axis.text(left[column + 1] - 0.03, y, text, ha="right", **style)
+                else:
+                    axis.text(left[column], y, text, ha="left", **style)
         axis.axhline(1 - 1 / len(rows), color=OTHERS, linewidth=0.5)
-
-
-def _why_none(recording: Recording) -> str:
-    """Why there is no costly decision."""
-    if len(recording) == 0:
-        return "nothing was decided"
-    simulated = bool(recording.simulated.any())
-    return "no decision had a cheaper alternative" if simulated else "no alternative was simulated"
 
 
 def _finish(axis: Any, ticks: int) -> None:
@@ -349,16 +351,3 @@ def _finish(axis: Any, ticks: int) -> None:
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axis.tick_params(labelsize=SMALL, length=2)
     tidy(axis, "y")
-
-
-def _row(recording: Recording, k: int) -> list[str]:
-    """A decision's cells below `HEAD`, without its number."""
-    term, saved = next(iter(savings(recording, k).items()))
-    return [
-        f"{int(recording.slot[k]):,}",
-        workload_in_words(recording, k, 26),
-        alternative_in_words(int(recording.chosen[k])),
-        alternative_in_words(int(recording.machines[k, recording.best[k]])),
-        number_in_words(float(recording.regret[k])),
-        f"{number_in_words(saved)} {TERM_WORDS[term]}",
-    ]

@@ -10,9 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.envs import label_colours
-from tvwrl.explorer.recording import Recording, costliest_decisions
-from tvwrl.explorer.words import shortened
+from tvwrl.explorer.recording import (
+    TERM_WORDS,
+    WAITING,
+    Recording,
+    costliest_decisions,
+    shortened,
+    why_none_is_costly,
+)
 from tvwrl.forecasting import SEGMENTS, Forecast
+from tvwrl.penalties import MOST
 from tvwrl.schedulers import Knowledge, is_registered, titles_of
 from tvwrl.simulation import Scenario
 from tvwrl.types import Machines, SequenceSet
@@ -20,7 +27,6 @@ from tvwrl.types import Machines, SequenceSet
 VERSION = 1
 COSTLIEST = 20  # decisions of a scheduler in the list
 EVERY_AGE = 200  # workloads of a sequence, up to which forecasts at every age are shown
-TERMS = ("contention", "under-utilisation", "overshoot", "wait")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +42,7 @@ def facts_of(
     title: str, trace: Mapping[str, Any], machines: Machines, scenario: Scenario, classes: int
 ) -> dict[str, Any]:
     """What the index says of the cluster and the trace; `trace`: its name and source."""
+    moving = scenario.moves_per_slot > 0
     return {
         "version": VERSION,
         "kind": "episodes",
@@ -47,10 +54,11 @@ def facts_of(
         "peak_units": scenario.peak_units,
         "classes": classes,
         "class_colours": ["#" + bytes(colour).hex() for colour in label_colours(classes)[1 : classes + 1]],
-        "weights": {name: getattr(scenario, name) for name in ("K_c", "K_u", "K_o", "K_w")},
+        "weights": {name: getattr(scenario, name) for name in MOST if moving or name != "K_m"},
         "overshoot_per": scenario.overshoot_per,
         "usage_delay": scenario.usage_delay,
-        "terms": list(TERMS),
+        "terms": list(TERM_WORDS.values())[: None if moving else -1],
+        "waiting": WAITING,
     }
 
 
@@ -170,10 +178,12 @@ def _forecast(drawn: SequenceSet, s: int, ages: npt.NDArray[np.bool_], units: fl
 
 
 def _episode(number: int, recording: Recording) -> dict[str, Any]:
+    moved = recording.episode.moves is not None and len(recording.episode.moves) > 0
     return {
         "scheduler": number,
         "machine": recording.episode.machine,
         "start": recording.episode.start,
+        **({"stays": recording.episode.stays()._asdict()} if moved else {}),
         "penalties": recording.penalties,
         "slot": recording.slot,
         "workload": recording.workload,
@@ -183,4 +193,5 @@ def _episode(number: int, recording: Recording) -> dict[str, Any]:
         "costs": recording.costs,
         "scores": recording.scores.astype(np.float32),
         "possible": recording.possible.astype(np.uint8),
+        "why_none_is_costly": why_none_is_costly(recording),
     }

@@ -1,17 +1,31 @@
-from .base import Forecaster as Forecaster, WINDOWS as WINDOWS, training_windows as training_windows
-from .beginnings import Beginnings as Beginnings, Outcomes as Outcomes
-from .features import LONGEST as LONGEST, masked as masked, prefix_features as prefix_features
+from .base import (
+    Forecaster as Forecaster,
+    Parameters as Parameters,
+    WINDOWS as WINDOWS,
+    training_windows as training_windows,
+)
+from .baselines import FORECASTERS as FORECASTERS, REFERENCE as REFERENCE, make_forecaster as make_forecaster
+from .beginnings import (
+    Beginnings as Beginnings,
+    LONGEST as LONGEST,
+    Outcomes as Outcomes,
+    masked as masked,
+    prefix_features as prefix_features,
+)
 from .files import (
     FILE as FILE,
     forecaster_file as forecaster_file,
     read_forecaster as read_forecaster,
     write_forecaster as write_forecaster,
 )
-from .lstnet import evaluate_forecaster as evaluate_forecaster, train_forecaster as train_forecaster
+from .lstnet import (
+    StandardisedSeries as StandardisedSeries,
+    correlations as correlations,
+    evaluate_forecaster as evaluate_forecaster,
+    train_forecaster as train_forecaster,
+)
 from .lstnet_settings import ForecastSettings as ForecastSettings, MIN_FORECASTS as MIN_FORECASTS
-from .lstnet_windows import StandardisedSeries as StandardisedSeries, correlations as correlations
 from .network import NetworkForecaster as NetworkForecaster
-from .base import Parameters as Parameters
 from .perceptron import (
     Layers as Layers,
     forward as forward,
@@ -20,7 +34,6 @@ from .perceptron import (
     train_layers as train_layers,
 )
 from .pretrained import fit_or_adapt as fit_or_adapt, shipped_forecaster as shipped_forecaster
-from .registry import FORECASTERS as FORECASTERS, REFERENCE as REFERENCE, make_forecaster as make_forecaster
 from .scaled import (
     empty_table as empty_table,
     in_steps as in_steps,

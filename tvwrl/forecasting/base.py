@@ -37,6 +37,8 @@ class Forecaster(Parameters, ABC):
     A subclass is a dataclass with the fields `peak_units` (what demand is a share of) and `step_seconds` (length of a
     slot), and `random_state` where it draws.
 
+    Examples
+    --------
     >>> forecaster = NetworkForecaster().fit(training_windows(sampler))  # doctest: +SKIP
     >>> forecaster.predict(Beginnings(windows, row, seen)).quantile(0.9)  # doctest: +SKIP
     """
@@ -59,10 +61,18 @@ class Forecaster(Parameters, ABC):
         return DAY_SECONDS / self.step_seconds
 
     def fit(self, windows: Windows, also: Sequence[Windows] = (), report: Report = nothing) -> Self:
-        """Learn from windows (n,) of a trace's training series and of those of other traces (`also`).
+        """Learn from windows of training series.
 
-        Where windows have folds, each fold is forecast by a copy fitted without it (cross-fitting). `report` gets a
-        line as each of these begins.
+        Where windows have folds, each fold is forecast by a copy fitted without it (cross-fitting).
+
+        Parameters
+        ----------
+        windows : Windows
+            (n,) windows of a trace's training series.
+        also : sequence of Windows
+            Those of other traces.
+        report : callable
+            Gets a line as each fit begins.
         """
         rng = np.random.default_rng([self.random_state, 2])
         drawn = [Beginnings.draw(part, rng) for part in (windows, *also)]
@@ -96,6 +106,11 @@ class Forecaster(Parameters, ABC):
         """What will come after m beginnings; never looks at later slots.
 
         Each fold is forecast by the copy fitted without it.
+
+        Parameters
+        ----------
+        beginnings : Beginnings
+            m beginnings.
         """
         fold = beginnings.fold
         if not self.without_ or (fold == UNSEEN).all():
@@ -116,23 +131,32 @@ class Forecaster(Parameters, ABC):
         """(m, n, S, D) units: n futures of each beginning, slot by slot after the last one seen; 0 once it ended.
 
         They are continuations of training beginnings with similar forecasts, of other folds where there are any.
-        Raises InputError for a forecaster that has weights alone.
+
+        Parameters
+        ----------
+        beginnings : Beginnings
+            m beginnings.
+        n : int
+            Futures of each, >= 1.
+        rng : numpy.random.Generator
+            What draws them.
+
+        Raises
+        ------
+        InputError
+            For a forecaster that has weights alone.
         """
         learnt, forecasts = self.learnt, self.predict(beginnings)
         slots = max(1, int((learnt.windows.length[learnt.row] - learnt.seen).max()))
         out = np.zeros((len(beginnings), n, slots, self.resources_), np.float32)
         for fold in np.unique(beginnings.fold).tolist():
             rows = np.flatnonzero(beginnings.fold == fold)
-            out[rows] = self._continuations_without(fold).sample(beginnings[rows], forecasts[rows], n, slots, rng)
+            if fold not in self._continuations:  # of the beginnings that were learnt from and are not of the fold
+                others = np.flatnonzero((learnt.fold != fold) | (fold == UNSEEN))
+                part = learnt[others] if len(others) else learnt
+                self._continuations[fold] = Continuations(part, self.predict(part), self.peak_units, self.random_state)
+            out[rows] = self._continuations[fold].sample(beginnings[rows], forecasts[rows], n, slots, rng)
         return out
-
-    def _continuations_without(self, fold: int) -> Continuations:
-        """The beginnings that were learnt from and are not of a fold; made once."""
-        if fold not in self._continuations:
-            others = np.flatnonzero((self.learnt.fold != fold) | (fold == UNSEEN))
-            part = self.learnt[others] if len(others) else self.learnt
-            self._continuations[fold] = Continuations(part, self.predict(part), self.peak_units, self.random_state)
-        return self._continuations[fold]
 
     @property
     def learnt(self) -> Beginnings:
@@ -153,6 +177,11 @@ class Forecaster(Parameters, ABC):
 
         Before its first slot a workload has the forecast of one slot seen. What a workload uses does not depend on its
         machine, so the table is made ahead of the episode.
+
+        Parameters
+        ----------
+        windows : Windows
+            (S, N) windows.
         """
         slots, wide, units = windows.demand.shape[2], columns(self.resources_), steps(self.resources_)
         out = np.zeros((*windows.length.shape, slots + 1, len(units)), np.uint8)
@@ -168,8 +197,26 @@ class Forecaster(Parameters, ABC):
 
 
 def training_windows(sampler: SequenceSampler, count: int = WINDOWS, random_state: int = 0) -> Windows:
-    """(n,) `count` windows of the sampler's training series, as forecasters learn from them, drawn by the seed
-    `random_state`."""
+    """Draw windows of training series, as forecasters learn from them.
+
+    Parameters
+    ----------
+    sampler : SequenceSampler
+        What cuts windows from a trace.
+    count : int
+        How many, >= 1.
+    random_state : int
+        Seed of the draw.
+
+    Returns
+    -------
+    Windows
+        (count,) windows.
+
+    Examples
+    --------
+    >>> windows = training_windows(sampler, 1000)  # doctest: +SKIP
+    """
     drawn = sampler.windows("train", count, np.random.default_rng([random_state, 1]))
     return stack_windows(drawn, sampler.trace, sampler.unit)
 
@@ -207,18 +254,13 @@ class Continuations:
         self._pca = PCA(dimensions, svd_solver="full", random_state=random_state).fit(views)
         self._tree = KDTree(self._pca.transform(views))
 
-    def nearest(self, beginnings: Beginnings, forecasts: Distribution, count: int = NEIGHBOURS) -> Int:
-        """(m, k) rows of `beginnings`, the most similar first; k is `count`, or all if there are fewer."""
-        count = min(count, len(self.beginnings))
-        _, found = self._tree.query(self._pca.transform(self._view(beginnings, forecasts)), count)
-        rows: Int = np.asarray(found).reshape(len(beginnings), count)
-        return rows
-
     def sample(
         self, beginnings: Beginnings, forecasts: Distribution, n: int, slots: int, rng: np.random.Generator
     ) -> Float:
         """(m, n, `slots`, D) units: continuations of similar beginnings, 0 once they ended."""
-        near = self.nearest(beginnings, forecasts)
+        count = min(NEIGHBOURS, len(self.beginnings))
+        _, found = self._tree.query(self._pca.transform(self._view(beginnings, forecasts)), count)
+        near: Int = np.asarray(found).reshape(len(beginnings), count)  # the most similar first
         chosen = np.take_along_axis(near, rng.integers(near.shape[1], size=(len(near), n)), axis=1)
         ahead = self.beginnings[chosen.ravel()].ahead(1, slots)
         return ahead.reshape(*chosen.shape, *ahead.shape[1:])

@@ -1,4 +1,4 @@
-"""Forecasters that the network is compared with: simple ones, likenesses of the past, and boosted trees.
+"""Forecasters that the network is compared with: simple ones, likenesses of the past, boosted trees; and all by name.
 
 Letters: m beginnings, J segments, D resources, V levels of demand.
 """
@@ -6,15 +6,17 @@ Letters: m beginnings, J segments, D resources, V levels of demand.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tvwrl.checks import one_of
 from tvwrl.forecasting.base import Forecaster
-from tvwrl.forecasting.beginnings import Beginnings, levels_of, outcome_levels
-from tvwrl.forecasting.features import scale_of, scaled
+from tvwrl.forecasting.beginnings import Beginnings, levels_of, outcome_levels, scale_of, scaled
+from tvwrl.forecasting.network import NetworkForecaster
 from tvwrl.forecasting.segments import HORIZON, SEGMENTS, Distribution
 from tvwrl.types import Float, Int
 
@@ -88,10 +90,8 @@ class MeanAndDeviation(NaiveForecaster):
     def _running(self, beginnings: Beginnings) -> tuple[Float, Float]:
         from scipy.special import ndtr
 
-        sums = np.cumsum(np.pad(beginnings.windows.demand / self.peak_units, ((0, 0), (1, 0), (0, 0))), axis=1)
-        squares = np.cumsum(
-            np.pad((beginnings.windows.demand / self.peak_units) ** 2, ((0, 0), (1, 0), (0, 0))), axis=1
-        )
+        share = beginnings.windows.demand / self.peak_units
+        sums, squares = (np.cumsum(np.pad(x, ((0, 0), (1, 0), (0, 0))), axis=1) for x in (share, share**2))
         slots = max(1, round(self.hours * 3600 / self.step_seconds))
         first = np.maximum(beginnings.seen - slots, 0)
         count = (beginnings.seen - first)[:, None]
@@ -204,6 +204,9 @@ class BoostedTrees(Forecaster):
     random_state: int = 0
 
     def _fit(self, drawn: list[Beginnings]) -> None:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
+
         inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
         most, peak, mean = outcome_levels(drawn, self.levels, self.peak_units)
         largest = self.values_[most].mean(axis=0)
@@ -211,38 +214,76 @@ class BoostedTrees(Forecaster):
         targets = np.concatenate([most.reshape(len(most), -1), peak], axis=1)
         rng = np.random.default_rng([self.random_state, 5])
         rows = rng.permutation(len(inputs))[: self.examples]
-        self.trees_ = [self._classifier(inputs[rows], target) for target in targets[rows].T]
-
-    def _classifier(self, inputs: Any, target: Int) -> Any:
-        """A fitted classifier, or the only level that occurs."""
-        from sklearn.ensemble import HistGradientBoostingClassifier
-        from threadpoolctl import threadpool_limits
-
-        if len(found := np.unique(target)) == 1:
-            return int(found[0])
-        classifier = HistGradientBoostingClassifier(
-            max_iter=self.trees,
-            max_leaf_nodes=self.leaves,
-            learning_rate=self.learning_rate,
-            early_stopping=False,
-            random_state=self.random_state,
-        )
-        with threadpool_limits(1):
-            return classifier.fit(inputs, target)
+        self.trees_: list[Any] = []  # a fitted classifier, or the only level that occurs
+        for target in targets[rows].T:
+            if len(found := np.unique(target)) == 1:
+                self.trees_.append(int(found[0]))
+                continue
+            classifier = HistGradientBoostingClassifier(
+                max_iter=self.trees,
+                max_leaf_nodes=self.leaves,
+                learning_rate=self.learning_rate,
+                early_stopping=False,
+                random_state=self.random_state,
+            )
+            with threadpool_limits(1):
+                self.trees_.append(classifier.fit(inputs[rows], target))
 
     def _predict(self, beginnings: Beginnings) -> Distribution:
         inputs = beginnings.inputs(self.slots_per_day)
-        chances = np.stack([self._chances(tree, inputs) for tree in self.trees_], axis=1, dtype=np.float32)
+        chances = np.zeros((len(inputs), len(self.trees_), self.levels + 1), np.float32)
+        for column, tree in enumerate(self.trees_):
+            if isinstance(tree, int):
+                chances[:, column, tree] = 1.0
+            else:
+                chances[:, column, tree.classes_] = tree.predict_proba(inputs)
         wide = len(SEGMENTS) * self.resources_
         most = chances[:, :wide].reshape(len(inputs), len(SEGMENTS), self.resources_, -1)
         mean = most @ self.values_ * self.ratio_
         return Distribution(most, chances[:, wide:], mean.astype(np.float32), self.values_)
 
-    def _chances(self, tree: Any, inputs: Any) -> npt.NDArray[np.float32]:
-        """(m, V + 1) probabilities of levels."""
-        chances = np.zeros((len(inputs), self.levels + 1), np.float32)
-        if isinstance(tree, int):
-            chances[:, tree] = 1.0
-        else:
-            chances[:, tree.classes_] = tree.predict_proba(inputs)
-        return chances
+
+FORECASTERS: dict[str, Callable[..., Forecaster]] = {
+    "network": NetworkForecaster,
+    "last-value": LastValue,
+    "normal-2h": partial(MeanAndDeviation, hours=2.0),
+    "normal-day": partial(MeanAndDeviation, hours=24.0),
+    "percentiles": Percentiles,
+    "yesterday": SameHourYesterday,
+    "analogues": Analogues,
+    "boosting": BoostedTrees,
+}
+REFERENCE = "last-value"  # skills are measured against it
+
+
+def make_forecaster(name: str, peak_units: int, step_seconds: int, random_state: int = 0) -> Forecaster:
+    """Make an unfitted forecaster by its name.
+
+    Parameters
+    ----------
+    name : str
+        network, last-value, normal-2h, normal-day, percentiles, yesterday, analogues or boosting.
+    peak_units : int
+        Largest demand, units.
+    step_seconds : int
+        Length of a slot, seconds.
+    random_state : int
+        Seed of what it draws.
+
+    Returns
+    -------
+    Forecaster
+        The forecaster.
+
+    Raises
+    ------
+    InputError
+        For a name that is not registered; it lists those that are.
+
+    Examples
+    --------
+    >>> make_forecaster("last-value", peak_units=6, step_seconds=1800)
+    LastValue(peak_units=6, step_seconds=1800, random_state=0)
+    """
+    one_of(FORECASTERS, forecaster=name)
+    return FORECASTERS[name](peak_units=peak_units, step_seconds=step_seconds, random_state=random_state)

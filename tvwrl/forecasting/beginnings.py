@@ -1,4 +1,4 @@
-"""Beginnings of windows: what a forecaster may know, and what came after.
+"""Beginnings of windows: what a forecaster may know, as a fixed number of inputs, and what came after.
 
 Letters: n windows, m beginnings, L slots of the longest window, J segments, D resources, V levels of demand.
 """
@@ -13,28 +13,126 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.compiled import njit
-from tvwrl.forecasting.features import PER_RESOURCE, masked, prefix_features
 from tvwrl.forecasting.segments import HORIZON, SEGMENTS
 from tvwrl.traces import Windows
-from tvwrl.types import Float, Int
+from tvwrl.types import Bool, Float, Float32, Int
 
+RECENT = 4  # last slots that are seen as they were
+PER_RESOURCE = 8 + RECENT
+LONGEST = 120  # slots of the longest window that workloads are cut to, about
+FARTHEST = 5.0  # standard deviations to which inputs are cut
 PER_WINDOW = 6  # beginnings of a window that a forecaster learns from
+
+
+def prefix_features(demand: Float) -> Float:
+    """(N, L + 1, 1 + D * PER_RESOURCE) features of the first 0, 1, ..., L slots of `demand` (N, L, D).
+
+    The logarithm of the slots seen; per resource mean, standard deviation, least, most, mean absolute change, slope,
+    autocorrelation one slot apart, last, and the last `RECENT` slots. All are 0 before the first slot.
+    """
+    count, slots, resources = demand.shape
+    out = np.zeros((count, slots + 1, 1 + resources * PER_RESOURCE))
+    out[:, 1:, 0] = np.log1p(np.arange(1, slots + 1.0)) / np.log1p(LONGEST)
+    _fill_prefix_features(np.ascontiguousarray(demand, np.float64), out)
+    return out
+
+
+@njit
+def _fill_prefix_features(demand: Float, out: Float) -> None:
+    """Everything but the slots seen.
+
+    `demand`: (N, L, D)
+    `out`: (N, L + 1, 1 + D * PER_RESOURCE); see `prefix_features`
+    """
+    count, slots, resources = demand.shape
+    for i in range(count):
+        for d in range(resources):
+            total = squares = follows = change = timed = 0.0
+            least = most = before = demand[i, 0, d] if slots else 0.0
+            for t in range(slots):
+                now = demand[i, t, d]
+                seen = t + 1.0
+                total += now
+                squares += now**2
+                follows += now * before if t else 0.0
+                change += abs(now - before)
+                timed += now * seen
+                least, most = min(least, now), max(most, now)
+                pairs = max(seen - 1.0, 1.0)
+                mean = total / seen
+                variance = max(squares / seen - mean**2, 0.0)
+                together = (follows / pairs - mean**2) / variance if variance > 1e-9 else 0.0
+                covariance = timed / seen - mean * (seen + 1.0) / 2.0  # with the time
+                row = out[i, t + 1, 1 + d :: resources]
+                row[0], row[1], row[2], row[3] = mean, np.sqrt(variance), least, most
+                row[4] = change / pairs
+                row[5] = covariance / max((seen**2 - 1.0) / 12.0, 0.25)  # slope
+                row[6] = min(max(together, -1.0), 1.0) if seen > 2 else 0.0
+                row[7] = now
+                for back in range(1, min(RECENT, t) + 1):
+                    row[7 + back] = demand[i, t - back, d]
+                before = now
+
+
+def scale_of(inputs: Float32) -> tuple[Float32, Float32]:
+    """(I,) means and standard deviations of inputs (m, I); 1 for those that are constant."""
+    spread = inputs.std(axis=0)
+    return inputs.mean(axis=0), np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
+
+
+def scaled(inputs: Float32, shift: Float32, width: Float32) -> Float32:
+    """(m, I) inputs in standard deviations from the mean, cut off far away."""
+    found: Float32 = np.clip((inputs - shift) / width, -FARTHEST, FARTHEST).astype(np.float32)
+    return found
+
+
+def masked(metadata: Float) -> Float:
+    """(..., 2 P) values, 0 where unknown, and a mask, 1 where known."""
+    known = np.isfinite(metadata)
+    masked: Float = np.concatenate([np.where(known, metadata, 0.0), known], axis=-1)
+    return masked
 
 
 @dataclass(frozen=True, eq=False)
 class Beginnings:
-    """The first `seen` slots of some windows, at least one each, with all that was declared.
+    """The first slots of some windows, at least one each, with all that was declared.
 
     The demand of a workload's first slot counts as known while it waits, as it does for best-fit.
+
+    Parameters
+    ----------
+    windows : Windows
+        (n,) windows.
+    row : array of int
+        (m,) the window of each beginning, 0..n - 1.
+    seen : array of int
+        (m,) slots seen of it, 1..length.
+
+    Examples
+    --------
+    >>> none = np.zeros(1, int)
+    >>> window = Windows(np.ones((1, 3, 2)), np.array([3]), np.zeros((1, 4)), np.zeros(1), none, none)  # of 3 slots
+    >>> Beginnings.every(window).seen
+    array([1, 2, 3])
     """
 
-    windows: Windows  # (n,)
-    row: Int  # (m,) the window
-    seen: Int  # (m,) slots seen, 1..length
+    windows: Windows
+    row: Int
+    seen: Int
 
     @classmethod
     def draw(cls, windows: Windows, rng: np.random.Generator, each: int = PER_WINDOW) -> Beginnings:
-        """`each` beginnings of every window: its first slot, and lengths whose logarithms are drawn evenly."""
+        """Some beginnings of every window: its first slot, and lengths whose logarithms are drawn evenly.
+
+        Parameters
+        ----------
+        windows : Windows
+            (n,) windows.
+        rng : numpy.random.Generator
+            What draws the lengths.
+        each : int
+            Beginnings of a window, >= 1.
+        """
         length = windows.length[:, None]
         seen = np.exp(rng.uniform(0, np.log(length), (len(windows), each))).round().astype(np.int64)
         seen[:, 0] = 1
@@ -42,7 +140,13 @@ class Beginnings:
 
     @classmethod
     def every(cls, windows: Windows) -> Beginnings:
-        """All beginnings of all windows, by window and then by length."""
+        """All beginnings of all windows, by window and then by length.
+
+        Parameters
+        ----------
+        windows : Windows
+            (n,) windows.
+        """
         row, before = np.nonzero(np.arange(windows.demand.shape[1]) < windows.length[:, None])
         return cls(windows, row, before + 1)
 
@@ -70,12 +174,24 @@ class Beginnings:
 
     @staticmethod
     def input_count(resources: int) -> int:
-        """I, the number of `inputs`."""
+        """I, the number of `inputs`.
+
+        Parameters
+        ----------
+        resources : int
+            D, the number of resources.
+        """
         seen = 1 + resources * PER_RESOURCE + len(SEGMENTS) * (2 * resources + 1)
         return seen + 2 * (resources + 2) + 2  # what was declared, with a mask; the time
 
-    def inputs(self, slots_per_day: float) -> npt.NDArray[np.float32]:
-        """(m, I) `prefix_features`, `yesterday`, what was declared (0 where it was not, with a mask), and the time."""
+    def inputs(self, slots_per_day: float) -> Float32:
+        """(m, I) `prefix_features`, `yesterday`, what was declared (0 where it was not, with a mask), and the time.
+
+        Parameters
+        ----------
+        slots_per_day : float
+            Slots in a day.
+        """
         angle = 2 * np.pi * (self.windows.clock[self.row] + self.seen / slots_per_day)
         declared = masked(self.windows.metadata)[self.row]
         parts: list[npt.NDArray[np.floating]] = [
@@ -83,12 +199,17 @@ class Beginnings:
             self.yesterday(max(1, round(slots_per_day))),
         ]
         parts += [declared, np.sin(angle)[:, None], np.cos(angle)[:, None]]
-        inputs: npt.NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
+        inputs: Float32 = np.concatenate(parts, axis=1, dtype=np.float32)
         return inputs
 
-    def yesterday(self, day: int) -> npt.NDArray[np.float32]:
+    def yesterday(self, day: int) -> Float32:
         """(m, 2 J D + J) largest and mean demand in the same slots of the day before, segment by segment, and whether
-        they were all seen; 0 where they were not. `day`: slots in a day.
+        they were all seen; 0 where they were not.
+
+        Parameters
+        ----------
+        day : int
+            Slots in a day.
         """
         resources = self.windows.demand.shape[-1]
         out = np.zeros((len(self), len(SEGMENTS) * (2 * resources + 1)), np.float32)
@@ -96,7 +217,7 @@ class Beginnings:
         return out
 
     @cached_property
-    def _demand(self) -> npt.NDArray[np.float32]:
+    def _demand(self) -> Float32:
         return self.windows.demand.astype(np.float32)
 
     @cached_property
@@ -104,7 +225,15 @@ class Beginnings:
         return np.pad(self.windows.demand, ((0, 0), (0, HORIZON), (0, 0)))
 
     def ahead(self, first: int, last: int) -> Float:
-        """(m, slots, D) units: demand `first` to `last` slots after the last one seen, 0 once the workload ended."""
+        """(m, slots, D) units: demand after the last slot seen, 0 once the workload ended.
+
+        Parameters
+        ----------
+        first : int
+            Slots ahead of the first slot.
+        last : int
+            Slots ahead of the last slot, which is included.
+        """
         slots = self.seen[:, None] - 1 + np.arange(first, last + 1)
         found: Float = self._padded[self.row[:, None], np.minimum(slots, self._padded.shape[1] - 1)]
         return found
@@ -112,16 +241,38 @@ class Beginnings:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What came after m beginnings; `most` and `peak` in units, 0 where the workload had ended."""
+    """What came after m beginnings; demand is in units, 0 where the workload had ended.
 
-    most: Float  # (m, J, D) largest demand in a segment
-    mean: Float  # (m, J, D) mean demand in a segment
-    peak: Float  # (m, D) largest demand of the rest, the last slot seen included
-    alive: npt.NDArray[np.bool_]  # (m, J) whether it ran at the segment's first slot
+    Parameters
+    ----------
+    most : array of float
+        (m, J, D) largest demand in a segment.
+    mean : array of float
+        (m, J, D) mean demand in a segment.
+    peak : array of float
+        (m, D) largest demand of the rest, the last slot seen included.
+    alive : array of bool
+        (m, J) whether it ran at the segment's first slot.
+
+    Examples
+    --------
+    >>> level, _ = Outcomes.of(beginnings).levels(forecaster.levels, forecaster.peak_units)  # doctest: +SKIP
+    """
+
+    most: Float
+    mean: Float
+    peak: Float
+    alive: Bool
 
     @classmethod
     def of(cls, beginnings: Beginnings) -> Outcomes:
-        """What came after these. This is the future: only fitting and judging may look at it."""
+        """What came after some beginnings. This is the future: only fitting and judging may look at it.
+
+        Parameters
+        ----------
+        beginnings : Beginnings
+            m beginnings.
+        """
         segments = [beginnings.ahead(first, last) for first, last in SEGMENTS]
         rest = np.flip(np.maximum.accumulate(np.flip(beginnings.windows.demand, 1), axis=1), 1)
         left = beginnings.windows.length[beginnings.row] - beginnings.seen
@@ -133,13 +284,21 @@ class Outcomes:
         )
 
     def levels(self, levels: int, peak_units: int) -> tuple[Int, Int]:
-        """(m, J, D) levels of `most` and (m, D) of `peak`; 0 only where it had ended, even if it needed nothing."""
+        """(m, J, D) levels of `most` and (m, D) of `peak`; 0 only where it had ended, even if it needed nothing.
+
+        Parameters
+        ----------
+        levels : int
+            V, the number of levels.
+        peak_units : int
+            Units of the highest level.
+        """
         most, peak = (levels_of(units, levels, peak_units) for units in (self.most, self.peak))
         return np.maximum(most, self.alive[..., None]), np.maximum(peak, 1)
 
 
 @njit
-def _fill_yesterday(demand, row, seen, day, segments, out):  # type: ignore[no-untyped-def]
+def _fill_yesterday(demand: Float32, row: Int, seen: Int, day: int, segments: Int, out: Float32) -> None:
     """See `Beginnings.yesterday`.
 
     `demand`: (n, L, D) of the windows
@@ -170,9 +329,7 @@ def _fill_yesterday(demand, row, seen, day, segments, out):  # type: ignore[no-u
                 out[i, means + j * resources + d] = total / np.float32(end - first + 1)
 
 
-def outcome_levels(
-    drawn: Sequence[Beginnings], levels: int, peak_units: int
-) -> tuple[Int, Int, npt.NDArray[np.float32]]:
+def outcome_levels(drawn: Sequence[Beginnings], levels: int, peak_units: int) -> tuple[Int, Int, Float32]:
     """What came after all beginnings of some groups, m in all, to learn from.
 
     (m, J, D) levels of the largest demand in a segment, (m, D) of the peak, and (m, J, D) mean demand in a segment as a

@@ -34,9 +34,25 @@ def purpose_of(sampler: SequenceSampler) -> dict[str, Any]:
 
 
 def write_forecaster(path: Path, forecaster: Forecaster, sampler: SequenceSampler) -> None:
-    """Write a fitted `forecaster` for the windows of `sampler` to the file `path`, whole or not at all.
+    """Write a fitted forecaster to a file, whole or not at all.
 
-    Raises InputError for one that cannot be saved.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    forecaster : Forecaster
+        The forecaster.
+    sampler : SequenceSampler
+        What it was fitted for.
+
+    Raises
+    ------
+    InputError
+        For a forecaster that cannot be saved.
+
+    Examples
+    --------
+    >>> write_forecaster(Path("forecaster.json"), forecaster, problem.sampler)  # doctest: +SKIP
     """
     content = forecaster.to_dict()
     made = {"format": FORMAT, "made_for": purpose_of(sampler), "sha256": _digest(content), "forecaster": content}
@@ -49,11 +65,29 @@ def forecaster_file(path: Path) -> Path:
 
 
 def read_forecaster(path: Path, sampler: SequenceSampler) -> Forecaster:
-    """The forecaster in the file `path`, for the windows of `sampler`; no code of the file runs. A folder stands for
-    the `forecaster.json` in it.
+    """Read a forecaster from a file, of which no code runs.
 
-    Raises InputError for a file that is missing, damaged, of another format, or made for another trace, unit, length of
-    a slot, split or scale of demand: it names the field with both values.
+    Parameters
+    ----------
+    path : Path
+        The file, or the folder of a `forecaster.json`.
+    sampler : SequenceSampler
+        What is to be forecast.
+
+    Returns
+    -------
+    Forecaster
+        The forecaster.
+
+    Raises
+    ------
+    InputError
+        For a file that is missing, damaged, of another format, or made for another trace, unit, length of a slot, split
+        or scale of demand: it names the field with both values.
+
+    Examples
+    --------
+    >>> forecaster = read_forecaster(Path("forecaster.json"), problem.sampler)  # doctest: +SKIP
     """
     path = forecaster_file(path)
     content = _content(path)

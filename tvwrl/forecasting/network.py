@@ -9,18 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from tvwrl.compiled import njit
 from tvwrl.forecasting.base import Forecaster
-from tvwrl.forecasting.beginnings import Beginnings, outcome_levels
-from tvwrl.forecasting.features import scale_of, scaled
-from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists
-from tvwrl.forecasting.seeding import seeded
+from tvwrl.forecasting.beginnings import Beginnings, outcome_levels, scale_of, scaled
+from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists, seeded
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.progress import Report, nothing
 from tvwrl.traces import Windows
-from tvwrl.types import InputError, Int
+from tvwrl.types import Float32, InputError, Int
 
 KINDS = {
     "demand": "<f4", "length": "<i8", "metadata": "<f4", "clock": "<f4", "fold": "<i8", "series": "<i8",
@@ -59,8 +56,6 @@ def unpacked(content: dict[str, Any], resources: int) -> Beginnings:
     return Beginnings(windows, row.astype(np.int64), seen.astype(np.int64))
 
 
-Array = npt.NDArray[np.float32]
-
 BATCH = 512
 THREADS = 1  # of torch; more would gain little, since the networks are small
 FARTHEST_LOGIT = np.float32(30.0)  # so that exponentials stay finite
@@ -76,19 +71,50 @@ class NetworkForecaster(Forecaster):
     A softmax for each segment and resource gives the probabilities of the levels of the largest demand, so variances
     and quantiles are learnt, not estimated from errors on the training series. Dropout, weight decay and randomly
     masked declarations keep the networks from memorising single series.
+
+    Parameters
+    ----------
+    peak_units : int
+        What demand is a share of, units.
+    step_seconds : int
+        Length of a slot, seconds.
+    networks : int
+        Networks whose mean is the forecast; training series have one.
+    hidden : int
+        Units of each of the two layers.
+    epochs : int
+        Passes over the examples.
+    dropout : float
+        Share of a layer's outputs that is dropped in training, 0 <= dropout < 1.
+    weight_decay : float
+        Of AdamW.
+    learning_rate : float
+        Largest learning rate, which rises and falls in one cycle.
+    hidden_share : float
+        Share of the examples whose declarations are hidden, 0..1.
+    adapt_epochs : int
+        Passes over the examples where it starts from another forecaster.
+    adapt_rate : float
+        Largest learning rate there.
+    random_state : int
+        Seed of all that is drawn.
+
+    Examples
+    --------
+    >>> forecaster = NetworkForecaster().fit(training_windows(sampler))  # doctest: +SKIP
     """
 
     peak_units: int = 6
     step_seconds: int = 1800
-    networks: int = 2  # whose mean is the forecast; one for training series
+    networks: int = 2
     hidden: int = 64
     epochs: int = 16
     dropout: float = 0.1
     weight_decay: float = 0.01
     learning_rate: float = 3e-3
-    hidden_share: float = 0.15  # of the examples whose declarations are hidden
-    adapt_epochs: int = 1  # and
-    adapt_rate: float = 5e-4  # learning rate, where it starts from another forecaster
+    hidden_share: float = 0.15
+    adapt_epochs: int = 1
+    adapt_rate: float = 5e-4
     random_state: int = 0
     adapted_ = False  # whether it started from another one
 
@@ -99,10 +125,23 @@ class NetworkForecaster(Forecaster):
         report: Report = nothing,
         start: NetworkForecaster | None = None,
     ) -> Self:
-        """See `Forecaster.fit`. With `start`, every network begins as its first one and adapts.
+        """Learn from windows of training series, from nothing or from another forecaster.
 
-        It keeps the scaling of inputs of `start`. Raises InputError for a `start` of other units, slots, resources or
-        size.
+        Parameters
+        ----------
+        windows : Windows
+            (n,) windows of a trace's training series.
+        also : sequence of Windows
+            Those of other traces.
+        report : callable
+            Gets a line as each fit begins.
+        start : NetworkForecaster, optional
+            Every network begins as the first one of this, and adapts; the scaling of its inputs is kept.
+
+        Raises
+        ------
+        InputError
+            For a `start` of other units, slots, resources or size.
         """
         if start is not None:
             for name, (own, other) in self.differences(start, windows.demand.shape[-1]).items():
@@ -111,7 +150,15 @@ class NetworkForecaster(Forecaster):
         return super().fit(windows, also, report)
 
     def differences(self, start: NetworkForecaster, resources: int) -> dict[str, tuple[int, int]]:
-        """Field -> its value here and in `start`, where they differ and so nothing can start from it."""
+        """Field -> its value here and in another forecaster, where they differ and so nothing can start from it.
+
+        Parameters
+        ----------
+        start : NetworkForecaster
+            The other one.
+        resources : int
+            D of the windows to learn from.
+        """
         pairs = {name: (getattr(self, name), getattr(start, name)) for name in ALIKE}
         pairs["resources"] = resources, start.resources_
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -123,24 +170,17 @@ class NetworkForecaster(Forecaster):
 
     def _fit(self, drawn: list[Beginnings]) -> None:
         inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
-        targets = _Targets.of(drawn, self.levels, self.peak_units)
+        targets = _Targets(drawn, self.levels, self.peak_units)
         self.shift_, self.width_ = scale_of(inputs)
         if self._start is not None:
             self.shift_, self.width_ = self._start.shift_, self._start.width_
         shown = scaled(inputs, self.shift_, self.width_)
-        hidden = scaled(np.where(self._declared(), np.float32(0), inputs), self.shift_, self.width_)
+        place, wide = np.arange(inputs.shape[1]), inputs.shape[1] - CLOCK_INPUTS
+        declared = (place >= wide - 2 * (self.resources_ + 2)) & (place < wide)  # inputs of what was declared
+        hidden = scaled(np.where(declared, np.float32(0), inputs), self.shift_, self.width_)
         self.networks_ = [self._train(shown, hidden, targets, number) for number in range(self.networks)]
 
-    def _declared(self) -> npt.NDArray[np.bool_]:
-        """(I,) whether an input is of what was declared."""
-        wide = len(self.shift_)
-        place = np.arange(wide)
-        declared: npt.NDArray[np.bool_] = (place >= wide - CLOCK_INPUTS - 2 * (self.resources_ + 2)) & (
-            place < wide - CLOCK_INPUTS
-        )
-        return declared
-
-    def _train(self, shown: Array, hidden: Array, targets: _Targets, number: int) -> Layers:
+    def _train(self, shown: Float32, hidden: Float32, targets: _Targets, number: int) -> Layers:
         """The layers of a network; `number` tells apart those of equal examples."""
         import torch
         from torch import nn
@@ -175,17 +215,14 @@ class NetworkForecaster(Forecaster):
 
     def _predict(self, beginnings: Beginnings) -> Distribution:
         shown = scaled(beginnings.inputs(self.slots_per_day), self.shift_, self.width_)
-        return self._distribution([forward(network, shown) for network in self.networks_])
-
-    def _distribution(self, outputs: list[Array]) -> Distribution:
-        """The mean of what networks predict, from their outputs (m, O)."""
-        levels, resources, count = self.levels, self.resources_, len(outputs[0])
+        levels, resources, count = self.levels, self.resources_, len(beginnings)
         wide = len(SEGMENTS) * resources
         most = np.zeros((count, wide, levels + 1), np.float32)
         peak = np.zeros((count, resources, levels + 1), np.float32)  # its last slot seen counts, so it is never 0
         mean = np.zeros((count, wide), np.float32)
-        for output in outputs:
-            _add_chances(np.exp(np.clip(output, -FARTHEST_LOGIT, FARTHEST_LOGIT)), len(outputs), most, peak, mean)
+        for network in self.networks_:  # the mean of what they predict
+            odds = np.exp(np.clip(forward(network, shown), -FARTHEST_LOGIT, FARTHEST_LOGIT))
+            _add_chances(odds, len(self.networks_), most, peak, mean)
         segments = count, len(SEGMENTS), resources
         return Distribution(most.reshape(*segments, levels + 1), peak, mean.reshape(segments), self.values_)
 
@@ -207,23 +244,32 @@ class NetworkForecaster(Forecaster):
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> NetworkForecaster:
-        """The forecaster that `to_dict` described. Raises ValueError or LookupError for what does not fit together."""
+        """The forecaster that `to_dict` described.
+
+        Parameters
+        ----------
+        content : dict
+            What `to_dict` gave.
+
+        Raises
+        ------
+        ValueError or LookupError
+            For what does not fit together.
+        """
         made = cls(**content["parameters"])
         made.resources_, made.values_ = int(content["resources"]), np.array(content["values"], np.float32)
         made.adapted_ = bool(content["adapted"])
         if len(made.values_) != made.levels + 1 or not np.isfinite(made.values_).all():
             raise ValueError(f"it has {len(made.values_)} values of levels: must be {made.levels + 1}, all finite")
         made._set_weights(content)
-        made.without_ = {int(fold): made._copy_with(weights) for fold, weights in content["without"].items()}
+        made.without_ = {}
+        for fold, weights in content["without"].items():
+            made.without_[int(fold)] = one = replace(made, networks=1)
+            one.resources_, one.values_, one.without_ = made.resources_, made.values_, {}
+            one._set_weights(weights)
         made._learnt = None if content["learnt"] is None else unpacked(content["learnt"], made.resources_)
         made._continuations = {}
         return made
-
-    def _copy_with(self, weights: dict[str, Any]) -> NetworkForecaster:
-        one = replace(self, networks=1)
-        one.resources_, one.values_, one.without_ = self.resources_, self.values_, {}
-        one._set_weights(weights)
-        return one
 
     def _set_weights(self, content: dict[str, Any]) -> None:
         self.shift_, self.width_ = (np.array(content[name], np.float32) for name in ("shift", "width"))
@@ -242,7 +288,7 @@ class NetworkForecaster(Forecaster):
 
 
 @njit
-def _add_chances(odds, networks, most, peak, mean):  # type: ignore[no-untyped-def]
+def _add_chances(odds: Float32, networks: int, most: Float32, peak: Float32, mean: Float32) -> None:
     """Add what one of the networks predicts.
 
     `odds`: (m, O) exponentials of its outputs, which are logits of `most`, of `peak` from level 1 on, and of `mean`
@@ -265,7 +311,8 @@ def _add_chances(odds, networks, most, peak, mean):  # type: ignore[no-untyped-d
 
 
 @njit(inline="always")
-def _add_shares(odds, share, out):  # type: ignore[no-untyped-def]
+def _add_shares(odds: Float32, share: np.float32, out: Float32) -> None:
+    """Add shares of `odds` (V,) in their sum, times `share`, to `out` (V,)."""
     total = np.float32(0.0)
     for v in range(len(odds)):
         total += odds[v]
@@ -275,20 +322,19 @@ def _add_shares(odds, share, out):  # type: ignore[no-untyped-def]
 
 
 class _Targets:
-    """What the networks' outputs are compared with."""
+    """What the networks' outputs are compared with.
 
-    def __init__(self, most: Int, peak: Int, mean: Array, levels: int) -> None:
+    Levels (m, J D) of the segments' largest demand, (m, D) of the peak from 0 on, and mean demand (m, J D).
+    """
+
+    def __init__(self, drawn: list[Beginnings], levels: int, peak_units: int) -> None:
         import torch
 
-        self._most, self._peak, self._mean = torch.from_numpy(most), torch.from_numpy(peak), torch.from_numpy(mean)
-        self._levels = levels
-        self.width = most.shape[1] * (levels + 2) + peak.shape[1] * levels  # outputs of a network
-
-    @classmethod
-    def of(cls, drawn: list[Beginnings], levels: int, peak_units: int) -> _Targets:
-        """Levels (m, J D) of the segments' largest demand, (m, D) of the peak from 0 on, and mean demand (m, J D)."""
         most, peak, mean = outcome_levels(drawn, levels, peak_units)
-        return cls(most.reshape(len(most), -1), peak - 1, mean.reshape(len(most), -1), levels)
+        count = len(most)
+        self._most, self._peak = torch.from_numpy(most.reshape(count, -1)), torch.from_numpy(peak - 1)
+        self._mean, self._levels = torch.from_numpy(mean.reshape(count, -1)), levels
+        self.width = self._most.shape[1] * (levels + 2) + peak.shape[1] * levels  # outputs of a network
 
     def loss(self, outputs: Any, rows: Int) -> Any:
         """Mean cross-entropy of segments, of peaks and of mean demand."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
@@ -20,14 +19,7 @@ from tvwrl.traces import UNSEEN, Windows, trace_hash
 from tvwrl.types import Trace
 
 FILE = "pretrained.json"  # benchmarks/pretrain_forecaster.py writes it
-DIGITS = 5  # of a weight
 FEW_SERIES = 100  # a trace of so many training series or more learns better from its own alone
-ABOUT = (
-    "Weights of a network that forecasts demand. It was fitted on the Google cluster-usage traces of 2011 (Reiss, "
-    "Wilkes, Hellerstein) and of 2019 (Wilkes and others), which Google publishes under CC-BY 4.0 "
-    "(https://github.com/google/cluster-data, https://creativecommons.org/licenses/by/4.0/), and on synthetic "
-    "workloads. It holds no part of these data."
-)
 
 
 def shipped_forecaster() -> NetworkForecaster:
@@ -44,7 +36,9 @@ def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster 
     content = _content()
     start = shipped_forecaster()
     matches = list(trace.resources) == content["resources"] and not forecaster.differences(start, len(trace.resources))
-    return start if matches and not _knows(content, trace) else None
+    recorded = {digest(name) for name in trace.workload_id} if trace.source == "real" else set()
+    knows = trace_hash(trace) in content["traces"] or not recorded.isdisjoint(content["workloads"])
+    return start if matches and not knows else None
 
 
 def fit_or_adapt(
@@ -73,38 +67,9 @@ def unseen_error(fitted: NetworkForecaster) -> float:
     return float(ranked_probability(fitted.predict(beginnings).most.astype(np.float64), level).mean())
 
 
-def describe(forecaster: NetworkForecaster, traces: Sequence[Trace]) -> dict[str, Any]:
-    """The file's content: a forecaster that learnt from these traces, without the windows that it learnt from."""
-    weights = forecaster.to_dict() | {"learnt": None, "without": {}}
-    weights["networks"] = weights["networks"][:1]  # the one that others begin as
-    recorded = [trace for trace in traces if trace.source == "real"]
-    return {
-        "about": ABOUT,
-        "resources": list(traces[0].resources),
-        "traces": {trace_hash(trace): trace.name for trace in traces},
-        "workloads": sorted({_digest(name) for trace in recorded for name in trace.workload_id}),
-        "forecaster": weights | {name: _rounded(weights[name]) for name in ("shift", "width", "values", "networks")},
-    }
-
-
-def _knows(content: dict[str, Any], trace: Trace) -> bool:
-    """Whether it learnt from the trace, or from the same recorded workloads, however they were prepared."""
-    if trace.source == "real" and not {_digest(name) for name in trace.workload_id}.isdisjoint(content["workloads"]):
-        return True
-    return trace_hash(trace) in content["traces"]
-
-
-def _digest(workload: str) -> str:
+def digest(workload: str) -> str:
+    """What the file keeps of the name of a workload that the forecaster learnt from."""
     return hashlib.sha256(workload.encode()).hexdigest()[:12]
-
-
-def _rounded(value: Any) -> Any:
-    """The numbers of nested lists and mappings with `DIGITS` significant digits."""
-    if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_rounded(part) for part in value]
-    return float(np.format_float_positional(value, DIGITS, unique=False, fractional=False))
 
 
 @lru_cache(maxsize=1)

@@ -14,14 +14,14 @@ from tvwrl.forecasting.base import BLOCK, Forecaster
 from tvwrl.forecasting.beginnings import Beginnings
 from tvwrl.forecasting.segments import ROUNDING, SEGMENTS, Forecast, columns
 from tvwrl.traces import Windows
-from tvwrl.types import Float, ForecastTable, Int
+from tvwrl.types import Float, Float32, ForecastTable, Int
 
 MOST_UNITS = 4.0  # of what a workload has used so far, at its scale
 LEAST = 2.0**-20  # units below which usage is as good as none
 STEPS = 65535  # of a column of a table
 
 
-def scaled_forecasts(forecaster: Forecaster, beginnings: Beginnings) -> npt.NDArray[np.float32]:
+def scaled_forecasts(forecaster: Forecaster, beginnings: Beginnings) -> Float32:
     """(m, K) forecasts after m beginnings, as of `Forecast`, in shares of the forecaster's `peak_units`.
 
     Peaks are larger by what Expected-Cost takes off for rounding, as these are not rounded to steps that matter.
@@ -35,7 +35,7 @@ def scaled_forecasts(forecaster: Forecaster, beginnings: Beginnings) -> npt.NDAr
     demand = np.minimum(scaled.demand / power[:, None], units)
     known = Windows(demand, scaled.length, metadata, scaled.clock, scaled.fold, scaled.series)
     at_scale = forecaster.predict(Beginnings(known, place.ravel(), beginnings.seen)).forecast().values
-    found: npt.NDArray[np.float32] = (at_scale * _factors(power[place.ravel()], resources)).astype(np.float32)
+    found: Float32 = (at_scale * _factors(power[place.ravel()], resources)).astype(np.float32)
     peak, _, running = _places(resources)
     found[:, peak] += ROUNDING * found[:, [running]]
     return found
@@ -45,12 +45,15 @@ def empty_table(workloads: int, slots: int, most: Float, peak_units: int) -> For
     """A table of one sequence without forecasts, for workloads that use up to `most` (D,) units."""
     resources = len(most)
     peak, peak_spread, _ = _places(resources)
-    steps = _steps(np.exp2(_exponent(most)), most / peak_units)
+    largest = _factors(np.exp2(_exponent(most))[None], resources)[0].astype(np.float64)  # that a value can be
+    largest[peak] += ROUNDING
+    largest = np.concatenate([largest, np.maximum(most / peak_units, LEAST)])
+    steps = largest.astype(np.float32) / np.float32(STEPS - 1)
     values = np.zeros((1, workloads, slots + 1, len(steps)), np.uint16)
     return ForecastTable(values, steps, np.stack([peak, peak_spread, columns(resources) + np.arange(resources)]))
 
 
-def in_steps(table: ForecastTable, forecasts: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+def in_steps(table: ForecastTable, forecasts: Float32) -> npt.NDArray[np.uint16]:
     """(m, K) forecasts as whole steps of a table."""
     whole = np.round(forecasts / table.steps[: forecasts.shape[1]])
     return np.clip(whole, 0, STEPS).astype(np.uint16)
@@ -83,18 +86,9 @@ def _places(resources: int) -> tuple[Int, Int, int]:
     return every.peak.astype(np.int64), every.peak_spread.astype(np.int64), int(every.alive[0])
 
 
-def _steps(power: Float, lifetime: Float) -> npt.NDArray[np.float32]:
-    """(K + D,) steps in which nothing is above `STEPS`: for the largest scales and lifetime peaks (D,) of all pods."""
-    largest = _factors(power[None], len(power))[0].astype(np.float64)
-    largest[_places(len(power))[0]] += ROUNDING
-    return np.concatenate([largest, np.maximum(lifetime, LEAST)]).astype(np.float32) / np.float32(STEPS - 1)
-
-
-def _factors(power: Float, resources: int) -> npt.NDArray[np.float32]:
+def _factors(power: Float, resources: int) -> Float32:
     """(m, K) by what to multiply each column of the forecasts of m workloads whose scales are `power` (m, D)."""
     segments, square = len(SEGMENTS), power**2
     parts = [np.tile(power, segments), np.tile(square, segments), np.tile(power, segments), power, square]
-    factors: npt.NDArray[np.float32] = np.concatenate(
-        [*parts, np.ones((len(power), segments))], axis=1, dtype=np.float32
-    )
+    factors: Float32 = np.concatenate([*parts, np.ones((len(power), segments))], axis=1, dtype=np.float32)
     return factors

@@ -59,7 +59,12 @@ def score_distributions(pairs: Iterable[tuple[Distribution, Outcomes]], peak_uni
     for forecast, outcome in pairs:
         for name, values in _by_beginning(forecast, outcome, peak_units).items():
             found.setdefault(name, []).append(values)
-    means = {name: _mean(np.concatenate(parts)) for name, parts in found.items()}
+    means = {}
+    for name, parts in found.items():  # of what is known; NaN where nothing is
+        values = np.concatenate(parts)
+        known = ~np.isnan(values)
+        count = known.sum(axis=0)
+        means[name] = np.where(count > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
     return Scores(**means)
 
 
@@ -95,14 +100,6 @@ def share_below(step: tuple[Float, Float], share: float) -> Float:
     inside = np.clip(share - low, 0, width) / np.where(width > 0, width, 1)
     below: Float = np.where(width > 1e-9, inside, (high < share) + 0.5 * (high == share))
     return below
-
-
-def _mean(values: Float) -> Float:
-    """Means of what is known; NaN where nothing is."""
-    known = ~np.isnan(values)
-    count = known.sum(axis=0)
-    mean: Float = np.where(count > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
-    return mean
 
 
 def _by_beginning(forecast: Distribution, outcome: Outcomes, peak_units: int) -> dict[str, Float]:

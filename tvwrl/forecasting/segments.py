@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from tvwrl.types import Float, ForecastTable
+from tvwrl.types import Byte, Float, Float32, ForecastTable, Int
 
 SEGMENTS = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 63))  # slots ahead, first and last
 HORIZON = SEGMENTS[-1][1]
@@ -23,9 +22,21 @@ class Forecast:
 
     A finished workload needs nothing: `most`, `spread` and `mean` count that case as demand 0.
     Forecasts add up: the expected load of a machine and its variance are sums over its workloads.
+
+    Parameters
+    ----------
+    values : array of float
+        (..., K) the columns.
+    resources : int
+        D, the number of resources.
+
+    Examples
+    --------
+    >>> Forecast(np.zeros((5, columns(2))), 2).most.shape
+    (5, 6, 2)
     """
 
-    values: Float  # (..., K)
+    values: Float
     resources: int
 
     def _part(self, first: int, shape: tuple[int, ...]) -> Float:
@@ -69,7 +80,7 @@ def columns(resources: int) -> int:
     return (3 * len(SEGMENTS) + 2) * resources + len(SEGMENTS)
 
 
-def steps(resources: int) -> npt.NDArray[np.float32]:
+def steps(resources: int) -> Float32:
     """(K + D,) value of one unit of a table's whole numbers; the last D are of lifetime peaks."""
     parts = np.full(columns(resources) + resources, 1 / 200, np.float32)
     forecast = Forecast(np.arange(columns(resources), dtype=np.float64), resources)
@@ -78,7 +89,7 @@ def steps(resources: int) -> npt.NDArray[np.float32]:
     return parts
 
 
-def forecast_table(values: npt.NDArray[np.uint8], resources: int) -> ForecastTable:
+def forecast_table(values: Byte, resources: int) -> ForecastTable:
     """A table of whole `steps` (S, N, L + 1, K + D): forecasts, then lifetime peaks."""
     named = Forecast(np.arange(columns(resources), dtype=np.float64), resources)
     lifetime = columns(resources) + np.arange(resources)
@@ -90,23 +101,42 @@ class Distribution:
     """What m workloads will need: for each segment and resource the probabilities of V levels of demand.
 
     Level 0 is "ended". A level covers an equal share of `peak_units`, and stands for `values` of it.
+
+    Parameters
+    ----------
+    most : array of float32
+        (m, J, D, V + 1) probabilities of the largest demand in a segment; the last axis adds up to 1.
+    peak : array of float32
+        (m, D, V + 1) those of the largest demand of the rest of its life and of its last slot.
+    mean : array of float32
+        (m, J, D) expected demand, averaged over the slots of a segment.
+    values : array of float32
+        (V + 1,) share of `peak_units` that a level stands for, rising from 0 to at most 1.
+
+    Examples
+    --------
+    >>> sure = np.zeros((1, 6, 1, 3), np.float32)
+    >>> sure[..., 2] = 1
+    >>> values = np.array([0, 0.5, 1], np.float32)
+    >>> Distribution(sure, sure[:, 0], sure[..., 2], values).quantile(0.9).ravel().tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
 
-    most: npt.NDArray[np.float32]  # (m, J, D, V + 1) of the largest demand in a segment; the last axis adds up to 1
-    peak: npt.NDArray[np.float32]  # (m, D, V + 1) of the largest demand of the rest of its life and of its last slot
-    mean: npt.NDArray[np.float32]  # (m, J, D) expected demand, averaged over the slots of a segment
-    values: npt.NDArray[np.float32]  # (V + 1,) rising from 0 to at most 1
+    most: Float32
+    peak: Float32
+    mean: Float32
+    values: Float32
 
     def __len__(self) -> int:
         return len(self.most)
 
-    def __getitem__(self, rows: npt.NDArray[np.int64] | slice) -> Distribution:
+    def __getitem__(self, rows: Int | slice) -> Distribution:
         return Distribution(self.most[rows], self.peak[rows], self.mean[rows], self.values)
 
     @property
-    def alive(self) -> npt.NDArray[np.float32]:
+    def alive(self) -> Float32:
         """(m, J) probability of running at a segment's first slot."""
-        running: npt.NDArray[np.float32] = 1 - self.most[..., 0].mean(axis=2)
+        running: Float32 = 1 - self.most[..., 0].mean(axis=2)
         return running
 
     def forecast(self) -> Forecast:
@@ -120,8 +150,14 @@ class Distribution:
         columns = np.concatenate([most, spread, mean, peak, peak_spread, self.alive], axis=1)
         return Forecast(columns, self.most.shape[2])
 
-    def quantile(self, share: float) -> npt.NDArray[np.float32]:
-        """(m, J, D) the lowest value that a segment's largest demand stays within with a probability of `share`."""
+    def quantile(self, share: float) -> Float32:
+        """(m, J, D) the lowest value that a segment's largest demand stays within with some probability.
+
+        Parameters
+        ----------
+        share : float
+            The probability, 0..1.
+        """
         level = (self.most.cumsum(axis=-1) < share - 1e-6).sum(axis=-1)
-        found: npt.NDArray[np.float32] = self.values[np.minimum(level, len(self.values) - 1)]
+        found: Float32 = self.values[np.minimum(level, len(self.values) - 1)]
         return found

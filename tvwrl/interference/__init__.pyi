@@ -8,9 +8,13 @@ from .batch_tasks import (
 )
 from .categories import CLASSES as CLASSES, Thresholds as Thresholds, category_of as category_of
 from .classifier import TaskClassifier as TaskClassifier, declared_features as declared_features
-from .observations import Levels as Levels
-from .observations import MonitoredMachines as MonitoredMachines, uniform_machines as uniform_machines
-from .observations import CATEGORIES as CATEGORIES, Observations as Observations
+from .observations import (
+    CATEGORIES as CATEGORIES,
+    Levels as Levels,
+    MonitoredMachines as MonitoredMachines,
+    Observations as Observations,
+    uniform_machines as uniform_machines,
+)
 from .placement_kernels import (
     LOAD_AWARE as LOAD_AWARE,
     RANDOM as RANDOM,
@@ -26,7 +30,13 @@ from .predictor import (
     services_with_levels as services_with_levels,
 )
 from .scheduler import CANDIDATES as CANDIDATES, WithInterference as WithInterference
-from .score import InterferenceScore as InterferenceScore, STALE_AFTER as STALE_AFTER, mean_levels as mean_levels
+from .score import (
+    InterferenceScore as InterferenceScore,
+    STALE_AFTER as STALE_AFTER,
+    WEIGHTINGS as WEIGHTINGS,
+    mean_levels as mean_levels,
+    service_weights as service_weights,
+)
 from .score_kernels import UTILISATION_ALONE as UTILISATION_ALONE
 from .testbed.arrivals import (
     Arrivals as Arrivals,
@@ -39,7 +49,11 @@ from .testbed.deployment import (
     LEAST_SERVICES as LEAST_SERVICES,
     draw_deployment as draw_deployment,
 )
-from .testbed.episodes import episode_snapshots as episode_snapshots
+from .testbed.episodes import (
+    TwoDays as TwoDays,
+    episode_snapshots as episode_snapshots,
+    observe_days as observe_days,
+)
 from .testbed.instance_kernels import DEFAULT as DEFAULT
 from .testbed.laws import (
     ANCHORS as ANCHORS,
@@ -50,13 +64,17 @@ from .testbed.laws import (
     NGINX_BANDWIDTH as NGINX_BANDWIDTH,
     NGINX_CPU as NGINX_CPU,
     QUANTILES as QUANTILES,
+    ResponseModel as ResponseModel,
     TAOBENCH_BANDWIDTH as TAOBENCH_BANDWIDTH,
     TAOBENCH_CACHE as TAOBENCH_CACHE,
+    draw_response_model as draw_response_model,
 )
-from .testbed.responses import ResponseModel as ResponseModel, draw_response_model as draw_response_model
-from .testbed.simulation import PlacementRule as PlacementRule, simulate as simulate
-from .testbed.simulation import Snapshots as Snapshots, take_snapshots as take_snapshots
-from .testbed.episodes import TwoDays as TwoDays, observe_days as observe_days
+from .testbed.simulation import (
+    PlacementRule as PlacementRule,
+    Snapshots as Snapshots,
+    simulate as simulate,
+    take_snapshots as take_snapshots,
+)
 from .training import (
     EPISODES as EPISODES,
     TrainedScore as TrainedScore,
@@ -64,4 +82,3 @@ from .training import (
     describe_trace as describe_trace,
     train_on_trace as train_on_trace,
 )
-from .weights import WEIGHTINGS as WEIGHTINGS, service_weights as service_weights

@@ -75,24 +75,19 @@ def dependencies(job: str, names: Sequence[str], bad: Counter[str] | None = None
             _complain(bad, "unknown", f"job {job}, task {name!r}: {fault}")
         good = task.number not in task.after and not unknown
         after.append(tuple(position[number] for number in task.after) if good else ())
-    while circle := _circle(after):
+    # numbers that rise, as nearly always, make no circle
+    while not all(waited < i for i, row in enumerate(after) for waited in row):
+        try:
+            TopologicalSorter(dict(enumerate(after))).prepare()
+            break
+        except CycleError as error:
+            circle: list[int] = list(error.args[1][:-1])
         through = ", ".join(repr(names[i]) for i in circle[1:])
         fault = f"job {job}, task {names[circle[0]]!r}: waits for itself through {through}"
         _complain(bad, "circle", fault, len(circle))
         for i in circle:
             after[i] = ()
     return after
-
-
-def _circle(after: Sequence[Sequence[int]]) -> list[int]:
-    """Tasks of one dependency cycle, each once; none if there is no cycle."""
-    if all(waited < i for i, row in enumerate(after) for waited in row):
-        return []
-    try:
-        TopologicalSorter(dict(enumerate(after))).prepare()
-    except CycleError as error:
-        return list(error.args[1][:-1])
-    return []
 
 
 def _complain(bad: Counter[str] | None, kind: str, message: str, tasks: int = 1) -> None:
@@ -178,12 +173,12 @@ class BatchTasks:
     """N tasks in order of submission. Fields up to `role` are known when a task arrives, the others afterwards."""
 
     job: Strings  # (N,) tasks of one job have the same name
-    task: Strings  # (N,) name, unique within a job unless bad names are counted; gives the graph (`task_graphs`)
+    task: Strings  # (N,) name, unique within a job unless bad names are counted; gives the graph
     seconds: Float  # (N,) >= 0, submission, from the trace's beginning
     instances: Int  # (N,) >= 1
     plan_cpu: Float  # (N,) > 0, cores of an instance
     plan_memory: Float  # (N,) > 0, of an instance, in the trace's unit (Alibaba: percent of a machine, as it seems)
-    tag: Strings  # (N,) of its job's graph (`task_graphs`)
+    tag: Strings  # (N,) of its job's graph
     role: Strings  # (N,) its place in the graph
     cpu: Float  # (N,) cores that an instance used, NaN = unknown
     memory: Float  # (N,) that an instance used, in the unit of plan_memory, NaN = unknown
@@ -227,25 +222,31 @@ def read_arrivals(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
 
 
 def _read(path: Path, own: dict[str, str], bad: Counter[str] | None) -> BatchTasks:
+    import polars as pl
+
     columns = FIELDS | own
     table = read_table(path, tuple(columns.values()))
     if not len(table):
         raise InputError(f"{path}: no rows")
-    names = {name: _text(path, table[columns[name]]) for name in ("job", "task")}
+    for name in ("job", "task"):
+        if (column := table[columns[name]]).has_nulls():
+            raise InputError(f"{path}: row {(column.is_null().arg_max() or 0) + 1}: {column.name} is empty")
+    job, task = (table[columns[name]].cast(pl.String).to_numpy().astype(object) for name in ("job", "task"))
     usage = {name: numbers(path, table[columns[name]], LEAST[name]) for name in columns if name in LEAST}
     usage = dict.fromkeys(("cpu", "memory"), np.full(len(table), np.nan)) | usage
-    tag, role = _graphs(path, names["job"], names["task"], bad)
+    tags, tag, role = Tags(bad), np.empty(len(job), object), np.empty(len(job), object)
+    for name, rows in rows_by_job(job).items():
+        tasks = task[rows].tolist()
+        if bad is None and len(set(tasks)) < len(tasks):  # counted, a repeated `J1` is a duplicate number
+            twice = next(one for one, number in Counter(tasks).items() if number > 1)
+            raise InputError(f"{path}: job {name}: task {twice!r} appears twice")
+        try:
+            tag[rows], role[rows] = tags.of(name, tasks)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
     whole: dict[str, Any] = {"instances": usage["instances"].astype(np.int64)}
     whole |= {"plan_cpu": usage["plan_cpu"] / PERCENT_OF_A_CORE, "tag": tag, "role": role}
-    return BatchTasks(**(names | usage | whole)).only(np.argsort(usage["seconds"], kind="stable"))
-
-
-def _text(path: Path, column: pl.Series) -> Strings:
-    import polars as pl
-
-    if column.has_nulls():
-        raise InputError(f"{path}: row {(column.is_null().arg_max() or 0) + 1}: {column.name} is empty")
-    return column.cast(pl.String).to_numpy().astype(object)
+    return BatchTasks(job=job, task=task, **(usage | whole)).only(np.argsort(usage["seconds"], kind="stable"))
 
 
 def numbers(path: Path, column: pl.Series, least: float) -> Float:
@@ -259,20 +260,3 @@ def numbers(path: Path, column: pl.Series, least: float) -> Float:
         limit = "> 0" if 0 < least < 1 else f">= {least:g}"
         raise InputError(f"{path}: row {row + 1}: {column.name} is {column[row]}: must be a number {limit}")
     return values
-
-
-def _graphs(path: Path, job: Strings, task: Strings, bad: Counter[str] | None) -> tuple[Strings, Strings]:
-    """(N,) tag and role of each task. `bad` counts a repeated `J1` as a duplicate number, a repeated `task_x` not."""
-    tags = Tags(bad)
-    tag, role = np.empty(len(job), object), np.empty(len(job), object)
-    for name, own in rows_by_job(job).items():
-        names = task[own].tolist()
-        if bad is None and len(set(names)) < len(names):
-            twice = next(one for one, number in Counter(names).items() if number > 1)
-            raise InputError(f"{path}: job {name}: task {twice!r} appears twice")
-        try:
-            graph = tags.of(name, names)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-        tag[own], role[own] = graph.tag, graph.roles
-    return tag, role

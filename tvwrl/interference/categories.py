@@ -1,4 +1,7 @@
-"""Categories of batch tasks: 3 classes of CPU x 5 of memory x 4 of makespan (Section 5.2)."""
+"""Categories of batch tasks: 3 classes of CPU x 5 of memory x 4 of makespan (Section 5.2).
+
+Workloads of the simulator are batch work too: the category of each, slot by slot, follows from its use so far.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.interference.observations import CATEGORIES
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, InputError, Int, SequenceSet
 
 CLASSES = {"cpu": 3, "memory": 5, "makespan": 4}  # number of classes of each dimension
 PAPER_CPU = (0.5, 1.5)  # alpha, cores; the paper gives no figures for beta and gamma
+CORES = 104.0  # cores of the largest machine: two of the paper's processors, with 26 cores of two threads each
 BINS = 200  # bins of the histograms that give thresholds
 
 
@@ -112,7 +116,12 @@ def natural_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]
     filled = np.flatnonzero(counts)
     if len(filled) < classes:
         raise InputError(f"{field}: {len(filled)} different values are too few for {classes} classes")
-    scatter = _scatter(counts[filled].astype(np.float64), ((edges[:-1] + edges[1:]) / 2)[filled])
+    weight, place = counts[filled].astype(np.float64), ((edges[:-1] + edges[1:]) / 2)[filled]
+    sums = [np.concatenate([[0.0], np.cumsum(weight * place**power)]) for power in range(3)]
+    mass, first, second = (part[None, 1:] - part[:-1, None] for part in sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scatter = np.maximum(second - first**2 / mass, 0.0)  # [i, j]: sum of squares of bins i..j about their mean
+    scatter = np.where(np.triu(np.ones_like(mass)) > 0, scatter, np.inf)
     best, cuts = scatter[0], []  # best[j]: least sum of squares of bins 0..j in the classes so far
     for _ in range(classes - 1):
         total = best[:-1, None] + scatter[1:]  # [i, j]: the last class holds bins i + 1 .. j
@@ -146,10 +155,39 @@ def even_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _scatter(weight: Float, place: Float) -> Float:
-    """(n, n) weighted sum of squares of places i..j about their mean; infinite for i > j."""
-    sums = [np.concatenate([[0.0], np.cumsum(weight * place**power)]) for power in range(3)]
-    mass, first, second = (part[None, 1:] - part[:-1, None] for part in sums)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scatter = second - first**2 / mass
-    return np.where(np.triu(np.ones_like(mass)) > 0, np.maximum(scatter, 0.0), np.inf)
+def shares(demand: Float, largest: Float) -> tuple[Float, Float]:
+    """CPU in cores and memory in percent of the largest machine, each (...), of demand (..., D) units.
+
+    `largest` (D,) units: capacity of that machine. The first resource is CPU, the last is memory.
+    """
+    share = demand / largest
+    return share[..., 0] * CORES, 100.0 * share[..., -1]
+
+
+def categories(demand: Float, largest: Float, step_seconds: float, thresholds: Thresholds) -> Int:
+    """(N, L) category of N workloads of demand (N, L, D) units after each has run l + 1 slots.
+
+    By mean use and run time so far: entry l depends on no later slot, and entry 0 is what a scheduler may assume of a
+    waiting workload. Paper: by the use of the whole life, predicted by the classifier; workloads have no task graph to
+    predict it from.
+    """
+    length = demand.shape[1]
+    cpu, memory = shares(_mean_so_far(demand), largest)
+    lasted = np.broadcast_to(step_seconds * np.arange(1.0, length + 1), cpu.shape)
+    return thresholds.category(cpu.ravel(), memory.ravel(), lasted.ravel()).reshape(cpu.shape)
+
+
+def thresholds_of(sequences: SequenceSet, largest: Float, step_seconds: float) -> Thresholds:
+    """Thresholds that split `sequences` evenly: usage slot by slot, makespan workload by workload.
+
+    `largest` (D,): capacity of the largest machine in the demand's units; `step_seconds`: seconds of a slot.
+    """
+    runs = np.arange(sequences.demand.shape[2]) < sequences.length[..., None]
+    so_far = np.stack([_mean_so_far(demand) for demand in sequences.demand])[runs]
+    return Thresholds.even(*shares(so_far, largest), step_seconds * sequences.length.ravel().astype(np.float64))
+
+
+def _mean_so_far(demand: Float) -> Float:
+    """(N, L, D) mean of demand (N, L, D) up to each slot."""
+    mean: Float = demand.cumsum(axis=1) / np.arange(1.0, demand.shape[1] + 1)[:, None]
+    return mean

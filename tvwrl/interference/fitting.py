@@ -122,8 +122,10 @@ class InterferenceFitOptions:
         sources = [name for name in ("trace", "data", "explain") if getattr(self, name) is not None]
         if self.tasks and self.explain is None:
             raise InputError("--tasks needs --explain")
-        if len(sources) != 1:
-            raise InputError(f"{' and '.join(sources) or 'none'} given: must be one of --trace, --data and --explain")
+        if not sources:
+            raise InputError("give --trace, --data or --explain")
+        if len(sources) > 1:
+            raise InputError(f"{' and '.join(f'--{name}' for name in sources)} cannot be combined: give one of them")
         if self.explain is not None and (self.file is not None or self.machines is not None):
             raise InputError("--file and --machines cannot be combined with --explain, which only reads a file")
         if self.file is not None and self.file.is_dir():

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tvwrl.checks import at_least
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Bool, Float, InputError, Int, Int32
 
 CATEGORIES = 60  # 3 classes of CPU x 5 of memory x 4 of makespan (Section 5.2.2)
 COLUMNS = ("seconds", "machine", "service", "response_ms", "composition", "batch_cpu")  # fields with a row per record
@@ -23,7 +22,7 @@ class Observations:
     machine: Int  # (N,) >= 0
     service: Int  # (N,) index into `services`
     response_ms: Float  # (N,) > 0, mean response time of the service's instance there, then
-    composition: Int  # (N, CATEGORIES) batch instances on the machine, >= 0
+    composition: Int | Int32  # (N, CATEGORIES) batch instances on the machine, >= 0
     batch_cpu: Float  # (N,) cores that batch instances used on the machine
     services: tuple[str, ...]  # names
     quota: Float  # (services,) cores that an instance of the service requested, > 0
@@ -45,7 +44,7 @@ class Observations:
         self._check("service", self.service < len(self.services), f" < {len(self.services)}")
         self._check("response_ms", np.isfinite(self.response_ms) & (self.response_ms > 0), " > 0")
 
-    def _check(self, name: str, right: npt.NDArray[np.bool_], limit: str) -> None:
+    def _check(self, name: str, right: Bool, limit: str) -> None:
         """Raise InputError with the first row where `right` (N,) or (N, CATEGORIES) is False."""
         if not right.all():
             row, *category = np.argwhere(~right)[0].tolist()
@@ -59,7 +58,7 @@ class Observations:
         edges = np.searchsorted(self.service[order], np.arange(len(self.services) + 1))
         return [order[edges[s] : edges[s + 1]] for s in range(len(self.services))]
 
-    def only(self, rows: Int | npt.NDArray[np.bool_]) -> Observations:
+    def only(self, rows: Int | Bool) -> Observations:
         """The records `rows`: (n,) indices or (N,) bool."""
         parts: dict[str, Any] = {name: getattr(self, name)[rows] for name in COLUMNS}
         return replace(self, **parts)
@@ -113,20 +112,20 @@ class Levels:
 
 
 class MonitoredMachines(NamedTuple):
-    """M machines, updated in place as batch instances start and end. Typed loosely, for numba checks the dtypes.
+    """M machines, updated in place as batch instances start and end.
 
     Services stay where they are; those of machine m are rows `first[m] .. first[m + 1] - 1` of `service`.
     """
 
-    cores: Any  # (M,) float64 > 0
-    memory: Any  # (M,) float64 > 0, in the unit of batch instances' memory
-    cpu: Any  # (M,) float64 cores in use now, services and batch
-    batch_cpu: Any  # (M,) float64 cores in use by batch
-    used_memory: Any  # (M,) float64
-    composition: Any  # (M, 60) int32 batch instances by category
-    last_report: Any  # (M,) float64 second of the machine's last report
-    first: Any  # (M + 1,) int64
-    service: Any  # (services on machines,) int32
+    cores: Float  # (M,) > 0
+    memory: Float  # (M,) > 0, in the unit of batch instances' memory
+    cpu: Float  # (M,) cores in use now, services and batch
+    batch_cpu: Float  # (M,) cores in use by batch
+    used_memory: Float  # (M,)
+    composition: Int32  # (M, 60) batch instances by category
+    last_report: Float  # (M,) second of the machine's last report
+    first: Int  # (M + 1,)
+    service: Int32  # (services on machines,)
 
     def shares(self) -> Float:
         """(M, 2) share of cores and of memory in use now."""
@@ -163,7 +162,7 @@ def idle_machines(cores: float, memory: float, first: Int, service: Int) -> Moni
     )
 
 
-def uniform_machines(composition: Int, services: int) -> MonitoredMachines:
+def uniform_machines(composition: Int | Int32, services: int) -> MonitoredMachines:
     """M machines with the composition (M, 60), nothing else in use, and one instance of each of `services` services.
 
     >>> machines = uniform_machines(composition, len(score.services))  # doctest: +SKIP

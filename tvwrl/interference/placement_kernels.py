@@ -5,22 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.interference.score_kernels import score_machine, score_scratch
+from tvwrl.interference.observations import MonitoredMachines
+from tvwrl.interference.score_kernels import Nodes, Trees, score_machine, score_scratch
 from tvwrl.packing import exceeds
 from tvwrl.schedulers import load_aware, risk_balancing, spread, stack, target_load_packing
+from tvwrl.types import Float, Int, Int32
 
 SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6)  # kinds of schedulers
 
 
 @njit(inline="always")
-def takes_instance(machines, m, cpu, memory):  # type: ignore[no-untyped-def]
+def takes_instance(machines: MonitoredMachines, m: int, cpu: float, memory: float) -> bool:
     """Whether machine m has room for one more instance of `cpu` cores and `memory`; never if its usage is NaN."""
     cores, size = machines.cpu[m] + cpu, machines.used_memory[m] + memory
     return not (exceeds(cores, machines.cores[m]) or exceeds(size, machines.memory[m]) or np.isnan(cores + size))
 
 
 @njit(inline="always")
-def update_usage(machines, m, category, sign, cpu, memory):  # type: ignore[no-untyped-def]
+def update_usage(machines: MonitoredMachines, m: int, category: int, sign: int, cpu: float, memory: float) -> None:
     """Adds (sign 1) or removes (sign -1) one instance on machine m; categories outside 0..59 are not counted."""
     machines.cpu[m] += sign * cpu
     machines.batch_cpu[m] += sign * cpu
@@ -30,26 +32,29 @@ def update_usage(machines, m, category, sign, cpu, memory):  # type: ignore[no-u
 
 
 @njit(inline="always")
-def _preference(kind, machines, m, more_cpu, more_memory, moments):  # type: ignore[no-untyped-def]
+def _preference(
+    kind: int, machines: MonitoredMachines, m: int, more_cpu: float, more_memory: float, moments: Float
+) -> float:
     """How much a scheduler of `kind` prefers machine m for one more; `moments` (2, 2) as of `load_aware.remember`."""
     cores, capacity = machines.cores[m], machines.memory[m]
     share, memory_share = (machines.cpu[m] + more_cpu) / cores, (machines.used_memory[m] + more_memory) / capacity
+    preference: float = spread(share)
     if kind == RANDOM:
-        return 0.0
-    if kind == STACK:
-        return stack(share)
-    if kind == LOAD_AWARE:
-        return load_aware(share, memory_share)
-    if kind == TARGET_LOAD_PACKING:
-        return target_load_packing(share)
-    if kind == RISK_BALANCING:
+        preference = 0.0
+    elif kind == STACK:
+        preference = stack(share)
+    elif kind == LOAD_AWARE:
+        preference = load_aware(share, memory_share)
+    elif kind == TARGET_LOAD_PACKING:
+        preference = target_load_packing(share)
+    elif kind == RISK_BALANCING:
         mean, deviation = moments[0, 0] + more_cpu / cores, np.sqrt(moments[0, 1])
-        return risk_balancing(mean, deviation, moments[1, 0] + more_memory / capacity, np.sqrt(moments[1, 1]))
-    return spread(share)
+        preference = risk_balancing(mean, deviation, moments[1, 0] + more_memory / capacity, np.sqrt(moments[1, 1]))
+    return preference
 
 
 @inner
-def _best(preference, chosen):  # type: ignore[no-untyped-def]
+def _best(preference: Float, chosen: Int) -> int:
     """Writes the most preferred machines into `chosen` (candidates,), best first, ties by number; returns how many.
 
     If every machine is a candidate they stay unsorted.
@@ -73,7 +78,7 @@ def _best(preference, chosen):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _drawn(preference, chosen, rng):  # type: ignore[no-untyped-def]
+def _drawn(preference: Float, chosen: Int, rng: np.random.Generator) -> int:
     """Draws different machines with room uniformly into `chosen` (candidates,); returns how many."""
     total, most, count = len(preference), len(chosen), 0
     for _ in range(8 * most):
@@ -99,25 +104,32 @@ def _drawn(preference, chosen, rng):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _lowest_score(  # type: ignore[no-untyped-def]
-    machines,  # `MonitoredMachines`; a composition is changed and restored
-    trees,  # `Trees`; without nodes the score is the share of CPU in use
-    weight,  # (rows of machines.service,) >= 0
-    kind,  # of scheduler: one of the codes above
-    category,  # of the task, 0..59
-    cpu,  # cores that an instance uses
-    since,  # second; machines that last reported before it are unknown
-    rng,  # numpy Generator; only RANDOM reads it
-    preference,  # (M,) of the scheduler
-    chosen,  # (n,) machines in order of preference
-    after,  # (M,) scores after the next instance, updated in place; -1: not computed yet
-    scratch,  # from `score_scratch`
-):  # fmt: skip
-    """The machine of `chosen` with the lowest score after one more instance; the first if all are unknown."""
+def _lowest_score(
+    machines: MonitoredMachines,
+    trees: Trees,
+    weight: Float,
+    kind: int,
+    category: int,
+    cpu: float,
+    since: float,
+    rng: np.random.Generator,
+    preference: Float,
+    chosen: Int,
+    after: Float,
+    scratch: tuple[Nodes, Float, Int32],
+) -> int:
+    """The machine of `chosen` with the lowest score after one more instance; the first if all are unknown.
+
+    `machines` to `rng`: as of `place_instances`; a composition is changed and restored
+    `preference` (M,) of the scheduler; `chosen` (n,) machines in its order
+    `after` (M,): scores after the next instance, updated in place; -1: not computed yet
+    `scratch`: from `score_scratch`
+    """
     first, service, composition = machines.first, machines.service, machines.composition
     root, depth, feature, threshold, left, level, pressure = trees
     nodes, weights, values = scratch
-    best, lowest, equal = chosen[0], np.inf, 0
+    best: int = chosen[0]
+    lowest, equal = np.inf, 0
     for m in chosen:
         if after[m] == -1.0:
             after[m] = np.inf
@@ -141,21 +153,33 @@ def _lowest_score(  # type: ignore[no-untyped-def]
 
 
 @njit
-def place_instances(  # type: ignore[no-untyped-def]
-    machines,  # `MonitoredMachines`, updated in place
-    trees,  # `Trees`; without nodes the score is the share of CPU in use
-    weight,  # (rows of machines.service,) >= 0
-    history,  # (M, 2, 2) as of `load_aware.remember`; only RISK_BALANCING reads it
-    kind,  # of scheduler: one of the codes above
-    category,  # of the task; outside 0..59 the scheduler decides alone and the composition stays as it is
-    cpu,  # cores that an instance uses
-    memory,  # that an instance uses, in the unit of machines.memory
-    candidates,  # 1: the scheduler decides alone; M: PISM decides alone
-    since,  # second; machines that last reported before it are unknown
-    rng,  # numpy Generator; only RANDOM reads it
-    placed,  # (instances,) int64, receives the machines; -1 = no room
-):  # fmt: skip
+def place_instances(
+    machines: MonitoredMachines,
+    trees: Trees,
+    weight: Float,
+    history: Float,
+    kind: int,
+    category: int,
+    cpu: float,
+    memory: float,
+    candidates: int,
+    since: float,
+    rng: np.random.Generator,
+    placed: Int,
+) -> int:
     """Places the instances of one task one after the other; returns how many found room.
+
+    `machines`: updated in place
+    `trees`: without nodes the score is the share of CPU in use
+    `weight` (rows of machines.service,) >= 0
+    `history` (M, 2, 2) as of `remember`; only RISK_BALANCING reads it
+    `kind` of scheduler: one of the codes above
+    `category` of the task, 0..59; outside, the scheduler decides alone and the composition stays as it is
+    `cpu`, `memory`: that an instance uses, cores and the unit of machines.memory
+    `candidates`: 1: the scheduler decides alone; M: PISM decides alone
+    `since`: second; machines that last reported before it are unknown
+    `rng`: only RANDOM reads it
+    `placed` (instances,): receives the machines; -1 = no room
 
     Of the `candidates` machines with room that the scheduler prefers, each instance goes to the one with the lowest
     score after its arrival; ties go to the preferred machine, with RANDOM to any. Unknown machines, and those whose

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvwrl.interference.observations import CATEGORIES, Levels, Observations
 from tvwrl.interference.score_kernels import Trees, predict_levels
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, InputError, Int, Int32
 
 LEAF_THRESHOLD = np.iinfo(np.int32).max  # no machine has as many instances
 DEPTH, LEAF = 6, 20
@@ -51,7 +50,7 @@ class LevelPredictor:
         """(N,) levels in [1, k], NaN for services that were not learnt. Reads no response times."""
         return self.levels_of(observations.service, observations.composition)
 
-    def levels_of(self, service: Int, composition: Int) -> Float:
+    def levels_of(self, service: Int, composition: Int | Int32) -> Float:
         """(n,) levels of services (n,) beside compositions (n, 60); NaN for unknown services."""
         if composition.shape != (len(service), CATEGORIES):
             raise InputError(f"composition has shape {composition.shape}: must be ({len(service)}, {CATEGORIES})")
@@ -70,7 +69,7 @@ class LevelPredictor:
         return found.tree_, found.classes_[values.argmax(axis=1)] if self.classify else values[:, 0]
 
 
-def learn_pressure(observations: Observations, levels: Levels) -> npt.NDArray[np.int32]:
+def learn_pressure(observations: Observations, levels: Levels) -> Int32:
     """(60,) pressure of an instance of each category, 0..`PRESSURE_STEPS` for the strongest.
 
     Non-negative least squares of the level on the counts over the records of all services (Lawson and Hanson 1974): one
@@ -84,13 +83,11 @@ def learn_pressure(observations: Observations, levels: Levels) -> npt.NDArray[np
     small: Float = np.asarray(np.linalg.qr(rows, mode="r"))  # the same squares in 62 rows instead of one per record
     weights = nnls(small[:, :-1], small[:, -1])[0][:CATEGORIES]
     most = weights.max()
-    steps: npt.NDArray[np.int32] = np.rint(weights * (PRESSURE_STEPS / most if most > NEGLIGIBLE else 0.0)).astype(
-        np.int32
-    )
+    steps: Int32 = np.rint(weights * (PRESSURE_STEPS / most if most > NEGLIGIBLE else 0.0)).astype(np.int32)
     return steps
 
 
-def _features(composition: Int, pressure: npt.NDArray[np.int32]) -> Int:
+def _features(composition: Int | Int32, pressure: Int32) -> Int:
     """(n, 61) features of trees: the counts and their total pressure."""
     return np.column_stack([composition, composition @ pressure.astype(np.int64)])
 

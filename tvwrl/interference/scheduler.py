@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.checks import at_least
+from tvwrl.interference.categories import categories, shares
 from tvwrl.interference.observations import CATEGORIES, MonitoredMachines, uniform_machines
 from tvwrl.interference.score import InterferenceScore
-from tvwrl.interference.workloads import categories, shares
 from tvwrl.schedulers import Scheduler
 from tvwrl.simulation import MACHINE, RUNNING, RUNS, SEQUENCE, START, Cluster
 from tvwrl.types import InputError, Placement, Workload
@@ -22,14 +22,28 @@ class WithInterference(Scheduler):
     """The scheduler `inner`, whose choice is replaced by the machine with the lowest score among those it prefers.
 
     The simulator has no services: every machine is assumed to run one instance of each service that the score knows.
-    Workloads are the batch work, categorised by their use so far (`workloads.categories`).
+    Workloads are the batch work, categorised by their use so far (`categories.categories`).
+
+    Parameters
+    ----------
+    inner : Scheduler
+        The scheduler.
+    score : InterferenceScore
+        What says how much a machine's services suffer.
+    count : int, optional
+        Candidates, >= 1; default: 10, but at most half of the machines, so that `inner` still matters.
+
+    Raises
+    ------
+    InputError
+        For a score without thresholds of categories, or count < 1.
+
+    Examples
+    --------
+    >>> WithInterference(make_scheduler("spread"), InterferenceScore.load(Path("score.npz")))  # doctest: +SKIP
     """
 
     def __init__(self, inner: Scheduler, score: InterferenceScore, count: int | None = None) -> None:
-        """`count` candidates; default: `CANDIDATES`, but at most half of the machines, so that `inner` still matters.
-
-        Raises InputError for a score without thresholds of categories, or count < 1.
-        """
         if score.thresholds is None:
             raise InputError("this interference score has no category thresholds: it cannot categorise workloads")
         at_least(1, candidates=count)
@@ -78,5 +92,11 @@ class WithInterference(Scheduler):
         np.add.at(composition, (state.workloads[b, running, MACHINE], self._category[running, lasted]), 1)
         cpu, memory = shares(cluster.load, self._largest)
         cores, size = shares(cluster.capacity, self._largest)
-        usage = {"cores": cores, "memory": size, "cpu": cpu, "batch_cpu": cpu, "used_memory": memory}
-        return self._machines._replace(**usage, last_report=np.full(len(size), seconds))
+        return self._machines._replace(
+            cores=cores,
+            memory=size,
+            cpu=cpu,
+            batch_cpu=cpu,
+            used_memory=memory,
+            last_report=np.full(len(size), seconds),
+        )

@@ -1,10 +1,13 @@
-"""The interference score of machines: 0 to 100, calibrated, explainable, and unaffected by stale reports (5.4, 5.5)."""
+"""The interference score of machines: 0 to 100, calibrated, explainable, and unaffected by stale reports (5.4, 5.5).
+
+And how much each service counts for its machine's score: the four weightings of Section 5.4.2.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.checks import one_of
 from tvwrl.interference.categories import CLASSES, Thresholds
 from tvwrl.interference.observations import CATEGORIES, Levels, MonitoredMachines, Observations, check_machines
 from tvwrl.interference.predictor import LEAF_THRESHOLD, LevelPredictor
 from tvwrl.interference.score_kernels import Trees, score_machines
-from tvwrl.interference.weights import service_weights
 from tvwrl.runs import whole_file
 from tvwrl.types import Float, InputError, Int
 
@@ -29,6 +32,41 @@ TREE_TYPES = dict.fromkeys(("root", "depth", "threshold", "left", "pressure"), "
     "feature": "uint8",
     "level": "float64",
 }
+
+
+LEAST_WEIGHT = 0.01  # least weight, share of the mean: with weight 0 throughout a machine would have no score
+
+
+def _measured(observations: Observations, measure: Callable[[Float, Float], float]) -> Float:
+    """(services,) `measure` of each service's response times and batch CPU; 0 for fewer than two records."""
+
+    def of(rows: Int) -> float:
+        return measure(observations.response_ms[rows], observations.batch_cpu[rows]) if len(rows) > 1 else 0.0
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.array([of(rows) for rows in observations.by_service()])
+
+
+WEIGHTINGS: dict[str, Callable[[Observations], Float]] = {
+    "fair": lambda seen: np.ones(len(seen.services)),
+    # cores that an instance of the service requested
+    "cpu-quota": lambda seen: seen.quota.astype(np.float64),
+    # correlation of response time and CPU use of batch work; negative values count as 0
+    "corr": lambda seen: _measured(seen, lambda ms, cpu: float(np.corrcoef(ms, cpu)[0, 1])),
+    # coefficient of variation of response time
+    "cv": lambda seen: _measured(seen, lambda ms, cpu: float(ms.std() / ms.mean())),
+}
+
+
+def service_weights(name: str, observations: Observations) -> Float:
+    """(services,) weights > 0 with mean 1. Raises InputError for an unknown name."""
+    one_of(WEIGHTINGS, weighting=name)
+    found = WEIGHTINGS[name](observations)
+    found = np.where(np.isfinite(found) & (found > 0), found, 0.0)
+    mean = found.mean()
+    found = np.maximum(found, LEAST_WEIGHT * mean) if mean > 0 else np.ones_like(found)
+    weights: Float = found / found.mean()
+    return weights
 
 
 class Contribution(NamedTuple):
@@ -51,22 +89,43 @@ class InterferenceScore:
     a number, or if none of its services was learnt. It then scores the mean of the known machines, and `choose` takes
     it only if no candidate is known. If the clock goes back, a warning is given once.
 
-    Example::
+    Parameters
+    ----------
+    trees : Trees
+        A decision tree per service, from the batch work on its machine to its level.
+    weights : array of float
+        (services,) how much each service counts, > 0.
+    services : tuple of str
+        Names of the services, in the order of `MonitoredMachines.service`.
+    k : int
+        Number of levels, >= 2.
+    knots : array of float
+        (knots,) mean levels predicted, rising.
+    percent : array of float
+        (knots,) score at each of them, 0..100, not falling.
+    thresholds : Thresholds, optional
+        Borders of the categories that it was learnt from.
+    stale_after : float
+        Seconds after which a machine's last report no longer counts, >= 0.
+    about : str
+        Description of what it was learnt from.
 
-        score = InterferenceScore.load(Path("score.npz"))
-        score.of(machines, now)                            # (M,) 0..100
-        score.choose(machines, now, category, candidates)  # machine with the lowest score
+    Examples
+    --------
+    >>> score = InterferenceScore.load(Path("score.npz"))  # doctest: +SKIP
+    >>> score.of(machines, now)  # (M,) 0..100  # doctest: +SKIP
+    >>> score.choose(machines, now, category, candidates)  # machine with the lowest score  # doctest: +SKIP
     """
 
     trees: Trees
-    weights: Float  # (services,) > 0
-    services: tuple[str, ...]  # names, in the order of `MonitoredMachines.service`
+    weights: Float
+    services: tuple[str, ...]
     k: int
-    knots: Float  # (knots,) mean levels predicted, rising
-    percent: Float  # (knots,) 0..100, not falling
-    thresholds: Thresholds | None = None  # of the categories that it was learnt from
+    knots: Float
+    percent: Float
+    thresholds: Thresholds | None = None
     stale_after: float = STALE_AFTER
-    about: str = ""  # description of what it was learnt from
+    about: str = ""
     _latest: float = field(default=-np.inf, init=False)
     _warned: set[str] = field(default_factory=set, init=False)
     _rows: tuple[Any, Float] | None = field(default=None, init=False)
@@ -83,8 +142,29 @@ class InterferenceScore:
     ) -> InterferenceScore:
         """Learn trees from the first three quarters of the recording and the scale from the last one.
 
-        Raises InputError as `Levels.of`, for an unknown weighting, or if all records have the same time.
+        Parameters
+        ----------
+        observations : Observations
+            What monitoring recorded.
+        k : int
+            Number of levels, >= 2.
+        weighting : {"fair", "cpu-quota", "corr", "cv"}
+            How much services count (Section 5.4.2).
+        random_state : int
+            Seed of the trees.
+        skip_rare : bool
+            Leave out services with fewer than k response times, instead of refusing them.
+        thresholds : Thresholds, optional
+            Borders of the categories, to be kept with the score.
+
+        Raises
+        ------
+        InputError
+            As `Levels.of`, for an unknown weighting, or if all records have the same time.
         """
+        from scipy.stats import rankdata
+        from sklearn.isotonic import IsotonicRegression
+
         begins = np.quantile(observations.seconds, 1 - HELD_OUT) if len(observations.seconds) else 0.0
         early = observations.seconds < begins
         if not early.any():
@@ -98,20 +178,41 @@ class InterferenceScore:
         predicted, observed = mean_levels(later, predictor.predict(later), levels, weights)
         if not len(predicted):
             raise InputError("observations: no service in their last quarter was learnt: record them all to the end")
-        knots, percent = _scale(predicted, observed)
+        # knots of predicted mean level -> percentage of observed mean levels that are lower, ties counting half
+        fitted = IsotonicRegression().fit(predicted, 100 * (rankdata(observed) - 0.5) / len(observed))
+        knots, percent = (np.asarray(x, np.float64) for x in (fitted.X_thresholds_, fitted.y_thresholds_))
         return cls(predictor.trees_, weights, observations.services, k, knots, percent, thresholds)
 
     def weight_rows(self, machines: MonitoredMachines) -> Float:
-        """(rows of machines.service,) weights, as kernels take them; anything for services that were not learnt."""
+        """(rows of machines.service,) weights, as kernels take them; anything for services that were not learnt.
+
+        Parameters
+        ----------
+        machines : MonitoredMachines
+            The machines and their services.
+        """
         if self._rows is None or self._rows[0] is not machines.service:
             self._rows = machines.service, np.take(self.weights, machines.service, mode="clip")
         return self._rows[1]
 
     def mean_level(self, machines: MonitoredMachines, category: int = -1, which: Int | None = None) -> Float:
-        """(n,) weighted mean of the levels 1..k predicted for machines `which` (n,), default all M, with one more
-        instance of `category` (-1: none); NaN if none of their services was learnt, 0 without services.
+        """(n,) weighted mean of the levels 1..k predicted for the services of machines.
 
-        Raises InputError for a category other than -1 and 0 to 59, a machine out of range, or inconsistent arrays.
+        NaN if none of a machine's services was learnt, 0 without services.
+
+        Parameters
+        ----------
+        machines : MonitoredMachines
+            M machines.
+        category : int
+            Category 0..59 of one more instance; -1: none.
+        which : array of int, optional
+            (n,) numbers of machines; default: all M.
+
+        Raises
+        ------
+        InputError
+            For another category, a machine out of range, or inconsistent arrays.
         """
         if not -1 <= category < CATEGORIES:
             raise InputError(f"category is {category}: must be -1 or 0 to {CATEGORIES - 1}")
@@ -122,15 +223,29 @@ class InterferenceScore:
         return found
 
     def on_scale(self, mean_level: Float) -> Float:
-        """Scores 0..100 of mean levels, both (n,); NaN stays NaN, and 0 (no services) stays 0."""
+        """(n,) scores 0..100 of mean levels; NaN stays NaN, and 0 (no services) stays 0.
+
+        Parameters
+        ----------
+        mean_level : array of float
+            (n,) as of `mean_level`.
+        """
         found: Float = np.where(mean_level == 0, 0.0, np.interp(mean_level, self.knots, self.percent))
         return found
 
     def of(self, machines: MonitoredMachines, now: float, category: int = -1) -> Float:
-        """(M,) scores 0..100 at second `now`, with one more instance of `category` (-1: none).
+        """(M,) scores 0..100 of machines.
 
-        Unknown machines have the mean of the others; NaN if all are unknown. An unknown category counts as -1 and
-        causes one warning.
+        Unknown machines have the mean of the others; NaN if all are unknown.
+
+        Parameters
+        ----------
+        machines : MonitoredMachines
+            M machines.
+        now : float
+            Second of the clock that reports have.
+        category : int
+            Category 0..59 of one more instance; -1: none. Another one counts as -1 and causes one warning.
         """
         category = category if category == -1 or self.knows(category) else -1
         found = self.on_scale(self.mean_level(machines, category))
@@ -139,10 +254,20 @@ class InterferenceScore:
         return found
 
     def choose(self, machines: MonitoredMachines, now: float, category: int, candidates: Int) -> int:
-        """The machine of `candidates` (n,) with the lowest score after an instance of `category` has arrived.
+        """The candidate with the lowest score after an instance has arrived.
 
-        Candidates are in a scheduler's order of preference, which breaks ties. Unknown machines come last; if all are
-        unknown, or the category is, the first candidate is taken.
+        Unknown machines come last; if all are unknown, or the category is, the first candidate is taken.
+
+        Parameters
+        ----------
+        machines : MonitoredMachines
+            M machines.
+        now : float
+            Second of the clock that reports have.
+        category : int
+            Category 0..59 of the instance.
+        candidates : array of int
+            (n,) numbers of machines in a scheduler's order of preference, which breaks ties.
         """
         if not self.knows(category):
             return int(candidates[0])
@@ -155,7 +280,13 @@ class InterferenceScore:
         self._latest = -np.inf
 
     def knows(self, category: int) -> bool:
-        """Whether the category exists; the first that does not causes a warning."""
+        """Whether a category exists; the first that does not causes a warning.
+
+        Parameters
+        ----------
+        category : int
+            The category.
+        """
         if 0 <= category < CATEGORIES:
             return True
         self._warn_once("category", f"category {category} is not one of 0 to {CATEGORIES - 1}: its score is unknown")
@@ -166,6 +297,13 @@ class InterferenceScore:
 
         The composition counts, however old it is. Trees are not additive: if two categories are harmful only together,
         each contributes the whole harm.
+
+        Parameters
+        ----------
+        machines : MonitoredMachines
+            M machines.
+        machine : int
+            Number of the machine to explain.
         """
         counts, which = machines.composition[machine], np.array([machine])
         score = self.on_scale(self.mean_level(machines, which=which))[0]
@@ -179,7 +317,13 @@ class InterferenceScore:
         return sorted(found, key=lambda one: -one.points)
 
     def save(self, path: Path) -> None:
-        """Write one .npz of plain arrays, which is read without running code."""
+        """Write one .npz of plain arrays, which is read without running code.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        """
         facts = {
             "version": VERSION,
             "k": self.k,
@@ -194,7 +338,18 @@ class InterferenceScore:
 
     @classmethod
     def load(cls, path: Path) -> InterferenceScore:
-        """The score that `save` wrote. Raises InputError for any other file."""
+        """The score that `save` wrote.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            For any other file.
+        """
         try:
             with np.load(path, allow_pickle=False) as file:
                 facts = json.loads(str(file["facts"]))
@@ -256,16 +411,6 @@ def mean_levels(observations: Observations, predicted: Float, levels: Levels, we
     sums = (np.bincount(which, weight * values[use]) for values in (predicted, observed))
     first, second = (total / whole for total in sums)
     return first, second
-
-
-def _scale(predicted: Float, observed: Float) -> tuple[Float, Float]:
-    """Knots of predicted mean level -> percentage of observed mean levels that are lower, ties counting half."""
-    from scipy.stats import rankdata
-    from sklearn.isotonic import IsotonicRegression
-
-    percent = 100 * (rankdata(observed) - 0.5) / len(observed)
-    fitted = IsotonicRegression().fit(predicted, percent)
-    return np.asarray(fitted.X_thresholds_, np.float64), np.asarray(fitted.y_thresholds_, np.float64)
 
 
 def _faults(score: InterferenceScore) -> Iterator[str]:

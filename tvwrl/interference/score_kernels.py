@@ -6,12 +6,16 @@ Categories are 0..59, levels 1..k. A machine's score is the weighted mean of the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.compiled import inner, njit
-from tvwrl.interference.observations import CATEGORIES
+from tvwrl.interference.observations import CATEGORIES, MonitoredMachines
+from tvwrl.types import Byte, Float, Int, Int32
+
+Nodes = npt.NDArray[np.uint32]
 
 
 class Trees(NamedTuple):
@@ -22,13 +26,13 @@ class Trees(NamedTuple):
     60, the composition's pressure: the sum of `pressure` over all instances.
     """
 
-    root: Any  # (services,) int32 node, -1 = service not learnt
-    depth: Any  # (services,) int32 steps from the root to the deepest leaf
-    feature: Any  # (nodes,) uint8 category, or 60
-    threshold: Any  # (nodes,) int32 instances or pressure: greater values go right
-    left: Any  # (nodes,) int32 left child
-    level: Any  # (nodes,) float64 in [1, k]
-    pressure: Any = np.zeros(CATEGORIES, np.int32)  # (60,) >= 0 of an instance by category
+    root: Int32  # (services,) node, -1 = service not learnt
+    depth: Int32  # (services,) steps from the root to the deepest leaf
+    feature: Byte  # (nodes,) category, or 60
+    threshold: Int32  # (nodes,) instances or pressure: greater values go right
+    left: Int32  # (nodes,) left child
+    level: Float  # (nodes,) in [1, k]
+    pressure: Int32 = np.zeros(CATEGORIES, np.int32)  # (60,) >= 0 of an instance by category
 
 
 _NONE = np.zeros(0, np.int32)
@@ -37,16 +41,30 @@ UTILISATION_ALONE = Trees(_NONE, _NONE, np.zeros(0, np.uint8), _NONE, _NONE, np.
 
 
 @njit(inline="always")
-def score_machine(  # type: ignore[no-untyped-def]
-    m,  # machine
-    first,  # (M + 1,) services of machine m are rows first[m] .. first[m + 1] - 1
-    service,  # (rows,) service of each row
-    weight,  # (rows,) >= 0
-    composition,  # (M, 60)
-    root, depth, feature, threshold, left, level, pressure,  # fields of `Trees`: numba reads arrays faster than tuples
-    nodes, weights, values,  # scratch, from `score_scratch`
-):  # fmt: skip
+def score_machine(
+    m: int,
+    first: Int,
+    service: Int32,
+    weight: Float,
+    composition: Int32,
+    root: Int32,
+    depth: Int32,
+    feature: Byte,
+    threshold: Int32,
+    left: Int32,
+    level: Float,
+    pressure: Int32,
+    nodes: Nodes,
+    weights: Float,
+    values: Int32,
+) -> float:
     """Score of machine m with its present composition.
+
+    `first` (M + 1,): services of machine m are rows first[m] .. first[m + 1] - 1
+    `service`, `weight` (rows,): the service of each row, and how much it counts, >= 0
+    `composition` (M, 60)
+    `root` to `pressure`: fields of `Trees`, as numba reads arrays faster than tuples
+    `nodes`, `weights`, `values`: from `score_scratch`
 
     All its trees advance together, step by step: a single walk would wait for memory at every step.
     """
@@ -72,7 +90,7 @@ def score_machine(  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _features(counts, pressure, values):  # type: ignore[no-untyped-def]
+def _features(counts: Int | Int32, pressure: Int32, values: Int32) -> None:
     """Writes the features that trees test into `values` (61,): the counts (60,), then their total pressure."""
     total = np.int32(0)
     for c in range(CATEGORIES):
@@ -82,7 +100,7 @@ def _features(counts, pressure, values):  # type: ignore[no-untyped-def]
 
 
 @inner
-def score_scratch(first):  # type: ignore[no-untyped-def]
+def score_scratch(first: Int) -> tuple[Nodes, Float, Int32]:
     """Scratch arrays of `score_machine`: nodes and weights of one machine's services, and feature values.
 
     Unsigned nodes spare the loop a test for negative indices.
@@ -94,7 +112,7 @@ def score_scratch(first):  # type: ignore[no-untyped-def]
 
 
 @inner
-def score_one(machines, trees, weight, m):  # type: ignore[no-untyped-def]
+def score_one(machines: MonitoredMachines, trees: Trees, weight: Float, m: int) -> float:
     """Score of machine m with its present composition."""
     root, depth, feature, threshold, left, level, pressure = trees
     nodes, weights, values = score_scratch(machines.first[m : m + 2])
@@ -105,7 +123,9 @@ def score_one(machines, trees, weight, m):  # type: ignore[no-untyped-def]
 
 
 @njit
-def score_machines(machines, trees, weight, category, which, out):  # type: ignore[no-untyped-def]
+def score_machines(
+    machines: MonitoredMachines, trees: Trees, weight: Float, category: int, which: Int, out: Float
+) -> None:
     """Writes into `out` (n,) the scores of machines `which` (n,) with one more instance of `category` (-1: none).
 
     `weight` (rows of machines.service,) >= 0.
@@ -126,7 +146,7 @@ def score_machines(machines, trees, weight, category, which, out):  # type: igno
 
 
 @njit
-def predict_levels(trees, service, composition, out):  # type: ignore[no-untyped-def]
+def predict_levels(trees: Trees, service: Int, composition: Int | Int32, out: Float) -> None:
     """Writes into `out` (n,) the levels of services (n,) beside compositions (n, 60); NaN for unknown services."""
     root, depth, feature, threshold, left, level, pressure = trees
     values = np.empty(CATEGORIES + 1, np.int32)

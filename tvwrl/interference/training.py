@@ -11,13 +11,10 @@ from tqdm import tqdm
 from tvwrl.checks import at_least, one_of
 from tvwrl.envs import Problem
 from tvwrl.interference.batch_tasks import USAGE_FILE, read_usage
-from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.score import InterferenceScore
+from tvwrl.interference.categories import Thresholds, thresholds_of
+from tvwrl.interference.score import WEIGHTINGS, InterferenceScore
 from tvwrl.interference.testbed.episodes import TwoDays, episode_snapshots, observe_days, uniform_deployment
-from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.testbed.responses import ResponseModel, draw_response_model
-from tvwrl.interference.weights import WEIGHTINGS
-from tvwrl.interference.workloads import thresholds_of
+from tvwrl.interference.testbed.laws import LAWS, ResponseModel, draw_response_model
 from tvwrl.schedulers import Runner, make_scheduler
 
 TEACHERS = ("random", "spread", "stack", "best-fit")  # schedulers whose placements scores learn from, in turn

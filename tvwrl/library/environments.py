@@ -20,13 +20,27 @@ PLAIN = "Placement-v0"  # the environment without a task
 def make(task: str | Problem = "google-0.5-v1", **options: Any) -> gym.Env[Any, Any]:
     """A Gymnasium environment: of a named task of the benchmark, of a `Problem`, or `Placement-v0`.
 
-    `task`: a name in `tvwrl.TASK_NAMES`, a `Problem`, or "Placement-v0", the environment without a task
-    `options`: of a task, those of `tvwrl.envs.PlacementEnv` for tasks (`tvwrl.benchmark.TaskEnv`); of a problem,
-        `split` (train, the default, validation or test), `sequences` (arrival sequences to draw, default 200), `seed`
-        of the draw, and `render_mode` (rgb_array or human); of Placement-v0, fields of `Scenario`
+    Parameters
+    ----------
+    task : str | Problem, default 'google-0.5-v1'
+        A name in `tvwrl.TASK_NAMES`, a `Problem`, or "Placement-v0", the environment without a task.
+    **options : Any
+        Of a task, those of `tvwrl.envs.PlacementEnv` for tasks (`tvwrl.benchmark.TaskEnv`); of a problem, `split`
+        (train, the default, validation or test), `sequences` (arrival sequences to draw, default 200), `seed` of the
+        draw, and `render_mode` (rgb_array or human); of Placement-v0, fields of `Scenario`.
 
-    Raises InputError for an unknown task, a trace that is not on this machine, and bad options.
+    Returns
+    -------
+    gym.Env[Any, Any]
+        An environment of the Gymnasium API.
 
+    Raises
+    ------
+    InputError
+        For an unknown task, a trace that is not on this machine, and bad options.
+
+    Examples
+    --------
     >>> env = make("Placement-v0", machines=4, workloads=8)
     >>> observation, info = env.reset(seed=0)
     >>> observation["grid"].shape  # machines, resources, slots of history, units
@@ -42,10 +56,27 @@ def make(task: str | Problem = "google-0.5-v1", **options: Any) -> gym.Env[Any, 
 def make_vec(task: str | Problem = "google-0.5-v1", num_envs: int = 1, **options: Any) -> VectorEnv[Any, Any, Any]:
     """`num_envs` (>= 1) environments in one, stepped together by one compiled call; observations have their axis first.
 
-    `task`, `options`: as of `make`, and those of `tvwrl.envs.PlacementVectorEnv`
+    Parameters
+    ----------
+    task : str | Problem, default 'google-0.5-v1'
+        As of `make`.
+    num_envs : int, default 1
+        Environments side by side (B), >= 1.
+    **options : Any
+        As of `make`, and those of `tvwrl.envs.PlacementVectorEnv`.
 
-    Raises InputError as `make` does.
+    Returns
+    -------
+    VectorEnv[Any, Any, Any]
+        The environments as one of the Gymnasium API.
 
+    Raises
+    ------
+    InputError
+        As `make` does.
+
+    Examples
+    --------
     >>> envs = make_vec("Placement-v0", num_envs=3, machines=4, workloads=8)
     >>> envs.reset(seed=0)[0]["grid"].shape
     (3, 4, 2, 20, 8)

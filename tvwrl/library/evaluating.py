@@ -10,7 +10,7 @@ from typing import Any
 from tvwrl.benchmark import KINDS, Setting, complete_own_first, entry_of
 from tvwrl.checks import at_least, different, positive
 from tvwrl.envs import Problem
-from tvwrl.experiments import Evaluation
+from tvwrl.experiments import Evaluation, EvaluationSetup
 from tvwrl.experiments import evaluate as evaluate_problem
 from tvwrl.progress import Report, nothing, say
 from tvwrl.runs import InFolder, folder_for
@@ -36,25 +36,48 @@ def evaluate(
 ) -> Evaluation:
     """Play schedulers and agents on the same test sequences of a trace, to the end; printing the result prints a table.
 
-    `schedulers`: one, a list, or a dictionary from names to: the name of a scheduler (`tvwrl.list_schedulers`), a
-        training run (what `tvwrl.train` returns, its folder or a .pt file), a `Scheduler`, a function from
-        (observation, mask) to an action, a Stable-Baselines3 model, a torch module, an ONNX file, or a Python file that
-        defines one of these as `entry`; all play in this process
-    `problem`: a `Problem`; or a trace, its name or path, with the classes that `Problem.build` makes
-    `scenario`: cluster, load and penalties; for a trace only (default: the paper's)
-    `loads`: offered loads, > 0, as shares of capacity; default: the scenario's
-    `sequences`: test sequences per load, >= 1
-    `seed`: of their draw, >= 0
-    `observe`: fields that change what functions and models observe, such as {"observe_forecast": True}
-    `bounds`: whether to compute lower bounds on machines
-    `reward_bound`: whether to bound the reward too, which takes seconds per sequence
-    `out`: a new folder for the files (docs/reference/run-files.md); after an interruption the same call continues
-        there. Default: a temporary folder, removed with the result; `Evaluation.write` copies it
-    `report`: called with a line of progress now and then; default: to stderr; None: silence
+    Parameters
+    ----------
+    schedulers : Any
+        One, a list, or a dictionary from names to: the name of a scheduler (`tvwrl.list_schedulers`), a training run
+        (what `tvwrl.train` returns, its folder or a .pt file), a `Scheduler`, a function from (observation, mask) to an
+        action, a Stable-Baselines3 model, a torch module, an ONNX file, or a Python file that defines one of these as
+        `entry`; all play in this process.
+    problem : Problem | Trace | str | Path, default 'google'
+        A `Problem`; or a trace, its name or path, with the classes that `Problem.build` makes.
+    scenario : Scenario, optional
+        Cluster, load and penalties; for a trace only (default: the paper's).
+    loads : Sequence[float], optional
+        Offered loads, > 0, as shares of capacity; default: the scenario's.
+    sequences : int, default 30
+        Test sequences per load, >= 1.
+    seed : int, default 0
+        Seed of their draw, >= 0.
+    observe : Mapping[str, Any], optional
+        Fields that change what functions and models observe, such as {"observe_forecast": True}.
+    bounds : bool, default True
+        Whether to compute lower bounds on machines.
+    reward_bound : bool, default False
+        Whether to bound the reward too, which takes seconds per sequence.
+    out : str | Path, optional
+        A new folder for the files (docs/reference/run-files.md); after an interruption the same call continues there.
+        Default: a temporary folder, removed with the result; `Evaluation.write` copies it.
+    report : Report | None, default say
+        Called with a line of progress now and then; default: to stderr; None: silence.
 
-    Raises InputError for names that are unknown (with those that are near), a trace that cannot be opened, values out
-    of range, a folder that is not empty, and an error inside a scheduler, with sequence and slot.
+    Returns
+    -------
+    Evaluation
+        The rows of all schedulers; it prints as a table.
 
+    Raises
+    ------
+    InputError
+        For names that are unknown (with those that are near), a trace that cannot be opened, values out of range, a
+        folder that is not empty, and an error inside a scheduler, with sequence and slot.
+
+    Examples
+    --------
     >>> found = evaluate(["spread", "best-fit"], "google", loads=[0.3, 0.8])  # doctest: +SKIP
     >>> print(found)  # doctest: +SKIP
     >>> found.rows.group_by("scheduler", "load").agg(pl.col("reward").mean())  # doctest: +SKIP
@@ -71,25 +94,18 @@ def evaluate(
     if loads is not None:
         different(loads=list(loads))
     folder, kept = folder_for(out, "evaluation")
-    problem = problem_from(problem, scenario, report)
+    problem = _problem_from(problem, scenario, report)
     setting = Setting.of_problem(problem)
     made = {name: entry_of(name, given, setting, observe) for name, given in entries.items()}
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
     origins = {name: entry.origin for name, entry in made.items()}
+    given = [problem.scenario.load] if loads is None else list(loads)
     evaluate_problem(
-        problem,
-        [entry.scheduler for entry in made.values()],
-        [problem.scenario.load] if loads is None else list(loads),
-        sequences,
-        seed,
+        EvaluationSetup(problem, given, sequences, seed, 0.0 if bounds else None, reward_bound),
+        [entry.player for entry in made.values()],
         folder,
         {"schedulers": origins, "policies": _checkpoints(entries)},
-        knowledge,
         plots=kept is None,  # of a temporary folder, `Evaluation.plots` draws them
-        bound_seconds=0.0 if bounds else None,
-        reward_bound=reward_bound,
-        origins=origins,
-        observed={name: entry.problem for name, entry in made.items() if entry.problem is not None},
         completed=partial(complete_own_first, made, report=report),
         report=report,
     )
@@ -110,7 +126,7 @@ def _checkpoints(entries: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def problem_from(given: Any, scenario: Scenario | None = None, report: Report = nothing) -> Problem:
+def _problem_from(given: Any, scenario: Scenario | None, report: Report) -> Problem:
     """The problem that `given` is, or that of a trace, its name or path, under a scenario (default: the paper's).
 
     Raises InputError for anything else, and for a scenario beside a problem, which has one.
@@ -121,16 +137,12 @@ def problem_from(given: Any, scenario: Scenario | None = None, report: Report = 
         if scenario is not None:
             raise InputError("scenario cannot be combined with a Problem, which has one: give its trace")
         return given
-    return Problem.build(trace_from(given), scenario or Scenario(), report=report)
-
-
-def trace_from(given: Any) -> Trace:
-    """The trace that `given` is, or that of a name or path. Raises InputError for anything else."""
-    if isinstance(given, Trace):
-        return given
-    if not isinstance(given, str | Path):
-        raise InputError(f"trace is {given!r}: must be a Trace, a name or a path, as in 'google' or 'usage-folder'")
-    return open_trace(str(given))
+    if not isinstance(given, Trace | str | Path):
+        raise InputError(
+            f"problem is {given!r}: must be a Problem, a Trace, a name or a path, as in 'google' or 'usage-folder'"
+        )
+    trace = given if isinstance(given, Trace) else open_trace(str(given))
+    return Problem.build(trace, scenario or Scenario(), report=report)
 
 
 def _named(schedulers: Any) -> dict[str, Any]:

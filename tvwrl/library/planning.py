@@ -40,6 +40,11 @@ class Plans(InFolder):
 
     Its files are rows.csv, plan.csv, plan.parquet, unplaced.csv (of a fixed fleet), trade-off.png and run.json;
     `write(folder)` copies them to a folder, and `explore()` adds a page for the browser.
+
+    Parameters
+    ----------
+    results : Results
+        What was planned.
     """
 
     results: Results
@@ -93,7 +98,10 @@ class Plans(InFolder):
     def explore(self, file: str | Path | None = None) -> Path:
         """Write a page for the browser that shows what is on every machine and why; returns its path.
 
-        `file`: an .html file; default: explorer.html in the folder. Raises InputError if the plans are too large.
+        Parameters
+        ----------
+        file : str | Path, optional
+            An .html file; default: explorer.html in the folder. Raises InputError if the plans are too large.
         """
         from tvwrl.planning import FILE, explore
 
@@ -126,23 +134,47 @@ def plan(
 ) -> Plans:
     """Place all replicas of many applications on as few machines as possible, or as cheaply.
 
-    `instance`: an `Instance`, or a file, folder or trace that holds one (`tvwrl.planning.open_instance`); or a
-        `PlanningProblem`, or a folder of tables with machines, and then no `machine`
-    `machine`: capacity of a machine, a number > 0 per resource in the instance's units (cores, GiB), of which there are
-        as many as it takes; or a `Fleet` of machines of several kinds, costs, or a fixed number
-    `planner`: best, which searches for `seconds` >= 0; the name of another planner (`tvwrl.planning.PLANNERS`); or
-        several names
-    `milp_seconds`: solve the integer programme too, for so many seconds; for up to 2,000 applications
-    `bound_seconds`: time limit of a programme that tightens the lower bound; 0: none
-    `times`: cut series of demand into so many windows, and plan for the largest demand of each; default: all times
-    `moves_cost`, `most_moves`: of a problem with running replicas: what moving one costs, in machines, and how many
-        may move
-    `seed`: of the search, >= 0
-    `out`: a new folder for the files; default: a temporary one, removed with the result
+    Parameters
+    ----------
+    instance : PlanningProblem | Instance | str | Path
+        An `Instance`, or a file, folder or trace that holds one (`tvwrl.planning.open_instance`); or a
+        `PlanningProblem`, or a folder of tables with machines, and then no `machine`.
+    machine : Fleet | Sequence[float], optional
+        Capacity of a machine, a number > 0 per resource in the instance's units (cores, GiB), of which there are as
+        many as it takes; or a `Fleet` of machines of several kinds, costs, or a fixed number.
+    planner : str | Sequence[str], default SEARCH
+        `best`, which searches for `seconds`; the name of another planner (`tvwrl.planning.PLANNERS`); or several
+        names.
+    seconds : float, default 30.0
+        Of the search (best), >= 0.
+    milp_seconds : float, optional
+        Solve the integer programme too, for so many seconds; for up to 2,000 applications.
+    bound_seconds : float, default 0.0
+        Time limit of a programme that tightens the lower bound; 0: none.
+    times : int, optional
+        Cut series of demand into so many windows, and plan for the largest demand of each; default: all times.
+    moves_cost : float, default 0.0
+        Of a problem with running replicas: what moving one costs, in machines, >= 0.
+    most_moves : int, optional
+        Of such a problem: how many replicas may move, >= 0; default: all.
+    seed : int, default 0
+        Seed of the search, >= 0.
+    out : str | Path, optional
+        A new folder for the files; default: a temporary one, removed with the result.
 
-    Raises InputError for an instance that cannot be opened, an unknown planner (with those that are near), values out
-    of range, a replica that is larger than every machine, and a folder that is not empty.
+    Returns
+    -------
+    Plans
+        The plans, one for each planner; they print as a table.
 
+    Raises
+    ------
+    InputError
+        For an instance that cannot be opened, an unknown planner (with those that are near), values out of range, a
+        replica that is larger than every machine, and a folder that is not empty.
+
+    Examples
+    --------
     >>> found = plan("applications.csv", machine=[64, 128])  # doctest: +SKIP
     >>> found.machines, found.lower_bound  # doctest: +SKIP
     """
@@ -171,21 +203,47 @@ def place(
 ) -> Plans:
     """Place the replicas of applications on given machines of any kinds; what finds no machine is listed with why.
 
-    `problem`: a `PlanningProblem`; a folder with applications.csv, machines.csv and optionally affinity.csv,
-        anti-affinity.csv, blacklist.csv and running.csv; the Tianchi contest's zip or folder; or "generated"
-    `planner`: a name, or several (`tvwrl.planning.PLANNERS`, also with other numbers)
-    `machines`: machines of a generated problem (default 12,000) or of the contest (default 6,000), >= 1
-    `replicas`, `demand`: of a generated problem: how many, and their demand as a share of the scarcer resource, 0 to 1
-    `times`: windows of the contest's series, >= 1; default: 1
-    `seconds`: of the search (best), >= 0
-    `bounds`: whether to compute a lower bound on the machines in use
-    `moves_cost`, `most_moves`: as of `plan`
-    `seed`: of generated problems and of planners, >= 0
-    `out`: a new folder for the files; default: a temporary one, removed with the result
+    Parameters
+    ----------
+    problem : PlanningProblem | str | Path, default GENERATED
+        A `PlanningProblem`; a folder with applications.csv, machines.csv and optionally affinity.csv,
+        anti-affinity.csv, blacklist.csv and running.csv; the Tianchi contest's zip or folder; or "generated".
+    planner : str | Sequence[str], default SEARCH
+        A name, or several (`tvwrl.planning.PLANNERS`, also with other numbers).
+    machines : int, optional
+        Machines of a generated problem (default 12,000) or of the contest (default 6,000), >= 1.
+    replicas : int, optional
+        Replicas of a generated problem, >= 1.
+    demand : float, optional
+        Their demand, as a share of the scarcer resource of all machines, 0 to 1.
+    times : int, optional
+        Windows of the contest's series, >= 1; default: 1.
+    seconds : float, default 30.0
+        Of the search (best), >= 0.
+    bounds : bool, default True
+        Whether to compute a lower bound on the machines in use.
+    moves_cost : float, default 0.0
+        As of `plan`.
+    most_moves : int, optional
+        As of `plan`.
+    seed : int, default 0
+        Seed of generated problems and of planners, >= 0.
+    out : str | Path, optional
+        A new folder for the files; default: a temporary one, removed with the result.
 
-    Raises InputError for a problem that cannot be read, an unknown planner (with those that are near), arguments that
-    do not go with the problem, and a folder that is not empty.
+    Returns
+    -------
+    Plans
+        The plans, one for each planner; they print as a table.
 
+    Raises
+    ------
+    InputError
+        For a problem that cannot be read, an unknown planner (with those that are near), arguments that do not go with
+        the problem, and a folder that is not empty.
+
+    Examples
+    --------
     >>> found = place("generated", ["best", "Aladdin+H.4"], machines=120)  # doctest: +SKIP
     >>> print(found)  # doctest: +SKIP
     """
@@ -224,26 +282,21 @@ def _opened(instance: Any, machine: Any, times: int | None) -> PlanningProblem:
         return instance
     if isinstance(instance, Instance):
         return PlanningProblem(windowed(instance, times), _fleet(machine))
-    source = _path(instance)
-    return open_problem(source, None if machine is None else _fleet(machine), Reading(times=times))
-
-
-def _fleet(machine: Any) -> Fleet:
-    if machine is None:
-        raise InputError("machine is missing: give the capacity of one, as in machine=[64, 128], or a Fleet")
-    return machine if isinstance(machine, Fleet) else Fleet.of(_numbers(machine))
-
-
-def _path(instance: Any) -> str:
     if not isinstance(instance, str | Path):
         raise InputError(
             f"instance is {instance!r}: must be an Instance, or a file, a folder or a trace, as in 'a.csv'"
         )
-    return str(instance)
+    return open_problem(str(instance), None if machine is None else _fleet(machine), Reading(times=times))
 
 
-def _numbers(machine: Any) -> list[float]:
+def _fleet(machine: Any) -> Fleet:
+    """The fleet that `machine` is, or that of any number of machines of this capacity."""
+    if machine is None:
+        raise InputError("machine is missing: give the capacity of one, as in machine=[64, 128], or a Fleet")
+    if isinstance(machine, Fleet):
+        return machine
     try:
-        return [float(number) for number in np.asarray(machine, dtype=np.float64).reshape(-1)]
+        capacity = np.asarray(machine, dtype=np.float64).reshape(-1).tolist()
     except (TypeError, ValueError):
         raise InputError(f"machine is {machine!r}: must be a number per resource, as in machine=[64, 128]") from None
+    return Fleet.of(capacity)

@@ -26,11 +26,21 @@ POLICY = "policy"  # the name of one that was trained without a folder
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainingRun(InFolder):
     """A training run that has ended; printing it prints the table of the comparison. `write(folder)` copies its
-    files (docs/reference/run-files.md) to a folder, which `tvwrl.load_policy` can load."""
+    files (docs/reference/run-files.md) to a folder, which `tvwrl.load_policy` can load.
 
-    problem: Problem  # what it was trained on: trace, scenario, classes and forecaster
-    evaluation: Evaluation  # its policy and the heuristics on test sequences
-    brought: str  # a sentence on what training brought
+    Parameters
+    ----------
+    problem : Problem
+        What it was trained on: trace, scenario, classes and forecaster.
+    evaluation : Evaluation
+        Its policy and the heuristics on test sequences.
+    brought : str
+        A sentence on what training brought.
+    """
+
+    problem: Problem
+    evaluation: Evaluation
+    brought: str
 
     @property
     def name(self) -> str:
@@ -96,26 +106,48 @@ def train(
 ) -> TrainingRun:
     """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
 
-    `trace`: a trace, its name or path
-    `preset`: defaults of the hyper-parameters: smoke (a trial, seconds), counterfactual (minutes; the default), medium,
-        paper or deeprm (`tvwrl.agents.PRESETS`)
-    `scenario`: the environment, in place of the preset's
-    `slot_seconds`: length of a slot of the trace, seconds, which a CSV lacks
-    `ec`: equivalence classes: temporal, aggregate, dtw or none, or a file of fitted ones
-    `forecaster`: a file of a fitted forecaster; default: fitted now, if the policy sees forecasts
-    `out`: a new folder for the run; the policy is named after it. Default: a temporary folder, removed with the result;
-        `TrainingRun.write` copies it. Only a run in a folder can be resumed
-    `resume`: continue the run in this folder to its original number of iterations; nothing else is given then but
-        `report`
-    `deeprm`: whether to train DeepRM too, the paper's learnt baseline, for the comparison
-    `report`: called with a line of progress now and then; default: to stderr; None: silence
-    `changes`: any field of `tvwrl.TrainConfig` or `tvwrl.Scenario` that differs from the preset, such as iterations=10
-        or load=0.8
+    Parameters
+    ----------
+    trace : Trace | str | Path, default 'google'
+        A trace, its name or path.
+    preset : str, optional
+        Defaults of the hyper-parameters: smoke (a trial, seconds), counterfactual (minutes; the default), medium, paper
+        or deeprm (`tvwrl.agents.PRESETS`).
+    scenario : Scenario, optional
+        The environment, in place of the preset's.
+    slot_seconds : int, optional
+        Length of a slot of the trace, seconds, which a CSV lacks.
+    ec : str, default 'temporal'
+        Equivalence classes: temporal, aggregate, dtw or none, or a file of fitted ones.
+    forecaster : str | Path, optional
+        A file of a fitted forecaster; default: fitted now, if the policy sees forecasts.
+    out : str | Path, optional
+        A new folder for the run; the policy is named after it. Default: a temporary folder, removed with the result;
+        `TrainingRun.write` copies it. Only a run in a folder can be resumed.
+    resume : str | Path, optional
+        Continue the run in this folder to its original number of iterations; nothing else is given then but `report`.
+    deeprm : bool, default True
+        Whether to train DeepRM too, the paper's learnt baseline, for the comparison.
+    report : Report | None, default say
+        Called with a line of progress now and then; default: to stderr; None: silence.
+    **changes : Any
+        Any field of `tvwrl.TrainConfig` or `tvwrl.Scenario` that differs from the preset, such as iterations=10 or
+        load=0.8.
 
-    Raises InputError for an unknown trace, preset or field (with those that are near), values out of range, a folder
-    that is not empty, and a training that diverges. Ctrl-C ends it after the iteration, with a checkpoint in `out`, and
-    says how to continue.
+    Returns
+    -------
+    TrainingRun
+        The folder of the run, and how its best policy compares with heuristics.
 
+    Raises
+    ------
+    InputError
+        For an unknown trace, preset or field (with those that are near), values out of range, a folder that is not
+        empty, and a training that diverges. Ctrl-C ends it after the iteration, with a checkpoint in `out`, and says
+        how to continue.
+
+    Examples
+    --------
     >>> run = train("google", "smoke", load=0.8)  # doctest: +SKIP
     >>> print(run)  # doctest: +SKIP
     >>> tvwrl.evaluate({"mine": run, "spread": "spread"}, run.problem, loads=[0.3, 0.5])  # doctest: +SKIP
@@ -152,16 +184,9 @@ def train(
     return TrainingRun(folder, kept, trainer.problem, replace(evaluation, _kept=kept), brought)
 
 
-_ALONE = (
-    "google",
-    None,
-    None,
-    None,
-    "temporal",
-    None,
-    None,
-    True,
-)  # what `train` is given beside `resume`: the defaults
+OWN = {"trace", "preset", "scenario", "slot_seconds", "ec", "forecaster", "out", "resume", "deeprm", "report"}
+# What `train` is given beside `resume`: the defaults
+_ALONE = ("google", None, None, None, "temporal", None, None, True)
 
 
 def config_from(preset: str | None, scenario: Scenario | None, changes: dict[str, Any]) -> TrainConfig:
@@ -175,7 +200,7 @@ def config_from(preset: str | None, scenario: Scenario | None, changes: dict[str
     of_scenario = {one.name for one in fields(Scenario)}
     for name in changes:
         if name not in of_config | of_scenario:
-            raise InputError(f"there is no option '{name}': {hint(name, sorted(of_config | of_scenario))}")
+            raise InputError(f"there is no option '{name}': {hint(name, sorted(of_config | of_scenario | OWN))}")
     if scenario is not None and (twice := sorted(of_scenario & set(changes))):
         raise InputError(f"{twice[0]} cannot be combined with scenario, which has it")
     config = preset_for(preset or "", str(changes.get("algo", "")), str(changes.get("policy", "")))

@@ -50,26 +50,27 @@ def draw_factors(seeds: Iterable[tuple[int, ...]], sigma: float, factors: int) -
 
 
 @njit(inline="always", error_model="numpy")
-def closed_form(z, root, alpha, beta, lambda1, lambda2):  # type: ignore[no-untyped-def]
+def closed_form(z: float, root: float, alpha: float, beta: float, lambda1: float, lambda2: float) -> float:
     """The parameter for a state z and `root` = sqrt(n) (Eq. 5 to 7); free of branches, so that loops vectorise."""
-    return -np.copysign(max(abs(z) - lambda1, 0.0), z) / ((beta + root) / alpha + lambda2)
+    parameter: float = -np.copysign(max(abs(z) - lambda1, 0.0), z) / ((beta + root) / alpha + lambda2)
+    return parameter
 
 
 @njit(inline="always", error_model="numpy")
-def update_state(theta, z, root, gradient, alpha):  # type: ignore[no-untyped-def]
+def update_state(theta: float, z: float, root: float, gradient: float, alpha: float) -> tuple[float, float]:
     """z and sqrt(n) of one coordinate after a gradient taken at its parameter `theta` (Algorithm 2)."""
     after = np.sqrt(root * root + gradient * gradient)
     return z + gradient - (after - root) / alpha * theta, after
 
 
 @inner(error_model="numpy")
-def predict_row(index, value, linear, factors, sums):  # type: ignore[no-untyped-def]
+def predict_row(index: Int, value: Float, linear: Float, factors: Float, sums: Float) -> float:
     """Prediction for one row (Eq. 2); leaves sum_l v_lf x_l of every factor f in `sums` (h,).
 
     Features beyond the known ones count as zero.
     """
     known, h = factors.shape[1], factors.shape[2]
-    guess = linear[0, 0]
+    guess: float = linear[0, 0]
     sums[:] = 0.0
     squares = 0.0
     for k in range(len(index)):
@@ -87,7 +88,7 @@ def predict_row(index, value, linear, factors, sums):  # type: ignore[no-untyped
 
 
 @njit(error_model="numpy")
-def predict_rows(start, index, value, linear, factors, out):  # type: ignore[no-untyped-def]
+def predict_rows(start: Int, index: Int, value: Float, linear: Float, factors: Float, out: Float) -> None:
     """Writes a prediction for every row into `out` (rows,)."""
     sums = np.empty(factors.shape[2])
     for i in range(len(out)):
@@ -95,7 +96,16 @@ def predict_rows(start, index, value, linear, factors, out):  # type: ignore[no-
 
 
 @njit(error_model="numpy")
-def learn_rows(start, index, value, target, order, linear, factors, rates):  # type: ignore[no-untyped-def]
+def learn_rows(
+    start: Int,
+    index: Int,
+    value: Float,
+    target: Float,
+    order: Int,
+    linear: Float,
+    factors: Float,
+    rates: tuple[float, ...],
+) -> None:
     """Learns the rows in `order` from their `target` (rows,); all gradients of a row precede its steps.
 
     `rates` (8,): alpha, beta, lambda1, lambda2 of the weights, then the same of the factors.
@@ -248,34 +258,30 @@ class FactorizationMachine:
         return out
 
     def _learn(self, rows: Rows, target: Float, orders: Iterable[Int]) -> None:
-        if rows.features > self.features_:
-            self._add_features(rows.features)
-        w, v = ("alpha_w", "beta_w", "lambda1_w", "lambda2_w"), ("alpha_v", "beta_v", "lambda1_v", "lambda2_v")
-        rates = tuple(float(getattr(self, name)) for name in w + v)
+        if rows.features > self.features_:  # new ones have zero weight and random factors (3.2.2, after its [25])
+            new = range(self.features_, rows.features)
+            v = draw_factors(((self.random_state, feature) for feature in new), self.sigma, self.factors)
+            # the z that Eq. 7 turns back into v while n = 0
+            z = -(v * (self.beta_v / self.alpha_v + self.lambda2_v) + np.sign(v) * self.lambda1_v)
+            self._factors = np.concatenate([self._factors, np.stack([v, z, np.zeros_like(v)])], axis=1)
+            self._linear = np.concatenate([self._linear, np.zeros((3, len(new)))], axis=1)
+        names = [f"{name}_{of}" for of in "wv" for name in ("alpha", "beta", "lambda1", "lambda2")]
+        rates = tuple(float(getattr(self, name)) for name in names)
         for order in orders:
             learn_rows(rows.start, rows.index, rows.value, target, order, self._linear, self._factors, rates)
 
-    def _add_features(self, features: int) -> None:
-        """Add features of zero weight and random factors up to this number (LRASched, 3.2.2, after its [25])."""
-        new = range(self.features_, features)
-        v = draw_factors(((self.random_state, feature) for feature in new), self.sigma, self.factors)
-        # the z that Eq. 7 turns back into v while n = 0
-        z = -(v * (self.beta_v / self.alpha_v + self.lambda2_v) + np.sign(v) * self.lambda1_v)
-        self._factors = np.concatenate([self._factors, np.stack([v, z, np.zeros_like(v)])], axis=1)
-        self._linear = np.concatenate([self._linear, np.zeros((3, len(new)))], axis=1)
-
 
 @njit
-def predict_pairs(  # type: ignore[no-untyped-def]
-    rows,  # (pairs,) row of each pair, >= 0
-    columns,  # (pairs,) column of each pair, >= 0
-    mean,  # added to every prediction
-    row_bias,  # (R,) b_row
-    column_bias,  # (C,) b_column
-    row_factors,  # (R, h) p_row
-    column_factors,  # (C, h) q_column
-    out,  # (pairs,) receives the predictions
-):  # fmt: skip
+def predict_pairs(
+    rows: Int,  # (pairs,) row of each pair, >= 0
+    columns: Int,  # (pairs,) column of each pair, >= 0
+    mean: float,  # added to every prediction
+    row_bias: Float,  # (R,) b_row
+    column_bias: Float,  # (C,) b_column
+    row_factors: Float,  # (R, h) p_row
+    column_factors: Float,  # (C, h) q_column
+    out: Float,  # (pairs,) receives the predictions
+) -> None:
     """Writes mean + b_row + b_column + p_row . q_column of each pair into `out`.
 
     A row or column beyond the arrays contributes neither bias nor factors.
@@ -295,19 +301,19 @@ def predict_pairs(  # type: ignore[no-untyped-def]
 
 
 @njit
-def learn_pairs(  # type: ignore[no-untyped-def]
-    rows,  # (pairs,) row of each pair, 0 to R - 1
-    columns,  # (pairs,) column of each pair, 0 to C - 1
-    target,  # (pairs,) what is to be predicted
-    order,  # (n,) pairs, in the order in which steps are taken
-    mean,  # added to every prediction; not learnt
-    row_bias,  # (R,) updated in place
-    column_bias,  # (C,) updated in place
-    row_factors,  # (R, h) updated in place
-    column_factors,  # (C, h) updated in place
-    rates,  # learning rates of the rows and of the columns
-    decay,  # L2 weight of all parameters
-):  # fmt: skip
+def learn_pairs(
+    rows: Int,  # (pairs,) row of each pair, 0 to R - 1
+    columns: Int,  # (pairs,) column of each pair, 0 to C - 1
+    target: Float,  # (pairs,) what is to be predicted
+    order: Int,  # (n,) pairs, in the order in which steps are taken
+    mean: float,  # added to every prediction; not learnt
+    row_bias: Float,  # (R,) updated in place
+    column_bias: Float,  # (C,) updated in place
+    row_factors: Float,  # (R, h) updated in place
+    column_factors: Float,  # (C, h) updated in place
+    rates: tuple[float, float],  # learning rates of the rows and of the columns
+    decay: float,  # L2 weight of all parameters
+) -> None:
     """One gradient step on the squared error of each pair in `order`."""
     row_rate, column_rate = rates
     for i in order:

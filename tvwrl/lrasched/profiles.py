@@ -19,12 +19,34 @@ Bool = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Configuration:
-    """The size of an application's replicas, and how many of them share a machine. Refuses values out of range."""
+    """The size of an application's replicas, and how many of them share a machine.
+
+    Parameters
+    ----------
+    name : str
+        What files call it.
+    cpu : float
+        Cores of a replica, > 0.
+    mem : float
+        GiB of a replica, > 0.
+    collocation : int
+        Replicas on a machine, >= 1.
+
+    Raises
+    ------
+    InputError
+        A number is out of range.
+
+    Examples
+    --------
+    >>> Configuration("2c-4g-x8", 2.0, 4.0, 8).size
+    (2.0, 4.0)
+    """
 
     name: str
-    cpu: float  # cores, > 0
-    mem: float  # GiB, > 0
-    collocation: int = 1  # replicas on a machine, >= 1
+    cpu: float
+    mem: float
+    collocation: int = 1
 
     def __post_init__(self) -> None:
         prefix = f"configuration {self.name!r}: "
@@ -39,14 +61,35 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Profiles:
-    """A table of n measurements, at most one for each pair of application and configuration."""
+    """A table of n measurements, at most one for each pair of application and configuration.
+
+    Parameters
+    ----------
+    applications : tuple of str
+        Their names.
+    configurations : tuple of str
+        Their names.
+    application : Int
+        (n,) Index into `applications`.
+    configuration : Int
+        (n,) Index into `configurations`.
+    performance : Float
+        (n,) 0 to 1.
+    higher_is_better : bool
+        False for performance such as a normalised latency.
+
+    Examples
+    --------
+    >>> Profiles.of_grid(["a", "b"], ["small", "large"], np.array([[0.5, 0.9], [np.nan, 0.8]]))
+    <Profiles measurements=3, applications=2, configurations=2, higher_is_better=True>
+    """
 
     applications: tuple[str, ...]
     configurations: tuple[str, ...]
-    application: Int  # (n,) index into applications
-    configuration: Int  # (n,) index into configurations
-    performance: Float  # (n,) 0..1
-    higher_is_better: bool = True  # False e.g. for a normalised latency
+    application: Int
+    configuration: Int
+    performance: Float
+    higher_is_better: bool = True
 
     def __len__(self) -> int:
         return len(self.performance)
@@ -67,7 +110,13 @@ class Profiles:
         return grid
 
     def select(self, applications: Int | Bool) -> Profiles:
-        """The profiles of some of the applications (numbers, a slice or a mask)."""
+        """Keep the profiles of some of the applications.
+
+        Parameters
+        ----------
+        applications : Int or array of bool
+            Their numbers, a slice, or a mask.
+        """
         names = np.array(self.applications, dtype=object)[applications].tolist()
         return Profiles.of_grid(names, self.configurations, self.grid()[applications], self.higher_is_better)
 
@@ -79,7 +128,17 @@ class Profiles:
         grid: Float,
         higher_is_better: bool = True,
     ) -> Profiles:
-        """From a `grid` (applications, configurations) of performance, NaN where nothing was measured."""
+        """Make a table from a grid.
+
+        Parameters
+        ----------
+        applications, configurations : sequence of str
+            Names of rows and columns.
+        grid : Float
+            (applications, configurations) Performance, NaN where nothing was measured.
+        higher_is_better : bool
+            As of the class.
+        """
         a, c = np.nonzero(~np.isnan(grid))
         return cls(tuple(applications), tuple(configurations), a, c, grid[a, c], higher_is_better)
 
@@ -111,10 +170,30 @@ def feature_rows(application: int, configuration: Int, profiled: Int, configurat
 
 
 def read_profiles(path: Path, configurations: Sequence[str] | None = None, higher_is_better: bool = True) -> Profiles:
-    """Read profiles from `path`, a CSV or Parquet file with columns application, configuration and performance (0..1).
+    """Read profiles from a table.
 
-    `configurations`: all that are allowed, in order; default: those of the file. `higher_is_better`: False for
-    latencies. Raises InputError with file, row and field.
+    Parameters
+    ----------
+    path : Path
+        A CSV or Parquet file with columns application, configuration and performance (0 to 1).
+    configurations : sequence of str or None
+        All that are allowed, in order; default: those of the file.
+    higher_is_better : bool
+        False for latencies.
+
+    Returns
+    -------
+    Profiles
+        Applications in order of their first row.
+
+    Raises
+    ------
+    InputError
+        A bad value, a configuration that is not allowed, or a pair given twice; with file, row and field.
+
+    Examples
+    --------
+    >>> read_profiles(Path("profiles.csv")).applications  # doctest: +SKIP
     """
     table = _table(path, "application", "configuration", "performance")
     applications, configuration = (table.names(name).tolist() for name in ("application", "configuration"))
@@ -139,10 +218,26 @@ def read_profiles(path: Path, configurations: Sequence[str] | None = None, highe
 
 
 def read_configurations(path: Path) -> tuple[Configuration, ...]:
-    """Read configurations from `path`, a CSV or Parquet file with columns configuration, cpu, mem and optionally
-    collocation.
+    """Read configurations from a table, in which one may occur in several rows if they agree.
 
-    A configuration may occur in several rows if they agree. Raises InputError with file and row.
+    Parameters
+    ----------
+    path : Path
+        A CSV or Parquet file with columns configuration, cpu (cores), mem (GiB) and, optionally, collocation.
+
+    Returns
+    -------
+    tuple of Configuration
+        In order of their first row.
+
+    Raises
+    ------
+    InputError
+        A bad value, or rows that do not agree; with file and row.
+
+    Examples
+    --------
+    >>> read_configurations(Path("profiles.csv"))[0].cpu  # doctest: +SKIP
     """
     table = _table(path, "configuration", "cpu", "mem")
     cpu, mem = (table.numbers(name).tolist() for name in ("cpu", "mem"))

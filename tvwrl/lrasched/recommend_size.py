@@ -72,7 +72,18 @@ def plot_recommendation(found: Recommendation, file: Path, title: str) -> None:
     figure = new_figure(WIDTH, 4.6)
     axes = figure.subplots(1, 2, width_ratios=[max(count, sum(counts) / 3) for count in counts], sharey=True)
     for axis, (label, choice) in zip(axes, choices.items(), strict=True):
-        _curve(axis, found, choice, label)
+        x, known, chosen = np.arange(len(choice.configurations)), choice.measured, choice.chosen
+        axis.plot(x, choice.predicted, "-o", color=COLOURS[0], ms=4, lw=1.4, label="predicted")
+        axis.plot(x[known], choice.performance[known], "D", color=OTHERS, ms=7, label="measured")
+        axis.axhline(found.goal.performance, color=OTHERS, lw=1.2, label="goal")
+        axis.axhline(found.goal.limit, color=OTHERS, lw=1.2, ls="--", label="goal with margin")
+        ring = {"ls": "", "marker": "o", "ms": 15, "mfc": "none", "mec": OURS, "mew": 2}
+        axis.plot(chosen, choice.performance[chosen], **ring, label="recommended")
+        axis.set_xticks(x, [c.name for c in choice.configurations], rotation=60, ha="right", rotation_mode="anchor")
+        axis.tick_params(labelsize=9)
+        axis.set_ylim(0, 1.08)
+        axis.set_title(label + ("" if choice.reached else ":\ngoal not reached"), fontsize=10)
+        tidy(axis, "y")
     better = "higher" if found.goal.higher_is_better else "lower"
     axes[0].set_ylabel(f"performance ({better} is better)", fontsize=9.5)
     figure.suptitle(title, fontsize=10)
@@ -81,32 +92,30 @@ def plot_recommendation(found: Recommendation, file: Path, title: str) -> None:
     figure.savefig(file, dpi=DPI, format="png")
 
 
-def _curve(axis: Any, found: Recommendation, choice: Choice, label: str) -> None:
-    x, known, chosen = np.arange(len(choice.configurations)), choice.measured, choice.chosen
-    axis.plot(x, choice.predicted, "-o", color=COLOURS[0], ms=4, lw=1.4, label="predicted")
-    axis.plot(x[known], choice.performance[known], "D", color=OTHERS, ms=7, label="measured")
-    axis.axhline(found.goal.performance, color=OTHERS, lw=1.2, label="goal")
-    axis.axhline(found.goal.limit, color=OTHERS, lw=1.2, ls="--", label="goal with margin")
-    ring = {"ls": "", "marker": "o", "ms": 15, "mfc": "none", "mec": OURS, "mew": 2}
-    axis.plot(chosen, choice.performance[chosen], **ring, label="recommended")
-    axis.set_xticks(x, [c.name for c in choice.configurations], rotation=60, ha="right", rotation_mode="anchor")
-    axis.tick_params(labelsize=9)
-    axis.set_ylim(0, 1.08)
-    axis.set_title(label + ("" if choice.reached else ":\ngoal not reached"), fontsize=10)
-    tidy(axis, "y")
-
-
-NEW = "the new application"  # what it is called if nobody says
-
-
 @dataclass(frozen=True)
 class Sizing:
-    """A recommendation and what it was learnt from; printing it explains the decision."""
+    """A recommendation and what it was learnt from; printing it explains the decision.
+
+    Parameters
+    ----------
+    recommendation : Recommendation
+        Size and degree, with the curves that they rest on.
+    source : str
+        What it was learnt from, in a few words.
+    predictor : str
+        A key of `PREDICTORS`.
+    note : str
+        What was left out, and why.
+
+    Examples
+    --------
+    >>> print(recommend_size("profiles.csv", "new.csv", goal=0.8))  # doctest: +SKIP
+    """
 
     recommendation: Recommendation
-    source: str  # what it was learnt from, in a few words
+    source: str
     predictor: str
-    note: str = ""  # what was left out, and why
+    note: str = ""
 
     @property
     def configuration(self) -> Configuration:
@@ -123,9 +132,17 @@ class Sizing:
         return self.recommendation.rows()
 
     def write(self, folder: str | Path) -> Path:
-        """Write recommendation.json, curve.csv and curve.png to a new `folder`; returns it.
+        """Write recommendation.json, curve.csv and curve.png to a new folder; returns it.
 
-        Raises InputError if the folder is a file or not empty.
+        Parameters
+        ----------
+        folder : str or Path
+            New or empty.
+
+        Raises
+        ------
+        InputError
+            The folder is a file or not empty.
         """
         found, folder = self.recommendation, Path(folder)
         facts = {"source": self.source, "predictor": self.predictor}
@@ -153,29 +170,66 @@ def recommend_size(
 ) -> Sizing:
     """Recommend the smallest size of replicas that reaches a goal, then the most replicas that may share a machine.
 
-    `profiles`: earlier applications, as `Profiles` or a table (CSV or Parquet) of columns application, configuration
-        and performance (0 to 1)
-    `measured`: the new application: configuration -> performance (0 to 1), or such a table; two sizes at the lowest
-        degree of collocation at least, then further degrees of the chosen size
-    `goal`, `margin`: the performance to reach, and a margin beyond it against errors of prediction, 0 to 1
-    `configurations`: objects of `Configuration`, or a table of columns configuration, cpu (cores), mem (GiB) and
-        optionally collocation; default: these columns of the table of profiles
-    `higher_is_better`: False where performance is a latency and the goal an upper limit; for tables only
-    `predictor`: factorization-machine (the paper's), matrix-factorization or means
-    `seed`: of the predictor, >= 0
+    Parameters
+    ----------
+    profiles : Profiles, str or Path
+        Earlier applications, at least two: `Profiles`, or a table (CSV or Parquet) of columns application,
+        configuration and performance (0 to 1).
+    measured : mapping, str or Path
+        The new application: configuration -> performance (0 to 1), or such a table; two sizes at the lowest degree of
+        collocation at least, then further degrees of the chosen size.
+    goal : float
+        The performance to reach, 0 to 1.
+    margin : float
+        Beyond the goal, against errors of prediction, 0 to 1.
+    configurations : sequence of Configuration, str, Path or None
+        The configurations, or a table of columns configuration, cpu (cores), mem (GiB) and, optionally, collocation;
+        default: these columns of the table of profiles.
+    higher_is_better : bool
+        False where performance is a latency and the goal an upper limit; for tables only.
+    predictor : str
+        factorization-machine (the paper's), matrix-factorization or means.
+    seed : int
+        Of the predictor, >= 0.
 
-    Raises InputError for tables that cannot be read (with file, row and field), fewer than two earlier applications,
-    an unknown configuration, and values out of range.
+    Returns
+    -------
+    Sizing
+        The recommended configuration, and why.
 
-    >>> found = recommend_size("profiles.csv", {"1c-2g": 0.55, "4c-4g": 0.97}, goal=0.8)  # doctest: +SKIP
-    >>> found.configuration.cpu, found.configuration.mem, found.configuration.collocation  # doctest: +SKIP
+    Raises
+    ------
+    InputError
+        A table that cannot be read (with file, row and field), fewer than two earlier applications, an unknown
+        configuration, or a value out of range.
+
+    Examples
+    --------
+    >>> sizes = [Configuration("small", 1.0, 2.0), Configuration("large", 4.0, 8.0)]
+    >>> grid = np.array([[0.5, 0.9], [0.6, 1.0], [0.4, 0.8]])
+    >>> history = Profiles.of_grid(["a", "b", "c"], ["small", "large"], grid)
+    >>> found = recommend_size(history, {"small": 0.55, "large": 0.95}, goal=0.9, configurations=sizes)
+    >>> found.configuration.cpu, found.configuration.mem, found.configuration.collocation
+    (4.0, 8.0, 1)
     """
     one_of(PREDICTORS, predictor=predictor)
     at_least(0, seed=seed)
-    offered = _offered(profiles, configurations)
+    given: Any = profiles if configurations is None else configurations
+    if isinstance(given, str | Path):
+        given = read_configurations(Path(given))
+    if isinstance(given, Profiles) or not all(isinstance(one, Configuration) for one in given):
+        raise InputError("configurations is needed in addition to Profiles: Configuration objects, or a table of them")
+    offered: tuple[Configuration, ...] = tuple(given)
     names = [one.name for one in offered]
     history = profiles if isinstance(profiles, Profiles) else read_profiles(Path(profiles), names, higher_is_better)
-    application, known = _new(measured, names, history.higher_is_better)
+    if isinstance(measured, Mapping):
+        application, known = "the new application", dict(measured)
+    else:
+        new = read_profiles(Path(measured), names, history.higher_is_better)
+        if len(new.applications) > 1:
+            raise InputError(f"{measured}: holds {len(new.applications)} applications: must be one, the new one")
+        application = new.applications[0]
+        known = {names[c]: float(y) for c, y in zip(new.configuration, new.performance, strict=True)}
     recommender = Recommender(history, offered, PREDICTORS[predictor], seed)
     where = "the profiles" if isinstance(profiles, Profiles) else Path(profiles).name
     note = ""
@@ -185,24 +239,3 @@ def recommend_size(
     found = recommender.recommend(application, known, goal, margin)
     source = f"learnt from {len(history.applications)} applications of {where}"
     return Sizing(found, source, predictor, note)
-
-
-def _offered(profiles: Any, configurations: Any) -> tuple[Configuration, ...]:
-    """The configurations to choose from."""
-    given = profiles if configurations is None else configurations
-    if isinstance(given, str | Path):
-        return read_configurations(Path(given))
-    if isinstance(given, Profiles) or not all(isinstance(one, Configuration) for one in given):
-        raise InputError("configurations is needed in addition to Profiles: Configuration objects, or a table of them")
-    return tuple(given)
-
-
-def _new(measured: Any, names: Sequence[str], higher_is_better: bool) -> tuple[str, dict[str, float]]:
-    """The name of the new application, and its measurements."""
-    if isinstance(measured, Mapping):
-        return NEW, dict(measured)
-    new = read_profiles(Path(measured), names, higher_is_better)
-    if len(new.applications) > 1:
-        raise InputError(f"{measured}: holds {len(new.applications)} applications: must be one, the new one")
-    pairs = zip(new.configuration, new.performance, strict=True)
-    return new.applications[0], {names[c]: float(y) for c, y in pairs}

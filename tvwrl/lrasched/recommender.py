@@ -18,10 +18,30 @@ Measured = Mapping[str, float]  # configuration -> performance, 0..1
 
 @dataclass(frozen=True)
 class Goal:
-    """The performance to reach, and a margin beyond it against errors of prediction. Refuses values outside 0..1."""
+    """The performance to reach, and a margin beyond it against errors of prediction.
 
-    performance: float  # 0..1
-    margin: float = 0.0  # 0..1
+    Parameters
+    ----------
+    performance : float
+        0 to 1.
+    margin : float
+        0 to 1.
+    higher_is_better : bool
+        False where performance is a latency and the goal an upper limit.
+
+    Raises
+    ------
+    InputError
+        A value is out of range.
+
+    Examples
+    --------
+    >>> Goal(0.8, margin=0.02).met(np.array([0.81, 0.83]))
+    array([False,  True])
+    """
+
+    performance: float
+    margin: float = 0.0
     higher_is_better: bool = True
 
     def __post_init__(self) -> None:
@@ -37,7 +57,13 @@ class Goal:
         )
 
     def met(self, performance: Float) -> Bool:
-        """Which of these performances reach the limit."""
+        """Tell which performances reach the limit.
+
+        Parameters
+        ----------
+        performance : Float
+            (...) 0 to 1.
+        """
         above = performance - self.limit
         return np.asarray((above if self.higher_is_better else -above) >= -1e-12)
 
@@ -78,14 +104,35 @@ class Choice:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Size and degree of collocation for an application, and the measurements and predictions they rest on."""
+    """Size and degree of collocation for an application, and the measurements and predictions they rest on.
+
+    Parameters
+    ----------
+    application : str
+        Its name.
+    goal : Goal
+        What was asked for.
+    size : Choice
+        Among sizes, the smallest first.
+    degree : Choice
+        Among degrees of the chosen size, the largest first.
+    assumed : bool
+        No degree was measured: the predicted performance of the size replaces one.
+    unused : tuple of str
+        Measured degrees of sizes that were not considered.
+
+    Examples
+    --------
+    >>> found.configuration.name, found.reached  # of `Recommender.recommend`  # doctest: +SKIP
+    ('2c-4g-x4', True)
+    """
 
     application: str
     goal: Goal
-    size: Choice  # among sizes, smallest first
-    degree: Choice  # among degrees of the chosen size, largest first
-    assumed: bool  # no degree was measured: the predicted performance of the size replaces one
-    unused: tuple[str, ...] = ()  # measured degrees of sizes that were not considered
+    size: Choice
+    degree: Choice
+    assumed: bool
+    unused: tuple[str, ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -143,17 +190,33 @@ class Recommender:
 
     Sizes are compared at the smallest degree of collocation there is, and ordered by their share of the largest CPU
     plus their share of the largest memory. Each size has a predictor of its degrees, fitted when first needed. The
-    predictors learn the measurements of new applications too.
+    predictors learn the measurements of new applications too. A configuration that no application was measured in is
+    not offered, since predictions for it would rest on nothing; `left_out` names these.
 
-    A configuration that no application was measured in is not offered, since predictions for it would rest on nothing;
-    `left_out` names these.
+    Parameters
+    ----------
+    profiles : Profiles
+        Earlier applications, at least two.
+    configurations : sequence of Configuration
+        All that the profiles name.
+    make : callable
+        Takes a seed and returns an unfitted predictor: a value of `PREDICTORS`.
+    seed : int
+        Of the predictors.
 
-    Raises InputError for fewer than two applications, a configuration of the profiles that `configurations` lacks, or
-    two configurations with equal numbers. `make(seed)` returns an unfitted predictor.
+    Raises
+    ------
+    InputError
+        Fewer than two applications, a configuration of the profiles that `configurations` lacks, or two configurations
+        with equal numbers.
 
-    >>> recommender = Recommender(read_profiles(path), read_configurations(path))  # doctest: +SKIP
-    >>> found = recommender.recommend("new", {"1c-2g": 0.55, "4c-4g": 0.97}, goal=0.8, margin=0.02)  # doctest: +SKIP
-    >>> found.configuration.cpu, found.configuration.mem, found.configuration.collocation  # doctest: +SKIP
+    Examples
+    --------
+    >>> sizes = [Configuration("small", 1.0, 2.0), Configuration("large", 4.0, 8.0)]
+    >>> grid = np.array([[0.5, 0.9], [0.6, 1.0], [0.4, 0.8]])
+    >>> history = Profiles.of_grid(["a", "b", "c"], ["small", "large"], grid)
+    >>> Recommender(history, sizes).recommend("new", {"small": 0.55, "large": 0.95}, goal=0.9).configuration.name
+    'large'
     """
 
     def __init__(
@@ -183,7 +246,13 @@ class Recommender:
         self._predictors: dict[str, _NamedPredictor] = {}
 
     def degrees(self, size: Configuration) -> list[Configuration]:
-        """The configurations of this size, largest degree of collocation first."""
+        """The configurations of one size, the largest degree of collocation first.
+
+        Parameters
+        ----------
+        size : Configuration
+            Any of that size.
+        """
         same = [one for one in self.configurations.values() if one.size == size.size]
         return sorted(same, key=lambda c: -c.collocation)
 
@@ -195,8 +264,21 @@ class Recommender:
         degrees is expected to meet the goal is passed over, because its own prediction was too optimistic; if all are,
         the one expected to perform best is chosen.
 
-        Raises InputError for an application of the profiles, an unknown configuration, a performance, goal or margin
-        outside 0..1, and if no size was measured.
+        Parameters
+        ----------
+        application : str
+            A name that the profiles do not have.
+        measured : mapping of str to float
+            Configuration -> performance, 0 to 1.
+        goal : float
+            The performance to reach, 0 to 1.
+        margin : float
+            Beyond the goal, against errors of prediction, 0 to 1.
+
+        Raises
+        ------
+        InputError
+            An application of the profiles, an unknown configuration, a value out of range, or no measured size.
         """
         target = Goal(goal, margin, self.profiles.higher_is_better)
         self._check(application, measured)
@@ -207,22 +289,19 @@ class Recommender:
         for i in candidates:
             considered |= {one.name for one in self.degrees(self.sizes[i])}
             unused = tuple(name for name in measured if name not in considered)
-            found = self._with_degree(application, replace(size, chosen=int(i)), measured, target)
+            chosen = replace(size, chosen=int(i))
+            offered = self.degrees(chosen.configuration)
+            known = {c.name: measured[c.name] for c in offered if c.name in measured}
+            if len(offered) == 1:
+                degree = Choice.of(offered, chosen.predicted[[chosen.chosen]], known, target)
+            else:
+                learnt = known or {chosen.configuration.name: chosen.expected}
+                degree = self._choose(chosen.configuration.name, offered, application, known, target, learnt)
+            found = Recommendation(application, target, chosen, degree, not known, unused)
             if found.reached:
-                return replace(found, unused=unused)
-            missed.append(replace(found, unused=unused))
+                return found
+            missed.append(found)
         return (max if target.higher_is_better else min)(missed, key=lambda found: found.degree.expected)
-
-    def _with_degree(self, application: str, size: Choice, measured: Measured, target: Goal) -> Recommendation:
-        """Choose the degree for the chosen size."""
-        offered = self.degrees(size.configuration)
-        known = {c.name: measured[c.name] for c in offered if c.name in measured}
-        learnt = known or {size.configuration.name: size.expected}
-        if len(offered) == 1:
-            degree = Choice.of(offered, size.predicted[[size.chosen]], known, target)
-        else:
-            degree = self._choose(size.configuration.name, offered, application, known, target, learnt)
-        return Recommendation(application, target, size, degree, not known)
 
     def profile(
         self,
@@ -236,6 +315,17 @@ class Recommender:
 
         Paper: this ends it. Here: if a measured degree moves the choice to another size, degrees of that size are
         measured too, so that a recommendation never rests on other applications alone.
+
+        Parameters
+        ----------
+        application : str
+            A name that the profiles do not have.
+        measure : callable
+            Takes a configuration and returns the performance in it, 0 to 1.
+        goal, margin : float
+            As of `recommend`.
+        rng : np.random.Generator or int
+            Draws sizes and degrees; a seed makes one.
         """
         rng = np.random.default_rng(rng)
 

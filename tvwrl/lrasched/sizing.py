@@ -79,7 +79,14 @@ def size_application(settings: SizingSettings) -> str:
     out = settings.out or default_folder("size")
     check_new_folder(out)
     if settings.profiles is None or settings.measured is None:
-        found = _from_simulation(settings)
+        *earlier, new = draw_applications(settings.earlier + 1, settings.seed)
+        offered, rng = configurations(), np.random.default_rng(settings.seed)
+        history = profile(earlier, offered, settings.seed)
+        recommender = Recommender(history, offered, PREDICTORS[settings.predictor], settings.seed)
+        recommended = recommender.profile(
+            new.name, lambda one: new.measure(one, rng), settings.goal, settings.margin, settings.seed
+        )
+        found = Sizing(recommended, f"SIMULATED, learnt from {len(earlier)} simulated applications", settings.predictor)
     else:
         found = recommend_size(
             settings.profiles,
@@ -92,15 +99,3 @@ def size_application(settings: SizingSettings) -> str:
             seed=settings.seed,
         )
     return f"{found}\n\nwritten to {found.write(out)}"
-
-
-def _from_simulation(settings: SizingSettings) -> Sizing:
-    """Recommendation for an application of the simulated testbed."""
-    *earlier, new = draw_applications(settings.earlier + 1, settings.seed)
-    offered, rng = configurations(), np.random.default_rng(settings.seed)
-    history = profile(earlier, offered, settings.seed)
-    recommender = Recommender(history, offered, PREDICTORS[settings.predictor], settings.seed)
-    found = recommender.profile(
-        new.name, lambda one: new.measure(one, rng), settings.goal, settings.margin, settings.seed
-    )
-    return Sizing(found, f"SIMULATED, learnt from {len(earlier)} simulated applications", settings.predictor)

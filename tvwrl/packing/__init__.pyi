@@ -6,7 +6,7 @@ from .affinity import (
     entries as entries,
     own_limits as own_limits,
 )
-from .best_fit import Probes as Probes, fit_by_passes as fit_by_passes, fit_by_sorting as fit_by_sorting
+from .best_fit_kernels import Probes as Probes, fit_by_passes as fit_by_passes, fit_by_sorting as fit_by_sorting
 from .booking import book as book, residual_ahead as residual_ahead, room_ahead as room_ahead, room_now as room_now
 from .bounds import fewest_bins as fewest_bins
 from .bounds import (
@@ -32,14 +32,20 @@ from .fit import (
     exceeds as exceeds,
     fits as fits,
     has_room as has_room,
+    int64 as int64,
     is_used_up as is_used_up,
     lacks as lacks,
     needed as needed,
     overbooked as overbooked,
     replicas_that_fit as replicas_that_fit,
 )
-from .lrasched import Fitness as Fitness, improve as improve, place_whole as place_whole, scratch_for as scratch_for
-from .lrasched import fitness as fitness, measure as measure
+from .lrasched_kernels import (
+    Fitness as Fitness,
+    improve as improve,
+    place_whole as place_whole,
+    scratch_for as scratch_for,
+)
+from .lrasched_kernels import fitness as fitness, measure as measure
 from .matching import Pairs as Pairs, match as match
 from .orders import Ordering as Ordering, refresh as refresh, weights as weights
 from .patterns import (

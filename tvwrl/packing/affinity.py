@@ -14,47 +14,47 @@ applications, E arcs, S sizes.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tvwrl.compiled import inner, njit
 from tvwrl.packing.fit import has_room
-from tvwrl.types import Int
+from tvwrl.types import Float, Int, Int32
 
 UNLIMITED = np.iinfo(np.int32).max
 NOT_YET = 0  # replicas of the application at hand on a machine
 
 
 class Applications(NamedTuple):
-    """What is to be placed; read only. Typed loosely, since numba sees the dtypes."""
+    """What is to be placed; read only."""
 
-    demand: Any  # (A, K) float64, of one replica, >= 0
-    needed: Any  # (A, K) float64, what a machine must have left for it: see `packing.fit.needed`
-    replicas: Any  # (A,) int32, >= 1
-    own: Any  # (A,) int32, most replicas of it on one machine by itself (a_ii), else UNLIMITED
-    start: Any  # (A + 1,) int64: arcs of i in `to`, `limit`
-    to: Any  # (E,) int32
-    limit: Any  # (E,) int32: a_ij
-    into_start: Any  # (A + 1,) int64: arcs to i in `into`, `into_limit`
-    into: Any  # (E,) int32
-    into_limit: Any  # (E,) int32: a_ji
+    demand: Float  # (A, K) float64, of one replica, >= 0
+    needed: Float  # (A, K) float64, what a machine must have left for it: see `packing.fit.needed`
+    replicas: Int32  # (A,) int32, >= 1
+    own: Int32  # (A,) int32, most replicas of it on one machine by itself (a_ii), else UNLIMITED
+    start: Int  # (A + 1,) int64: arcs of i in `to`, `limit`
+    to: Int32  # (E,) int32
+    limit: Int32  # (E,) int32: a_ij
+    into_start: Int  # (A + 1,) int64: arcs to i in `into`, `into_limit`
+    into: Int32  # (E,) int32
+    into_limit: Int32  # (E,) int32: a_ji
 
 
 class Packing(NamedTuple):
     """Machines and what is on them, changed in place. Machines 0 .. open[0] - 1 are open."""
 
-    capacity: Any  # (F, K) float64: of machine m row min(m, F - 1)
-    residual: Any  # (M, K) float64, of open machines; M machines at most
-    open: Any  # (1,) int64
-    left: Any  # (A,) int32: replicas still to place
-    first: Any  # (A + 1,) int64: placements of i begin here in `machine` and `count`
-    used: Any  # (A,) int32: machines that hold i
-    most: Any  # (A,) int32: replicas of i on any one machine at most, once settled
-    machine: Any  # (R,) int32
-    count: Any  # (R,) int32 replicas of i there
-    cap: Any  # (M,) int32, scratch: what affinity allows of the application at hand, UNLIMITED in between
-    held: Any  # (M,) int32, scratch: replicas of the application at hand, 0 in between
+    capacity: Float  # (F, K) float64: of machine m row min(m, F - 1)
+    residual: Float  # (M, K) float64, of open machines; M machines at most
+    open: Int  # (1,) int64
+    left: Int32  # (A,) int32: replicas still to place
+    first: Int  # (A + 1,) int64: placements of i begin here in `machine` and `count`
+    used: Int32  # (A,) int32: machines that hold i
+    most: Int32  # (A,) int32: replicas of i on any one machine at most, once settled
+    machine: Int32  # (R,) int32
+    count: Int32  # type: ignore[assignment]  # (R,) int32 replicas of i there
+    cap: Int32  # (M,) int32, scratch: what affinity allows of the application at hand, UNLIMITED in between
+    held: Int32  # (M,) int32, scratch: replicas of the application at hand, 0 in between
 
 
 def entries(p: Packing) -> tuple[Int, Int, Int]:
@@ -66,13 +66,13 @@ def entries(p: Packing) -> tuple[Int, Int, Int]:
 
 
 @inner
-def limit_machines(a, p, i, enough):  # type: ignore[no-untyped-def]
+def limit_machines(a: Applications, p: Packing, i: int, enough: int) -> int:
     """Write to `p.cap` how many replicas of i affinity allows on each machine, if fewer than `enough`: both directions
     bind. Returns how many arcs and entries were looked at, for `forget_limits`.
     """
     first, used, machine, count, cap, most = p.first, p.used, p.machine, p.count, p.cap, p.most
     into, into_limit, to, limit = a.into, a.into_limit, a.to, a.limit
-    looked = a.into_start[i + 1] - a.into_start[i] + a.start[i + 1] - a.start[i]
+    looked: int = a.into_start[i + 1] - a.into_start[i] + a.start[i + 1] - a.start[i]
     for e in range(a.into_start[i], a.into_start[i + 1]):
         if into_limit[e] >= enough:
             continue
@@ -92,7 +92,7 @@ def limit_machines(a, p, i, enough):  # type: ignore[no-untyped-def]
 
 
 @inner
-def forget_limits(a, p, i, looked):  # type: ignore[no-untyped-def]
+def forget_limits(a: Applications, p: Packing, i: int, looked: int) -> None:
     """Undo `limit_machines`, by clearing every machine unless that costs more than walking the arcs again."""
     first, used, machine, cap, into, to = p.first, p.used, p.machine, p.cap, a.into, a.to
     if looked > p.open[0] // 16:
@@ -107,7 +107,7 @@ def forget_limits(a, p, i, looked):  # type: ignore[no-untyped-def]
 
 
 @inner
-def put(a, p, i, m, count):  # type: ignore[no-untyped-def]
+def put(a: Applications, p: Packing, i: int, m: int, count: int) -> None:
     """Place `count` replicas of i on machine m; `settle` writes them down when i is through."""
     if p.held[m] == NOT_YET:
         p.machine[p.first[i] + p.used[i]] = m
@@ -120,7 +120,7 @@ def put(a, p, i, m, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def settle(p, i):  # type: ignore[no-untyped-def]
+def settle(p: Packing, i: int) -> None:
     """Write down how many replicas of i each of its machines got, and clear the scratch array of that."""
     machine, count, held = p.machine, p.count, p.held
     most = p.most
@@ -131,7 +131,7 @@ def settle(p, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def open_next(a, p, i):  # type: ignore[no-untyped-def]
+def open_next(a: Applications, p: Packing, i: int) -> bool:
     """Open the next machine, whether i fits it or not. False if there is none, or i fits none from there on."""
     m = p.open[0]
     kind = min(m, len(p.capacity) - 1)
@@ -143,7 +143,7 @@ def open_next(a, p, i):  # type: ignore[no-untyped-def]
 
 
 @njit
-def own_limits(start, to, limit):  # type: ignore[no-untyped-def]
+def own_limits(start: Int, to: Int32, limit: Int32) -> Int32:
     """(A,) limits of applications on themselves, UNLIMITED where there is none."""
     own = np.full(len(start) - 1, UNLIMITED, np.int32)
     for i in range(len(own)):
@@ -154,7 +154,7 @@ def own_limits(start, to, limit):  # type: ignore[no-untyped-def]
 
 
 @njit
-def degrees(a):  # type: ignore[no-untyped-def]
+def degrees(a: Applications) -> Int:
     """(A,) applications that each is linked with by an arc in either direction, itself not counted."""
     count, to, into = len(a.replicas), a.to, a.into
     degree, seen = np.zeros(count, np.int64), np.full(count, -1, np.int64)

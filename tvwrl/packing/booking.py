@@ -10,10 +10,11 @@ import numpy as np
 
 from tvwrl.compiled import inner, njit
 from tvwrl.packing.fit import exceeds
+from tvwrl.types import Bool, Float
 
 
 @inner
-def book(load, slot, demand, length):  # type: ignore[no-untyped-def]
+def book(load: Float, slot: int, demand: Float, length: int) -> None:
     """Add `demand` (L, D) of slots `slot .. slot + length - 1` to one machine's ring `load` (H, D)."""
     horizon, resources = load.shape
     row = slot % horizon
@@ -26,7 +27,7 @@ def book(load, slot, demand, length):  # type: ignore[no-untyped-def]
 
 
 @njit
-def room_now(load, demand, capacity):  # type: ignore[no-untyped-def]
+def room_now(load: Float, demand: Float, capacity: Float) -> Bool:
     """(M,) bool: machines whose `load` (M, D) leaves room for `demand` (D,) under `capacity` (M, D)."""
     machines, resources = capacity.shape
     room = np.ones(machines, np.bool_)
@@ -39,7 +40,7 @@ def room_now(load, demand, capacity):  # type: ignore[no-untyped-def]
 
 
 @njit
-def room_ahead(load, slot, demand, capacity):  # type: ignore[no-untyped-def]
+def room_ahead(load: Float, slot: int, demand: Float, capacity: Float) -> Bool:
     """(M,) bool: machines whose booked `load` (M, H, D) has room for `demand` (L, D) in every slot from `slot` on."""
     machines, horizon, resources = load.shape
     room = np.ones(machines, np.bool_)
@@ -55,7 +56,7 @@ def room_ahead(load, slot, demand, capacity):  # type: ignore[no-untyped-def]
 
 
 @njit
-def residual_ahead(load, slot, length, capacity):  # type: ignore[no-untyped-def]
+def residual_ahead(load: Float, slot: int, length: int, capacity: Float) -> Float:
     """(M,) unused share of capacity, summed over resources and the next `length` slots of the ring (M, H, D)."""
     machines, horizon, resources = load.shape
     residual = np.zeros(machines)

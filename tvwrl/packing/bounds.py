@@ -4,14 +4,16 @@ A machine's load may exceed capacity in no slot. What runs in a slot is known on
 *without waiting* they are those of `no_wait_starts`. Two facts bound the machines used in slot t then:
 
 - the workloads that run in t have to be packed into machines (vector bin packing);
-- a workload never migrates, so two that share a machine in t share it in every slot in which both run, before and
-  after t: a group must fit in all slots of its members' lives, not only in t.
+- a workload that never moves stays on its machine, so two that share a machine in t share it in every slot in which
+  both run, before and after t: a group must fit in all slots of its members' lives, not only in t.
 
 So the problem of slot t depends only on the set that runs, and is the same from one start or finish to the next. Each
 set is bounded by volume, by dual feasible functions per resource and slot, by a clique of workloads that clash, and,
 given time, by the integer programme that covers the set with groups that fit (Gilmore and Gomory 1961, HiGHS). From one
 set to the next the machines of workloads are not carried over, so the sum over slots may still be below what is
 possible.
+
+Where workloads may be moved, only the first fact holds: each slot is bounded by what runs in it alone.
 
 A schedule that lets workloads wait longer moves demand to other slots and may need fewer machines at a time, or fewer
 used-machine slots; `machine_slots_waiting` holds for those too. No bound above 1 on their peak exists: with patience
@@ -23,15 +25,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tvwrl.checks import at_least
 from tvwrl.compiled import inner, njit
-from tvwrl.types import Float, InputError, Int, Machines, SequenceSet
+from tvwrl.types import Bool, Float, InputError, Int, Machines, SequenceSet
 
 
 @njit
-def fewest_bins(sizes):  # type: ignore[no-untyped-def]
+def fewest_bins(sizes: Float) -> float:
     """Lower bound (a real number) on the bins of size 1 that hold `sizes` (n,), rising, each in [0, 1].
 
     The bound L2 of Martello and Toth (1990) as the dual feasible functions of Fekete and Schepers (2001): for each e in
@@ -56,7 +57,7 @@ def fewest_bins(sizes):  # type: ignore[no-untyped-def]
 
 
 @njit
-def fewest_in_any_slot(members, share, begin, end):  # type: ignore[no-untyped-def]
+def fewest_in_any_slot(members: Int, share: Float, begin: int, end: int) -> float:
     """The largest `fewest_bins` of `members` (n,) over slots begin .. end - 1 and resources."""
     best, sizes = 0.0, np.zeros(len(members))
     for t in range(begin, end):
@@ -76,7 +77,7 @@ def fewest_in_any_slot(members, share, begin, end):  # type: ignore[no-untyped-d
 
 
 @njit
-def clashes(share, start, finish):  # type: ignore[no-untyped-def]
+def clashes(share: Float, start: Int, finish: Int) -> Bool:
     """(N, N) bool: pairs of workloads that exceed a machine in some slot in which both run."""
     count = len(share)
     clash = np.zeros((count, count), np.bool_)
@@ -90,7 +91,7 @@ def clashes(share, start, finish):  # type: ignore[no-untyped-def]
 
 
 @njit
-def clique(members, clash):  # type: ignore[no-untyped-def]
+def clique(members: Int, clash: Bool) -> int:
     """Size of a set of `members` (n,) of which every two clash: from each of them greedily on, in the order given."""
     best, chosen = 0, np.zeros(len(members), np.int64)
     for first in members:
@@ -107,7 +108,7 @@ def clique(members, clash):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _fits_for_life(load, share, i, start, finish):  # type: ignore[no-untyped-def]
+def _fits_for_life(load: Float, share: Float, i: int, start: Int, finish: Int) -> bool:
     """Whether a machine with `load` (T, D) has room for workload i in every slot of its life."""
     for t in range(start[i], finish[i]):
         for d in range(share.shape[2]):
@@ -117,7 +118,7 @@ def _fits_for_life(load, share, i, start, finish):  # type: ignore[no-untyped-de
 
 
 @inner
-def _add(load, share, i, loaded):  # type: ignore[no-untyped-def]
+def _add(load: Float, share: Float, i: int, loaded: Float) -> None:
     """Write to `loaded` (T, D), which may be `load` itself, the load of a machine with workload i on it too."""
     for t in range(len(load)):
         for d in range(share.shape[2]):
@@ -125,7 +126,7 @@ def _add(load, share, i, loaded):  # type: ignore[no-untyped-def]
 
 
 @njit
-def first_fit(order, share, start, finish):  # type: ignore[no-untyped-def]
+def first_fit(order: Int, share: Float, start: Int, finish: Int) -> int:
     """Machines that first fit needs for the workloads of `order` (n,), each in the first that has room all its life."""
     load, used = np.zeros((len(order), share.shape[1], share.shape[2])), 0
     for i in order:
@@ -138,7 +139,7 @@ def first_fit(order, share, start, finish):  # type: ignore[no-untyped-def]
 
 
 @njit
-def maximal_groups(members, share, start, finish, most, steps):  # type: ignore[no-untyped-def]
+def maximal_groups(members: Int, share: Float, start: Int, finish: Int, most: int, steps: int) -> tuple[Bool, int]:
     """Every group of `members` (n,) that fits a machine and to which none can be added: (most, n) bool, and how many.
 
     It is 0 if there are more than `most`, or if more than `steps` groups had to be looked at.
@@ -179,13 +180,32 @@ MOST_GROUPS, MOST_STEPS = 20_000, 500_000  # per integer programme; with more it
 
 @dataclass(frozen=True)
 class ScheduleBounds:
-    """Of one arrival sequence, for schedules without overshoot; the first two without waiting."""
+    """Bounds of one arrival sequence, for schedules without overshoot; the first two for those without waiting.
 
-    peak_machines: int  # machines used at the same time, >= 1
-    machine_slots: int  # sum over slots of the machines used
-    machine_slots_waiting: int  # the same for schedules that may also let workloads wait
-    how: str  # "milp" if integer programmes were solved, else "counting"
-    open_slots: int  # slots whose bound is below the machines that first fit, or the integer programme, packed it in
+    Parameters
+    ----------
+    peak_machines : int
+        Machines used at the same time, >= 1.
+    machine_slots : int
+        Sum over slots of the machines used.
+    machine_slots_waiting : int
+        The same for schedules that may also let workloads wait.
+    how : str
+        "milp" if integer programmes were solved, else "counting".
+    open_slots : int
+        Slots whose bound is below the machines that first fit, or the integer programme, packed it in.
+
+    Examples
+    --------
+    >>> ScheduleBounds(3, 40, 35, "counting", 0).peak_machines
+    3
+    """
+
+    peak_machines: int
+    machine_slots: int
+    machine_slots_waiting: int
+    how: str
+    open_slots: int
 
 
 def up(bound: float) -> int:
@@ -210,13 +230,42 @@ def lower_bounds(
     machines: Machines,
     placements_per_slot: int | None,
     seconds: float = 0.0,
+    moves: bool = False,
 ) -> ScheduleBounds:
-    """Bounds on the machines of any schedule of number `sequence` of the `sequences`, with at most
-    `placements_per_slot` (None: any number). `seconds` >= 0: for each integer programme; 0 leaves them out.
+    """Bounds on the machines of any schedule of an arrival sequence.
 
     Machines that differ are bounded by one that has the most of every resource, and by the sum of the largest. Bounds
-    may exceed the number of machines: then no schedule without waiting avoids overshoot. Raises InputError if `seconds`
-    is negative, or a workload exceeds the largest machine by itself.
+    may exceed the number of machines: then no schedule without waiting avoids overshoot.
+
+    Parameters
+    ----------
+    sequences : SequenceSet
+        The sequences.
+    sequence : int
+        Number of the one that is bounded.
+    machines : Machines
+        Of the cluster.
+    placements_per_slot : int or None
+        How many workloads may start in a slot; None: any number.
+    seconds : float
+        For each integer programme, >= 0; 0 leaves them out.
+    moves : bool, default False
+        Whether workloads may be moved while they run.
+
+    Returns
+    -------
+    ScheduleBounds
+        Of machines at a time, and of used-machine slots.
+
+    Raises
+    ------
+    InputError
+        `seconds` is negative, or a workload exceeds the largest machine by itself.
+
+    Examples
+    --------
+    >>> lower_bounds(sequences, 0, machines, placements_per_slot=1).peak_machines  # doctest: +SKIP
+    12
     """
     from tvwrl.packing.fit import enlarged
 
@@ -234,23 +283,26 @@ def lower_bounds(
             f"workload '{sequences.workload_id[sequence, i]}' needs {units[i, slot, d]:g} units of "
             f"{machines.resources[d]}: the largest machine has {machines.capacity[:, d].max():g}"
         )
-    running = _Running(units, share, start, finish, machines)
-    tried = seconds > 0 and running.solve(seconds)
-    return ScheduleBounds(
-        peak_machines=int(running.low.max()),
-        machine_slots=int(running.low @ running.slots),
-        machine_slots_waiting=_with_waiting(share, start, finish),
-        how="milp" if tried else "counting",
-        open_slots=int(running.slots[running.low < running.high].sum()),
-    )
-
-
-def _with_waiting(share: Float, start: Int, finish: Int) -> int:
-    """Used-machine slots of any schedule: each holds some of the workload-slots, and the longest runs somewhere."""
-
-    runs = (start[:, None] <= np.arange(share.shape[1])) & (np.arange(share.shape[1]) < finish[:, None])
+    if moves:  # what runs in a slot is a problem of its own, of lives of one slot
+        parts = [
+            _Running(units[here, t : t + 1], share[here, t : t + 1], 0 * here, 0 * here + 1, machines)
+            for t in range(share.shape[1])
+            if len(here := np.flatnonzero((start <= t) & (t < finish)))
+        ]
+    else:
+        parts = [_Running(units, share, start, finish, machines)]
+    tried = seconds > 0 and sum(part.solve(seconds) for part in parts) > 0
+    # With waiting: each used-machine slot holds some of the workload-slots, and the longest workload runs somewhere
+    slot = np.arange(share.shape[1])
+    runs = (start[:, None] <= slot) & (slot < finish[:, None])
     volume = max(fewest_bins(np.sort(share[runs][:, d])) for d in range(share.shape[2]))
-    return max(up(volume), int((finish - start).max()))
+    return ScheduleBounds(
+        peak_machines=max(int(part.low.max()) for part in parts),
+        machine_slots=sum(int(part.low @ part.slots) for part in parts),
+        machine_slots_waiting=max(up(volume), int(length.max())),
+        how="milp" if tried else "counting",
+        open_slots=sum(int(part.slots[part.low < part.high].sum()) for part in parts),
+    )
 
 
 class _Running:
@@ -265,11 +317,14 @@ class _Running:
         self._leaving = np.array([(finish == t).sum() for t in edges[1:-1]])
         self.low, self.high = np.zeros((2, len(self.sets)), np.int64)  # (E,) machines: proved, and found to be enough
         clash = clashes(share, start, finish)
+        # Machines that are switched on, the largest of each resource first; beyond them, more of the largest
+        largest_first = np.sort(machines.capacity[machines.capacity.any(axis=1)], axis=0)[::-1]
         for e, members in enumerate(self.sets):
             if not len(members):
                 continue
             begin, end = start[members].min(), finish[members].max()
-            volume = _machines_for(units[members, begin:end].sum(axis=0), machines.capacity)
+            load = units[members, begin:end].sum(axis=0).max(axis=0)
+            volume = max(machines_that_hold(peak, one, 0) for peak, one in zip(load, largest_first.T, strict=True))
             counted = up(fewest_in_any_slot(members, share, begin, end))
             most_clashes_first = members[np.argsort(-clash[np.ix_(members, members)].sum(axis=1))]
             self.low[e] = max(volume, counted, clique(most_clashes_first, clash))
@@ -278,6 +333,9 @@ class _Running:
 
     def solve(self, seconds: float) -> bool:
         """Raise `low` by an integer programme per set that is still open. Returns whether there was any."""
+
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import csr_array
 
         tried = False
         for e, members in enumerate(self.sets):
@@ -288,7 +346,18 @@ class _Running:
             groups, found = maximal_groups(largest_first, self._share, self._start, self._finish, *limits)
             if found:
                 tried = True
-                low, high = _fewest_groups(groups[:found], seconds)
+                # The fewest groups that cover the set; the bound and the number found are equal if time was enough
+                covered = LinearConstraint(csr_array(groups[:found].T.astype(np.float64)), lb=1)
+                solved = milp(
+                    np.ones(found),
+                    integrality=np.ones(found),
+                    bounds=Bounds(0, 1),
+                    constraints=covered,
+                    options={"time_limit": seconds},
+                )
+                bound = solved.mip_dual_bound
+                low = up(bound) if bound is not None and np.isfinite(bound) else 0
+                high = len(members) if solved.x is None else round(solved.fun)
                 self.low[e], self.high[e] = max(self.low[e], low), min(self.high[e], high)
                 self._carry_over()
         return tried
@@ -309,15 +378,6 @@ class _Running:
             high[e] = min(high[e], high[e + 1] + self._leaving[e])
 
 
-def _machines_for(load: Float, capacity: Float) -> int:
-    """Fewest machines whose capacities (M, D), the largest first, reach `load` (slots, D) in every slot and resource.
-
-    Beyond those that are switched on they go on with the largest.
-    """
-    ordered = np.sort(capacity[capacity.any(axis=1)], axis=0)[::-1]
-    return max(machines_that_hold(peak, one, 0) for peak, one in zip(load.max(axis=0), ordered.T, strict=True))
-
-
 def machines_that_hold(load: float, capacity: Float, beyond: int) -> int:
     """Fewest machines whose `capacity` (M,), added up in this order, reaches `load`, in one resource.
 
@@ -330,22 +390,3 @@ def machines_that_hold(load: float, capacity: Float, beyond: int) -> int:
     if load > reach[-1]:
         return len(reach) + up((load - reach[-1]) / capacity[beyond])
     return int(np.searchsorted(reach, load) + (load > 0))
-
-
-def _fewest_groups(groups: npt.NDArray[np.bool_], seconds: float) -> tuple[int, int]:
-    """(least, enough) number of `groups` (G, n) that cover all n; equal if HiGHS finishes within `seconds`."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
-
-    count, members = groups.shape
-    covered = LinearConstraint(csr_array(groups.T.astype(np.float64)), lb=1)
-    found = milp(
-        np.ones(count),
-        integrality=np.ones(count),
-        bounds=Bounds(0, 1),
-        constraints=covered,
-        options={"time_limit": seconds},
-    )
-    bound = found.mip_dual_bound
-    least = up(bound) if bound is not None and np.isfinite(bound) else 0
-    return least, members if found.x is None else round(found.fun)

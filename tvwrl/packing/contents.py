@@ -7,17 +7,49 @@ Arguments and sizes as in `packing.affinity`. W: most applications on one machin
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.affinity import UNLIMITED
-from tvwrl.types import Int
+from tvwrl.packing.affinity import UNLIMITED, Applications
+from tvwrl.types import Float, Int, Int32
 
 Rows = tuple[Int, Int, Int]  # applications, machines, replicas there
 
 INITIAL_WEIGHT = 1.0  # weight of an application whose replicas never had to eject others
+
+
+class Limits(Protocol):
+    """Scratch that says what the limits of the application at hand are beside others; a NamedTuple."""
+
+    @property
+    def allows(self) -> Int32:
+        """See `Contents`."""
+
+    @property
+    def bears(self) -> Int32:
+        """See `Contents`."""
+
+
+class Listed(Protocol):
+    """Machines with their entries; a NamedTuple."""
+
+    @property
+    def residual(self) -> Float:
+        """See `Contents`."""
+
+    @property
+    def kinds(self) -> Int32:
+        """See `Contents`."""
+
+    @property
+    def application(self) -> Int32:
+        """See `Contents`."""
+
+    @property
+    def count(self) -> Int32:
+        """See `Contents`."""
 
 
 class Contents(NamedTuple):
@@ -27,30 +59,30 @@ class Contents(NamedTuple):
     *at home* where the plan to start from has it.
     """
 
-    capacity: Any  # (T, K) float64, by kind of machine
-    kind: Any  # (M,) int32: row of `capacity`
-    number: Any  # (M,) int64: machine in the fleet
-    place: Any  # (M,) int64: where each machine of the fleet is here; the inverse of `number`
-    residual: Any  # (M, K) float64
-    open: Any  # (1,) int64: machines 0 .. open - 1 are open, the others empty
-    kinds: Any  # (M,) int32 entries of the machine
-    application: Any  # (M, W) int32 application of each entry
-    count: Any  # (M, W) int32 replicas of each entry
-    pool: Any  # (R,) int32: stack of unplaced replicas, by application
-    unplaced: Any  # (1,) int64: height of the stack
-    weight: Any  # (A,) float64: penalty for ejecting a replica of the application
-    allows: Any  # (A,) int32, scratch: a_ki, how many of the current application i k allows; UNLIMITED otherwise
-    bears: Any  # (A,) int32, scratch: a_ik, how many of k the current application i allows; UNLIMITED otherwise
-    out: Any  # (2, W) int32, scratch: entries and replicas to eject from the best machine
-    trial: Any  # (2, W) int32, scratch: the same for the machine under test
-    room: Any  # (K,) float64, scratch
-    home_start: Any  # (A + 1,) int64: homes of i are `home_start[i] .. home_start[i + 1] - 1` of the next two
-    home: Any  # (n,) int64: machine in the fleet
-    stay: Any  # (n,) int32 replicas that are at home there
+    capacity: Float  # (T, K) float64, by kind of machine
+    kind: Int32  # (M,) int32: row of `capacity`
+    number: Int  # (M,) int64: machine in the fleet
+    place: Int  # (M,) int64: where each machine of the fleet is here; the inverse of `number`
+    residual: Float  # (M, K) float64
+    open: Int  # (1,) int64: machines 0 .. open - 1 are open, the others empty
+    kinds: Int32  # (M,) int32 entries of the machine
+    application: Int32  # (M, W) int32 application of each entry
+    count: Int32  # type: ignore[assignment]  # (M, W) int32 replicas of each entry
+    pool: Int32  # (R,) int32: stack of unplaced replicas, by application
+    unplaced: Int  # (1,) int64: height of the stack
+    weight: Float  # (A,) float64: penalty for ejecting a replica of the application
+    allows: Int32  # (A,) int32, scratch: a_ki, how many of the current application i k allows; UNLIMITED otherwise
+    bears: Int32  # (A,) int32, scratch: a_ik, how many of k the current application i allows; UNLIMITED otherwise
+    out: Int32  # (2, W) int32, scratch: entries and replicas to eject from the best machine
+    trial: Int32  # (2, W) int32, scratch: the same for the machine under test
+    room: Float  # (K,) float64, scratch
+    home_start: Int  # (A + 1,) int64: homes of i are `home_start[i] .. home_start[i + 1] - 1` of the next two
+    home: Int  # (n,) int64: machine in the fleet
+    stay: Int32  # (n,) int32 replicas that are at home there
 
 
 @inner
-def set_limits(a, s, i):  # type: ignore[no-untyped-def]
+def set_limits(a: Applications, s: Limits, i: int) -> None:
     """Write the affinity limits between i and its neighbours to `s.allows` and `s.bears`."""
     for e in range(a.into_start[i], a.into_start[i + 1]):
         s.allows[a.into[e]] = a.into_limit[e]
@@ -59,7 +91,7 @@ def set_limits(a, s, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def clear_limits(a, s, i):  # type: ignore[no-untyped-def]
+def clear_limits(a: Applications, s: Limits, i: int) -> None:
     """Undo `set_limits`."""
     for e in range(a.into_start[i], a.into_start[i + 1]):
         s.allows[a.into[e]] = UNLIMITED
@@ -68,7 +100,7 @@ def clear_limits(a, s, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def remove(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
+def remove(a: Applications, s: Listed, m: int, w: int, replicas: int) -> None:
     """Remove replicas from entry w of machine m. An entry that becomes empty stays until `drop_empty_entries`."""
     i = s.application[m, w]
     s.count[m, w] -= replicas
@@ -77,7 +109,7 @@ def remove(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
 
 
 @inner
-def drop_empty_entries(s, m):  # type: ignore[no-untyped-def]
+def drop_empty_entries(s: Listed, m: int) -> None:
     """Close the gaps that `remove` left on machine m."""
     kept = 0
     for w in range(s.kinds[m]):
@@ -88,7 +120,7 @@ def drop_empty_entries(s, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def add(a, s, i, m, replicas):  # type: ignore[no-untyped-def]
+def add(a: Applications, s: Listed, i: int, m: int, replicas: int) -> bool:
     """Add replicas of i to machine m. Returns False, and changes nothing, if it has no free entry for i."""
     at = -1
     for w in range(s.kinds[m]):
@@ -107,7 +139,7 @@ def add(a, s, i, m, replicas):  # type: ignore[no-untyped-def]
 
 
 @inner
-def unplace(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
+def unplace(a: Applications, s: Contents, m: int, w: int, replicas: int) -> None:
     """Move replicas of entry w of machine m to the stack of unplaced ones; see `remove` for what else it does."""
     for _ in range(replicas):
         s.pool[s.unplaced[0]] = s.application[m, w]
@@ -116,7 +148,7 @@ def unplace(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
 
 
 @inner
-def swap_machines(s, x, y):  # type: ignore[no-untyped-def]
+def swap_machines(s: Contents, x: int, y: int) -> None:
     """Exchange the places of two machines."""
     s.room[:] = s.residual[x]
     s.residual[x], s.residual[y] = s.residual[y], s.room
@@ -130,7 +162,7 @@ def swap_machines(s, x, y):  # type: ignore[no-untyped-def]
 
 
 def contents_of(
-    a: Any, capacity: Any, kind: Int, number: Int, rows: Rows, spare: int, homes: Rows | None = None
+    a: Applications, capacity: Float, kind: Int, number: Int, rows: Rows, spare: int, homes: Rows | None = None
 ) -> Contents:
     """Machines of a fleet, of which those in `number` (n,) are open, with replicas on them; the rest is unplaced.
 
@@ -169,7 +201,7 @@ def contents_of(
 
 
 @njit
-def _fill_in(a, s, application, machine, replicas):  # type: ignore[no-untyped-def]
+def _fill_in(a: Applications, s: Contents, application: Int, machine: Int, replicas: Int) -> None:
     """Put what is packed where it is, and the rest on the stack of unplaced replicas."""
     left = a.replicas.copy()
     for r in range(len(application)):

@@ -8,28 +8,30 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import inner
-from tvwrl.packing.contents import INITIAL_WEIGHT
-from tvwrl.packing.fit import has_room, lacks
+from tvwrl.packing.affinity import Applications
+from tvwrl.packing.contents import INITIAL_WEIGHT, Contents
+from tvwrl.packing.fit import has_room, int64, lacks
+from tvwrl.types import Float, Int32
 
-MAX_EJECTED = np.int64(8)  # replicas ejected for one replica
+MAX_EJECTED = int64(8)  # replicas ejected for one replica
 DIRECT = 1e-300  # cost of a machine with room: below every weight
 RECENT = 4  # machines opened last, which are always examined
 
 
 @inner
-def affinity_ejections(  # type: ignore[no-untyped-def]
-    i,
-    most_of_it,  # replicas of i that a machine may hold by its self limit: a_ii
-    application,  # (W,) application of each of the machine's entries
-    count,  # (W,) replicas of each entry
-    kinds,  # entries of the machine
-    allows,  # (A,) as in `Contents`, set for i
-    bears,  # (A,) as in `Contents`, set for i
-    weight,  # (A,) as in `Contents`
-    most,  # the cost must stay below this
-    max_ejected,  # replicas that may be ejected
-    trial,  # (2, W) int32, receives the entries to eject and how many replicas of each
-):  # fmt: skip
+def affinity_ejections(
+    i: int,
+    most_of_it: int,  # replicas of i that a machine may hold by its self limit: a_ii
+    application: Int32,  # (W,) application of each of the machine's entries
+    count: Int32,  # (W,) replicas of each entry
+    kinds: int,  # entries of the machine
+    allows: Int32,  # (A,) as in `Contents`, set for i
+    bears: Int32,  # (A,) as in `Contents`, set for i
+    weight: Float,  # (A,) as in `Contents`
+    most: float,  # the cost must stay below this
+    max_ejected: int,  # replicas that may be ejected
+    trial: Int32,  # (2, W) int32, receives the entries to eject and how many replicas of each
+) -> tuple[float, int, int]:
     """What affinity requires a machine to eject for one more replica of i: cost, entries in `trial`, and replicas.
 
     The cost is infinite if it reaches `most`, if more than `max_ejected` replicas would go, or if the machine holds as
@@ -60,22 +62,22 @@ def affinity_ejections(  # type: ignore[no-untyped-def]
 
 
 @inner
-def capacity_ejections(  # type: ignore[no-untyped-def]
-    i,
-    application,  # (W,) application of each of the machine's entries
-    count,  # (W,) replicas of each entry
-    kinds,  # entries of the machine
-    demand,  # (A, K) float64, as in `Applications`
-    weight,  # (A,) as in `Contents`
-    most,  # the cost must stay below this
-    max_ejected,  # replicas that may be ejected
-    cost,  # returned by `affinity_ejections`
-    entries,  # returned by `affinity_ejections`
-    ejected,  # returned by `affinity_ejections`
-    trial,  # (2, W) int32, filled by `affinity_ejections`; more is added
-    room,  # (K,) float64: the machine's residual less the demand of i, before anything is ejected; changed
-    capacity,  # (K,) float64, of the machine
-):  # fmt: skip
+def capacity_ejections(
+    i: int,
+    application: Int32,  # (W,) application of each of the machine's entries
+    count: Int32,  # (W,) replicas of each entry
+    kinds: int,  # entries of the machine
+    demand: Float,  # (A, K) float64, as in `Applications`
+    weight: Float,  # (A,) as in `Contents`
+    most: float,  # the cost must stay below this
+    max_ejected: int,  # replicas that may be ejected
+    cost: float,  # returned by `affinity_ejections`
+    entries: int,  # returned by `affinity_ejections`
+    ejected: int,  # returned by `affinity_ejections`
+    trial: Int32,  # (2, W) int32, filled by `affinity_ejections`; more is added
+    room: Float,  # (K,) float64: the machine's residual less the demand of i, before anything is ejected; changed
+    capacity: Float,  # (K,) float64, of the machine
+) -> tuple[float, int]:
     """What else has to go so that i fits: the new cost and number of entries in `trial`.
 
     Ejects, one by one, the replica with the least weight for what it frees in the scarcest dimension. The cost is
@@ -126,7 +128,9 @@ def capacity_ejections(  # type: ignore[no-untyped-def]
 
 
 @inner
-def best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
+def best_machine(
+    a: Applications, s: Contents, i: int, examined: int, rng: np.random.Generator
+) -> tuple[int, float, int]:
     """Machine for a replica of i, what it costs to eject there, and the number of entries to eject, in `s.out`.
 
     That is the fullest one with room, else the one with the cheapest ejection, of those opened last, which may be
@@ -170,7 +174,7 @@ def best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
 
 
 @inner
-def takes(a, s, i, m):  # type: ignore[no-untyped-def]
+def takes(a: Applications, s: Contents, i: int, m: int) -> bool:
     """Whether machine m takes one more replica of i as it is. The limits of i are set."""
     if s.kinds[m] == s.application.shape[1] or not has_room(a.needed, i, s.residual, m):
         return False

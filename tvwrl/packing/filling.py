@@ -15,14 +15,15 @@ machine's pull.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.affinity import UNLIMITED, open_next, put
-from tvwrl.packing.fit import has_room, most_that_fit
+from tvwrl.packing.affinity import UNLIMITED, Applications, Packing, open_next, put
+from tvwrl.packing.fit import has_room, int64, most_that_fit, uint64
 from tvwrl.packing.orders import sort_falling
+from tvwrl.types import Bool, Float, Float32, Int, Int32
 
 NONE = -1  # no piece
 
@@ -30,25 +31,25 @@ NONE = -1  # no piece
 class Score(NamedTuple):
     """Pull of a machine with residual C: f_k = weight_k C_k^power, over the total residual if `of_total`."""
 
-    weight: Any  # (K,) float64
+    weight: Float  # (K,) float64
     power: int  # 1 or -1
     of_total: bool
-    own: Any  # (S,) float64: subtracted from each size's score, e.g. its squares in a distance
+    own: Float  # (S,) float64: subtracted from each size's score, e.g. its squares in a distance
     distance: bool  # whether the score is a distance, so that the machine's own squares count
-    capacity: Any  # (K,) float32
-    demanded: Any  # (K,) float32: demand of all replicas, as a share of capacity
+    capacity: Float32  # (K,) float32
+    demanded: Float32  # (K,) float32: demand of all replicas, as a share of capacity
 
 
 class Sizes(NamedTuple):
     """Applications by demand. Members of size g are `member[start[g]:start[g + 1]]`, in order of input."""
 
-    demand: Any  # (S, K) float64
-    needed: Any  # (S, K) float64, as in `packing.affinity.Applications`
-    start: Any  # (S + 1,) int64
-    member: Any  # (A,) int64
-    of: Any  # (A,) int64: the size of each application
-    share: Any  # (K, S) float32: demand as a share of capacity
-    asked: Any  # (K,) bool: whether every size asks for something of it
+    demand: Float  # (S, K) float64
+    needed: Float  # (S, K) float64, as in `packing.affinity.Applications`
+    start: Int  # (S + 1,) int64
+    member: Int  # (A,) int64
+    of: Int  # (A,) int64: the size of each application
+    share: Float32  # (K, S) float32: demand as a share of capacity
+    asked: Bool  # (K,) bool: whether every size asks for something of it
 
 
 class Queue(NamedTuple):
@@ -57,29 +58,29 @@ class Queue(NamedTuple):
     Both lists end at A: what is left of them are the last positions. Runs are of the applications not yet tried.
     """
 
-    order: Any  # (A,) int32
-    begin: Any  # (1,) int64: first position of `order`
-    size: Any  # (A,) int64: of each run
-    length: Any  # (A,) int64: of each run
-    first: Any  # (1,) int64: first run
-    spare_order: Any  # (A,) int32, scratch
-    spare_size: Any  # (A,) int64, scratch
-    spare_length: Any  # (A,) int64, scratch
+    order: Int32  # (A,) int32
+    begin: Int  # (1,) int64: first position of `order`
+    size: Int  # (A,) int64: of each run
+    length: Int  # (A,) int64: of each run
+    first: Int  # (1,) int64: first run
+    spare_order: Int32  # (A,) int32, scratch
+    spare_size: Int  # (A,) int64, scratch
+    spare_length: Int  # (A,) int64, scratch
 
 
 class Ranks(NamedTuple):
     """Sizes by falling score on the machine at hand; those of equal score share a class, the best is class 0."""
 
-    order: Any  # (S,) int32: all sizes
-    value: Any  # (S,) float32: their scores, in that order
-    of: Any  # (S,) int64: the class of each size
-    score: Any  # (S,) float32: of each size
-    spare_order: Any  # (S,) int32, scratch
-    spare_value: Any  # (S,) float32, scratch
+    order: Int32  # (S,) int32: all sizes
+    value: Float32  # (S,) float32: their scores, in that order
+    of: Int  # (S,) int64: the class of each size
+    score: Float32  # (S,) float32: of each size
+    spare_order: Int32  # (S,) int32, scratch
+    spare_value: Float32  # (S,) float32, scratch
 
 
 @njit
-def pull(score, residual, m, total, f):  # type: ignore[no-untyped-def]
+def pull(score: Score, residual: Float, m: int, total: Float, f: Float) -> None:
     """Write to `f` (K,) what a unit of demand adds to the score on machine m; `total` (K,) is all open machines'."""
     for k in range(len(f)):
         room = residual[m, k]
@@ -92,7 +93,7 @@ def pull(score, residual, m, total, f):  # type: ignore[no-untyped-def]
 
 
 @inner
-def limit_neighbours(a, i, held, cap, touched, n):  # type: ignore[no-untyped-def]
+def limit_neighbours(a: Applications, i: int, held: int, cap: Int32, touched: Int32, n: int) -> int:
     """Lower `cap` (A,), what a machine allows of each application, for `held` replicas of i on it.
 
     Those lowered for the first time are added to `touched` (A,) at `n`; returns the new n.
@@ -115,7 +116,7 @@ def limit_neighbours(a, i, held, cap, touched, n):  # type: ignore[no-untyped-de
 
 
 @inner
-def measure_sizes(score, share, residual, m, total, value):  # type: ignore[no-untyped-def]
+def measure_sizes(score: Score, share: Float32, residual: Float, m: int, total: Float, value: Float32) -> None:
     """Write to `value` (S,) float32 each size's score on machine m, rounded as by the published code.
 
     `share` (K, S) float32 as in `Sizes`; `total` (K,) float64: residual of all open machines.
@@ -137,7 +138,7 @@ def measure_sizes(score, share, residual, m, total, value):  # type: ignore[no-u
 
 
 @inner
-def _rank(ranks):  # type: ignore[no-untyped-def]
+def _rank(ranks: Ranks) -> None:
     """Sort sizes by score anew, and say which class each is in."""
     order, value = ranks.order, ranks.value
     for r in range(len(order)):
@@ -151,7 +152,7 @@ def _rank(ranks):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _add_run(size, length, first, g, count):  # type: ignore[no-untyped-def]
+def _add_run(size: Int, length: Int, first: int, g: int, count: int) -> int:
     """Put `count` applications of size g before the runs that begin at `first`. Returns where they begin now."""
     if first < len(size) and size[first] == g:
         length[first] += count
@@ -161,7 +162,7 @@ def _add_run(size, length, first, g, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def list_runs(q, of, at):  # type: ignore[no-untyped-def]
+def list_runs(q: Queue, of: Int, at: int) -> None:
     """Put runs of the applications before position `at` of the queue before those that are listed."""
     first = q.first[0]
     for to in range(at - 1, q.begin[0] - 1, -1):
@@ -170,7 +171,7 @@ def list_runs(q, of, at):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _drop(q, count):  # type: ignore[no-untyped-def]
+def _drop(q: Queue, count: int) -> None:
     """Take the next `count` applications, which are tried now, out of the runs."""
     while count > 0:
         first = q.first[0]
@@ -182,15 +183,15 @@ def _drop(q, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _copy(values, at, out, to, count):  # type: ignore[no-untyped-def]
+def _copy(values: Int32, at: int, out: Int32, to: int, count: int) -> None:
     """Write `count` values from position `at` on to `out` from position `to` on."""
-    at, to = np.uint64(at), np.uint64(to)  # unsigned indices need no look at the end that negative ones count from
-    for p in range(np.uint64(count)):
+    at, to = uint64(at), uint64(to)  # unsigned indices need no look at the end that negative ones count from
+    for p in range(uint64(count)):
         out[to + p] = values[at + p]
 
 
 @inner
-def carry(q, at, passes, of_size):  # type: ignore[no-untyped-def]
+def carry(q: Queue, at: int, passes: int, of_size: Int) -> None:
     """Bring the `passes` best applications to position `at` of the queue, as so many passes of neighbour swaps would.
 
     A pass walks from the end to `at` and carries the best application that it has met: a better one before it takes its
@@ -202,7 +203,7 @@ def carry(q, at, passes, of_size):  # type: ignore[no-untyped-def]
     oldest, newest = np.full((2, classes), NONE)
     low, high, size, behind = np.empty((4, runs), np.int64)  # of pieces: positions low .. high - 1
     order, out = q.order, q.spare_order
-    carried, worst, first = np.int64(0), -1, len(q.size)
+    carried, worst, first = int64(0), -1, len(q.size)
     position, put_down, last = end, end, end
     for r in range(len(q.size) - 1, q.first[0] - 2, -1):
         over = carried  # at the end: put down all
@@ -244,7 +245,9 @@ def carry(q, at, passes, of_size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _next(a, p, q, sizes, of_size, m, at, fits, cap):  # type: ignore[no-untyped-def]
+def _next(
+    a: Applications, p: Packing, q: Queue, sizes: Sizes, of_size: Int, m: int, at: int, fits: Bool, cap: Int32
+) -> tuple[int, bool]:
     """How many passes bring forward the first application that fits m, and whether there is any; `carry` does them.
 
     All that is left if none fits. `fits` (S,) bool: sizes that may fit m; those that do not are struck off.
@@ -272,7 +275,7 @@ def _next(a, p, q, sizes, of_size, m, at, fits, cap):  # type: ignore[no-untyped
 
 
 @inner
-def _sorted(q, of_size):  # type: ignore[no-untyped-def]
+def _sorted(q: Queue, of_size: Int) -> bool:
     """Whether passes would change nothing."""
     for r in range(q.first[0] + 1, len(q.size)):  # noqa: SIM110, numba knows no generators
         if of_size[q.size[r]] < of_size[q.size[r - 1]]:
@@ -281,7 +284,7 @@ def _sorted(q, of_size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _used_up(sizes, residual, m):  # type: ignore[no-untyped-def]
+def _used_up(sizes: Sizes, residual: Float, m: int) -> bool:
     """Whether machine m has nothing left of something that all applications ask for."""
     for k in range(len(sizes.asked)):  # noqa: SIM110, numba knows no generators
         if sizes.asked[k] and residual[m, k] <= 0.0:
@@ -290,7 +293,17 @@ def _used_up(sizes, residual, m):  # type: ignore[no-untyped-def]
 
 
 @njit
-def fill(a, p, q, sizes, score, total, cap, touched, machines):  # type: ignore[no-untyped-def]
+def fill(
+    a: Applications,
+    p: Packing,
+    q: Queue,
+    sizes: Sizes,
+    score: Score,
+    total: Float,
+    cap: Int32,
+    touched: Int32,
+    machines: int,
+) -> bool:
     """Open and fill up to `machines` more machines, the best-scored application that fits next, as often as it fits.
 
     Returns whether anything is left to place and a machine to open for it. Scratch: `cap` (A,) int32, UNLIMITED;
@@ -314,7 +327,7 @@ def fill(a, p, q, sizes, score, total, cap, touched, machines):  # type: ignore[
 
 
 @inner
-def _open_for_any(a, p, q):  # type: ignore[no-untyped-def]
+def _open_for_any(a: Applications, p: Packing, q: Queue) -> bool:
     """Open the next machine if it, or one after it, can take anything that is left."""
     at = q.begin[0]
     for r in range(q.first[0], len(q.size)):
@@ -325,17 +338,21 @@ def _open_for_any(a, p, q):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _fill_one(  # type: ignore[no-untyped-def]
-    a, p, q, sizes, score,
-    total,  # (K,) float64: residual of all open machines, updated in place
-    m,  # the machine to fill, open and empty
-    ranks,  # Ranks, scratch
-    fits,  # (S,) bool, scratch, True: whether each size may fit m
-    cap,  # (A,) int32, scratch: replicas that affinity allows on m, UNLIMITED before and after
-    touched,  # (A,) int32, scratch: applications whose `cap` was lowered
-):  # fmt: skip
+def _fill_one(
+    a: Applications,
+    p: Packing,
+    q: Queue,
+    sizes: Sizes,
+    score: Score,
+    total: Float,  # (K,) float64: residual of all open machines, updated in place
+    m: int,  # the machine to fill, open and empty
+    ranks: Ranks,  # Ranks, scratch
+    fits: Bool,  # (S,) bool, scratch, True: whether each size may fit m
+    cap: Int32,  # (A,) int32, scratch: replicas that affinity allows on m, UNLIMITED before and after
+    touched: Int32,  # (A,) int32, scratch: applications whose `cap` was lowered
+) -> None:
     """Fill machine m: the best-scored application that fits comes next, until none fits or the machine is used up."""
-    at, lowered, order, end = q.begin[0], np.int64(0), q.order, len(q.order)
+    at, lowered, order, end = q.begin[0], int64(0), q.order, len(q.order)
     while at < end:
         measure_sizes(score, sizes.share, p.residual, m, total, ranks.score)
         _rank(ranks)
@@ -346,7 +363,7 @@ def _fill_one(  # type: ignore[no-untyped-def]
         at += passes
         if not any_fits:
             break
-        i = np.int64(order[at - 1])
+        i = int64(order[at - 1])
         placed = most_that_fit(a.demand, a.needed, i, p.residual, m, min(p.left[i], cap[i], a.own[i]))
         put(a, p, i, m, placed)
         total[:] -= placed * a.demand[i]

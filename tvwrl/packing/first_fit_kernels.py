@@ -5,30 +5,31 @@ Arguments and sizes as in `packing.affinity`; `row`: Row.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
-from tvwrl.packing.fit import has_room, most_that_fit
+from tvwrl.packing.affinity import Applications, Packing, forget_limits, limit_machines, open_next, put, settle
+from tvwrl.packing.fit import has_room, int64, most_that_fit
+from tvwrl.types import Bool, Byte, Float, Int, Int32
 
 
 class Row(NamedTuple):
     """Open machines that can still take something, in the order in which they were opened; changed in place."""
 
-    machine: Any  # (M,) int32
-    count: Any  # (1,) int64
-    least: Any  # (1, K) float64: the least that any application needs, by dimension
+    machine: Int32  # (M,) int32
+    count: Int  # type: ignore[assignment]  # (1,) int64
+    least: Float  # (1, K) float64: the least that any application needs, by dimension
 
 
-def new_row(a: Any, p: Any) -> Row:
+def new_row(a: Applications, p: Packing) -> Row:
     """For `first_fit`: no machine is open yet."""
     return Row(np.empty(len(p.residual), np.int32), np.zeros(1, np.int64), a.needed.min(axis=0, keepdims=True))
 
 
 @inner
-def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
+def _fill(a: Applications, p: Packing, row: Row, i: int) -> None:
     """Place replicas of i on the first machines with room, as many as fit each. Its limits are in place.
 
     Machines too full for any application leave the row for good: most machines, as planning goes on.
@@ -37,7 +38,7 @@ def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
     n, kept = 0, 0
     count = row.count[0]
     while n < count and p.left[i] > 0:
-        m = np.int64(machine[n])
+        m = int64(machine[n])
         n += 1
         if cap[m] > 0 and has_room(needed, i, residual, m):
             put(a, p, i, m, most_that_fit(demand, needed, i, residual, m, min(p.left[i], cap[m], own)))
@@ -61,7 +62,7 @@ def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
 
 
 @njit
-def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
+def first_fit(a: Applications, p: Packing, row: Row, order: Int) -> None:
     """Place the applications of `order` (n,) one after another (Algorithm 1 with machines as they were opened)."""
     for i in order:
         looked = limit_machines(a, p, i, p.left[i])
@@ -71,7 +72,7 @@ def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
+def _lose(a: Applications, p: Packing, gone: Byte, i: int, k: int, limit: int, of_i: bool) -> int:
     """How many machines of i are newly lost to its neighbour k, too full or by `limit`: of i on k, or k on i."""
     machine, count, needed, residual, lost = p.machine, p.count, a.needed, p.residual, 0
     word, bit = k >> 3, np.uint8(1 << (k & 7))
@@ -86,15 +87,17 @@ def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
 
 
 @njit
-def fewest_candidates(  # type: ignore[no-untyped-def]
-    a, p, row,
-    queue,  # (A,) applications, those with the fewest candidates first; kept in order by one pass per application
-    begin,  # first position of `queue` to place
-    end,  # the position after the last one to place
-    lost,  # (A,) int64: machines that each application can no longer use, updated in place
-    gone,  # (M, A / 8 rounded up) uint8: a bit for each machine and application that were counted in `lost`
-    through,  # (A,) bool: applications that are done, updated in place
-):  # fmt: skip
+def fewest_candidates(
+    a: Applications,
+    p: Packing,
+    row: Row,
+    queue: Int,  # (A,) applications, those with the fewest candidates first; kept in order by one pass per application
+    begin: int,  # first position of `queue` to place
+    end: int,  # the position after the last one to place
+    lost: Int,  # (A,) int64: machines that each application can no longer use, updated in place
+    gone: Byte,  # (M, A / 8 rounded up) uint8: a bit for each machine and application that were counted in `lost`
+    through: Bool,  # (A,) bool: applications that are done, updated in place
+) -> None:
     """First fit of the application with the fewest candidate machines next (Medea's NodeCandidates, Eq. 5).
 
     Candidates are the open machines less `lost`. Only the neighbours of what was placed are counted anew, so the others

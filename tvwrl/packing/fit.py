@@ -10,7 +10,8 @@ Referees share no code with what they check: they have a tolerance of their own,
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,13 @@ import numpy.typing as npt
 from tvwrl.compiled import inner, njit
 from tvwrl.types import Float
 
+# Sizes that numba is told, so that it does not compile a kernel for several; to Python they are numbers like others.
+int32 = cast("Callable[[Any], int]", np.int32)
+int64 = cast("Callable[[Any], int]", np.int64)
+uint64 = cast("Callable[[Any], int]", np.uint64)
 TOLERANCE = 1e-9  # share of the capacity; more than rounding makes of a sum of millions of demands
 SINGLE_TOLERANCE = 1e-6  # the same for sums in single precision
-BLOCK = np.uint64(32)  # dimensions compared at once
+BLOCK = uint64(32)  # dimensions compared at once
 
 
 @njit(inline="always")
@@ -48,11 +53,11 @@ def short(residual: float, needed: float) -> bool:
 
 
 @inner
-def has_room(needed, i, residual, m):  # type: ignore[no-untyped-def]
+def has_room(needed: Float, i: int, residual: Float, m: int) -> bool:
     """Whether machine m has left, in `residual` (M, K), what row i of `needed` (A, K) asks for in every dimension."""
     # By blocks without branches, the busiest dimensions first. Unsigned indices need no look at the end that negative
     # ones count from: only so do the blocks compile to vector instructions.
-    row, machine, begin, dimensions = np.uint64(i), np.uint64(m), np.uint64(0), np.uint64(needed.shape[1])
+    row, machine, begin, dimensions = uint64(i), uint64(m), uint64(0), uint64(needed.shape[1])
     while begin < dimensions:
         end, full = min(begin + BLOCK, dimensions), False
         for k in range(begin, end):
@@ -64,18 +69,18 @@ def has_room(needed, i, residual, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def first_lack(needed, i, residual, m):  # type: ignore[no-untyped-def]
+def first_lack(needed: Float, i: int, residual: Float, m: int) -> int:
     """The first dimension in which machine m has no room for row i of `needed`, K if it has; see `has_room`."""
-    row, machine, k, dimensions = np.uint64(i), np.uint64(m), np.uint64(0), np.uint64(needed.shape[1])
+    row, machine, k, dimensions = uint64(i), uint64(m), uint64(0), uint64(needed.shape[1])
     if has_room(needed, i, residual, m):
         return dimensions
     while not short(residual[machine, k], needed[row, k]):
-        k += np.uint64(1)
+        k += uint64(1)
     return k
 
 
 @inner
-def most_that_fit(demand, needed, i, residual, m, most):  # type: ignore[no-untyped-def]
+def most_that_fit(demand: Float, needed: Float, i: int, residual: Float, m: int, most: int) -> int:
     """How many of at most `most` copies of row i of `demand` (A, K) fit machine m; other arrays as in `has_room`.
 
     The floor of residual by demand: Eq. 1 of paper 001 prints a ceiling.
@@ -101,10 +106,24 @@ def needed(demand: Float, capacity: Float) -> Float:
 
 
 def fits(demand: Float, residual: Float | float, capacity: Float | float) -> npt.NDArray[np.bool_]:
-    """(...) whether `demand` fits `residual`, what machines of `capacity` have left, in every dimension.
+    """Tell whether a demand fits what is left, in every dimension; all broadcast to (..., K), in the same units.
 
-    All broadcast to (..., K), in the same units.
+    Parameters
+    ----------
+    demand : Float
+        What is to be placed.
+    residual : Float or float
+        What is left, which may be below `demand` by rounding: `TOLERANCE`, a share of the capacity.
+    capacity : Float or float
+        Of the machines.
 
+    Returns
+    -------
+    array of bool
+        (...) Those that it fits.
+
+    Examples
+    --------
     >>> fits(np.array([0.1, 3.0]), np.array([[0.3 - 0.2, 4.0], [1.0, 2.0]]), np.array([0.3, 4.0]))
     array([ True, False])
     """

@@ -10,14 +10,15 @@ Arguments and sizes as in `packing.affinity`; `sizes`, `score`: filling.Sizes, f
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.affinity import UNLIMITED
-from tvwrl.packing.filling import limit_neighbours, pull
-from tvwrl.packing.fit import has_room
+from tvwrl.packing.affinity import UNLIMITED, Applications, Packing
+from tvwrl.packing.filling import Score, Sizes, limit_neighbours, pull
+from tvwrl.packing.fit import has_room, int64
+from tvwrl.types import Float, Int, Int32
 
 DRIFT = 1e-2  # relative change of the proportions of total residuals after which all machines are scored anew
 
@@ -25,30 +26,30 @@ DRIFT = 1e-2  # relative change of the proportions of total residuals after whic
 class Pairs(NamedTuple):
     """Machines by their best application, changed in place."""
 
-    heap: Any  # (M,) int32: machines, best first (ties: lowest machine)
-    size: Any  # (1,) int64: machines in the heap
-    value: Any  # (M,) float64: best score of a machine, an upper bound if the application has no replicas left
-    best: Any  # (M,) int32: the application, -1: none fits
-    top: Any  # (M,) int32: newest entry on a machine, -1: empty
-    below: Any  # (R,) int32: entry before it on the same machine
-    whose: Any  # (R,) int32: application of an entry
-    total: Any  # (K,) float64: residual of all machines
-    frozen: Any  # (K,) float64: the same when scores were last computed
-    head: Any  # (S,) int64: first member of a size with replicas left
-    cap: Any  # (A,) int32, scratch, UNLIMITED in between
-    here: Any  # (A,) int32, scratch: replicas on the machine at hand, 0 in between
-    touched: Any  # (A,) int32, scratch
-    scores: Any  # (S,) float64, scratch
-    pull: Any  # (K,) float64, scratch
+    heap: Int32  # (M,) int32: machines, best first (ties: lowest machine)
+    size: Int  # (1,) int64: machines in the heap
+    value: Float  # (M,) float64: best score of a machine, an upper bound if the application has no replicas left
+    best: Int32  # (M,) int32: the application, -1: none fits
+    top: Int32  # (M,) int32: newest entry on a machine, -1: empty
+    below: Int32  # (R,) int32: entry before it on the same machine
+    whose: Int32  # (R,) int32: application of an entry
+    total: Float  # (K,) float64: residual of all machines
+    frozen: Float  # (K,) float64: the same when scores were last computed
+    head: Int  # (S,) int64: first member of a size with replicas left
+    cap: Int32  # (A,) int32, scratch, UNLIMITED in between
+    here: Int32  # (A,) int32, scratch: replicas on the machine at hand, 0 in between
+    touched: Int32  # (A,) int32, scratch
+    scores: Float  # (S,) float64, scratch
+    pull: Float  # (K,) float64, scratch
 
 
 @inner
-def _before(q, x, y):  # type: ignore[no-untyped-def]
+def _before(q: Pairs, x: int, y: int) -> bool:
     return q.value[x] > q.value[y] or (q.value[x] == q.value[y] and x < y)
 
 
 @inner
-def _down(q, at):  # type: ignore[no-untyped-def]
+def _down(q: Pairs, at: int) -> None:
     """Move the machine at `at` of the heap down to its place."""
     m, size = q.heap[at], q.size[0]
     while 2 * at + 1 < size:
@@ -63,7 +64,7 @@ def _down(q, at):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _push(q, m):  # type: ignore[no-untyped-def]
+def _push(q: Pairs, m: int) -> None:
     at = q.size[0]
     q.size[0] += 1
     while at > 0 and _before(q, m, q.heap[(at - 1) // 2]):
@@ -73,9 +74,9 @@ def _push(q, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
+def _rescore(a: Applications, p: Packing, q: Pairs, sizes: Sizes, score: Score, m: int) -> None:
     """Find the best application of machine m."""
-    lowered, entry = np.int64(0), q.top[m]
+    lowered, entry = int64(0), q.top[m]
     while entry >= 0:
         q.here[q.whose[entry]] = p.count[entry]
         lowered = limit_neighbours(a, q.whose[entry], p.count[entry], q.cap, q.touched, lowered)
@@ -105,7 +106,7 @@ def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _best(a, p, q, sizes):  # type: ignore[no-untyped-def]
+def _best(a: Applications, p: Packing, q: Pairs, sizes: Sizes) -> tuple[int, float]:
     """Application of the best size that has one which affinity allows, and its score; -1 if there is none."""
     scores, member, left, here, cap, own = q.scores, sizes.member, p.left, q.here, q.cap, a.own
     while True:
@@ -123,7 +124,7 @@ def _best(a, p, q, sizes):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _put(a, p, q, i, m):  # type: ignore[no-untyped-def]
+def _put(a: Applications, p: Packing, q: Pairs, i: int, m: int) -> None:
     """Place one replica of i on machine m."""
     entry = q.top[m]
     while entry >= 0 and q.whose[entry] != i:
@@ -141,7 +142,7 @@ def _put(a, p, q, i, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _drifted(q):  # type: ignore[no-untyped-def]
+def _drifted(q: Pairs) -> bool:
     now, then = max(q.total.sum(), 1e-300), max(q.frozen.sum(), 1e-300)
     for k in range(len(q.total)):
         share, was = q.total[k] / now, q.frozen[k] / then
@@ -151,7 +152,7 @@ def _drifted(q):  # type: ignore[no-untyped-def]
 
 
 @njit
-def match(a, p, q, sizes, score, steps):  # type: ignore[no-untyped-def]
+def match(a: Applications, p: Packing, q: Pairs, sizes: Sizes, score: Score, steps: int) -> bool:
     """Take up to `steps` best pairs. Returns whether there may be more; if not, what is left fits nowhere.
 
     All machines are open. For scores over the total residual that total is taken anew once proportions have changed by
@@ -181,11 +182,12 @@ def match(a, p, q, sizes, score, steps):  # type: ignore[no-untyped-def]
             _push(q, m + 1)
         if score.of_total and _drifted(q):
             _rescore_all(a, p, q, sizes, score)
-    return q.size[0] > 0
+    more: bool = q.size[0] > 0
+    return more
 
 
 @inner
-def _rescore_all(a, p, q, sizes, score):  # type: ignore[no-untyped-def]
+def _rescore_all(a: Applications, p: Packing, q: Pairs, sizes: Sizes, score: Score) -> None:
     q.frozen[:] = q.total
     for at in range(q.size[0]):
         _rescore(a, p, q, sizes, score, q.heap[at])

@@ -1,12 +1,7 @@
 """Compiled orders of machines by residual measure: the measures, and keeping an order while machines fill up.
 
 A measure (Tables 1 and 2) is the largest, or the weighted sum, of an application's demand or a machine's residual over
-the K dimensions. It is a tuple with these fields, see `weights`:
-
-- `largest` (bool): the largest w_k x_k instead of the sum;
-- `epsilon`: of the exponential weight;
-- `power`: 1 for Surrogate, -1 for Extended Sum;
-- `scale`: 1 if amounts are taken as shares of capacity, else 0.
+the K dimensions.
 
 An order is a list of machines `order` (M,), and, by
 position in it, their keys in decreasing order: `key` (M,) is the measure, or its negative for best fit. Where many keys
@@ -17,12 +12,15 @@ Arguments and sizes as in `packing.affinity`; in functions without a Packing, p 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.compiled import inner, njit
+from tvwrl.packing.affinity import Packing
 from tvwrl.packing.fit import TOLERANCE, has_room
+from tvwrl.types import Bool, Float, Int, Int32
 
 BLOCK = 32  # keys that are compared at once
 REFRESH = 1e-4  # relative change of a weight after which machines are measured anew; see `refresh`
@@ -30,26 +28,49 @@ FULL = -np.inf  # key of a machine that can take nothing more: it comes last
 REACH = 16  # the first of two lists holds up to the root of so many times the machines; see `fall`
 
 
+Keys = npt.NDArray[np.floating[Any]]
+
+
+class Measure(Protocol):
+    """The numbers that make a measure, a NamedTuple: see `weights`."""
+
+    @property
+    def largest(self) -> bool:
+        """The largest w_k x_k counts, not the sum."""
+
+    @property
+    def epsilon(self) -> float:
+        """Of the exponential weight."""
+
+    @property
+    def power(self) -> float:
+        """1 for Surrogate, -1 for Extended Sum."""
+
+    @property
+    def scale(self) -> float:
+        """1 if amounts are taken as shares of capacity, else 0."""
+
+
 class Ordering(NamedTuple):
     """An order of the open machines, changed in place."""
 
-    measure: Any  # as above
+    measure: Measure
     sign: float  # 1: emptiest first (worst fit), -1: fullest first (best fit)
-    capacity: Any  # (K,) float64
-    total: Any  # (K,) float64: residual of all open machines
-    weight: Any  # (K,) float64: those that keys were computed with
-    count: Any  # (1,) int64: machines in the order
-    middle: Any  # (1,) int64: the second list begins here; 0: there is but one
-    least: Any  # (1, K) float64: a machine with less left of anything is full; see FULL
-    old: Any  # (1,) bool: some keys are older than the weights; see `refresh`
-    order: Any  # (M,) int32
-    key: Any  # (M,) float64
-    spare_order: Any  # (M,) int32, scratch
-    spare_key: Any  # (M,) float64, scratch
+    capacity: Float  # (K,) float64
+    total: Float  # (K,) float64: residual of all open machines
+    weight: Float  # (K,) float64: those that keys were computed with
+    count: Int  # type: ignore[assignment]  # (1,) int64: machines in the order
+    middle: Int  # (1,) int64: the second list begins here; 0: there is but one
+    least: Float  # (1, K) float64: a machine with less left of anything is full; see FULL
+    old: Bool  # (1,) bool: some keys are older than the weights; see `refresh`
+    order: Int32  # (M,) int32
+    key: Float  # (M,) float64
+    spare_order: Int32  # (M,) int32, scratch
+    spare_key: Float  # (M,) float64, scratch
 
 
 @njit
-def weights(measure, total, count, capacity):  # type: ignore[no-untyped-def]
+def weights(measure: Measure, total: Float, count: int, capacity: Float) -> Float:
     """(K,) weights of a measure: w_k = exp(epsilon T_k / (n c_k)) (T_k / sum T)^power / c_k^scale.
 
     T is the total over n = `count` replicas or open machines, c the capacity. Only proportions matter to an order, so T
@@ -68,7 +89,7 @@ def weights(measure, total, count, capacity):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def measured(largest, weight, values, row):  # type: ignore[no-untyped-def]
+def measured(largest: bool, weight: Float, values: Float, row: int) -> float:
     """The measure of row `row` of `values` (n, K), with `weight` (K,)."""
     result = -np.inf if largest else 0.0
     for k in range(len(weight)):
@@ -78,7 +99,7 @@ def measured(largest, weight, values, row):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _key(o, residual, m):  # type: ignore[no-untyped-def]
+def _key(o: Ordering, residual: Float, m: int) -> float:
     """The key of machine m."""
     if not has_room(o.least, 0, residual, m):
         return FULL
@@ -86,7 +107,7 @@ def _key(o, residual, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def enough(o, demand, i):  # type: ignore[no-untyped-def]
+def enough(o: Ordering, demand: Float, i: int) -> float:
     """A machine with a measure below this has too little of some resource for one replica of i.
 
     A machine with room has at least the demand's measure, less the tolerance of `fit` on a machine, twice for rounding.
@@ -100,7 +121,7 @@ def enough(o, demand, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _rises(block):  # type: ignore[no-untyped-def]
+def _rises(block: Float) -> bool:
     """Whether any key is higher than the one before it. No branch: it compiles to vector instructions."""
     rises = False
     for p in range(len(block) - 1):
@@ -109,7 +130,7 @@ def _rises(block):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _first_rise(key, begin, end):  # type: ignore[no-untyped-def]
+def _first_rise(key: Float, begin: int, end: int) -> int:
     """First position after `begin` with a higher key than the one before it; `end` if there is none."""
     while begin + BLOCK < end and not _rises(key[begin : begin + BLOCK + 1]):
         begin += BLOCK
@@ -120,7 +141,7 @@ def _first_rise(key, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _last_rise(key, begin, end):  # type: ignore[no-untyped-def]
+def _last_rise(key: Float, begin: int, end: int) -> int:
     """Last position before `end` with a higher key than the one before it; `begin` if there is none after it."""
     while begin + BLOCK < end and not _rises(key[end - BLOCK - 1 : end]):
         end -= BLOCK
@@ -131,7 +152,7 @@ def _last_rise(key, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _carry_down(key, order, begin, end):  # type: ignore[no-untyped-def]
+def _carry_down(key: Float, order: Int32, begin: int, end: int) -> None:
     """Swap neighbours from the front on: low keys sink until they meet one at most as high, which then sinks on."""
     p = _first_rise(key, begin, end)
     while p < end:
@@ -144,7 +165,7 @@ def _carry_down(key, order, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _carry_up(key, order, begin, end):  # type: ignore[no-untyped-def]
+def _carry_up(key: Float, order: Int32, begin: int, end: int) -> None:
     """Swap neighbours from the end on: high keys rise until they meet one at least as high, which then rises on."""
     p = _last_rise(key, begin, end)
     while p > begin:
@@ -157,7 +178,7 @@ def _carry_up(key, order, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def swap_pass(o, begin, end):  # type: ignore[no-untyped-def]
+def swap_pass(o: Ordering, begin: int, end: int) -> bool:
     """One pass of neighbour swaps over positions begin .. end - 1; returns whether they are sorted after it.
 
     Worst fit carries low keys towards the end, best fit high ones towards the front, as the published code does.
@@ -170,7 +191,7 @@ def swap_pass(o, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _first_below(key, begin, end, value):  # type: ignore[no-untyped-def]
+def _first_below(key: Float, begin: int, end: int, value: float) -> int:
     """First position of the falling range begin .. end - 1 whose key is below `value`."""
     while begin < end:
         middle = (begin + end) // 2
@@ -182,7 +203,7 @@ def _first_below(key, begin, end, value):  # type: ignore[no-untyped-def]
 
 
 @inner
-def sink(o, p, end):  # type: ignore[no-untyped-def]
+def sink(o: Ordering, p: int, end: int) -> None:
     """Move the machine at position p of a sorted range, whose key has fallen, back before the first not above it."""
     order, key = o.order, o.key
     machine, own = order[p], key[p]
@@ -195,7 +216,7 @@ def sink(o, p, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _merge(key, order, begin, middle, end, spare_key, spare_order):  # type: ignore[no-untyped-def]
+def _merge(key: Keys, order: Int32, begin: int, middle: int, end: int, spare_key: Keys, spare_order: Int32) -> None:
     """Stable merge of falling runs begin .. middle - 1 and middle .. end - 1, in place by way of the spare arrays."""
     left = middle - begin
     for n in range(left):
@@ -212,7 +233,7 @@ def _merge(key, order, begin, middle, end, spare_key, spare_order):  # type: ign
 
 
 @inner
-def sort_falling(key, order, begin, end, spare_key, spare_order):  # type: ignore[no-untyped-def]
+def sort_falling(key: Keys, order: Int32, begin: int, end: int, spare_key: Keys, spare_order: Int32) -> None:
     """Stable sort of positions begin .. end - 1 by falling key: pairs of runs are merged until one is left."""
     while True:
         runs, at = 0, begin
@@ -233,7 +254,7 @@ def sort_falling(key, order, begin, end, spare_key, spare_order):  # type: ignor
 
 
 @inner
-def join(o, middle):  # type: ignore[no-untyped-def]
+def join(o: Ordering, middle: int) -> None:
     """Sort an order that is sorted before position `middle` and from there on."""
     if 0 < middle < o.count[0] and o.key[middle] > o.key[middle - 1]:
         begin = _first_below(o.key, 0, middle, o.key[middle])
@@ -241,7 +262,7 @@ def join(o, middle):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _leave(o, p, at):  # type: ignore[no-untyped-def]
+def _leave(o: Ordering, p: Packing, at: Int32) -> tuple[Int32, Float, int]:
     """Take the machines at positions `at` (n,) out of the lists, unless their keys stand still. They and their keys.
 
     Those left move together, and the first list gets room at its end for all that are taken out.
@@ -270,7 +291,7 @@ def _leave(o, p, at):  # type: ignore[no-untyped-def]
 
 
 @inner
-def fall(o, p, at):  # type: ignore[no-untyped-def]
+def fall(o: Ordering, p: Packing, at: Int32) -> None:
     """Put machines where they belong now that they hold more. They are at positions `at` (n,), listed in their order.
 
     They go to the first list, which joins the second when it has grown long: few places change for most of them, while
@@ -292,13 +313,13 @@ def fall(o, p, at):  # type: ignore[no-untyped-def]
 
 
 @inner
-def remeasure(o, p, at):  # type: ignore[no-untyped-def]
+def remeasure(o: Ordering, p: Packing, at: int) -> None:
     """The machine at position `at` has changed: compute its key anew."""
     o.key[at] = _key(o, p.residual, o.order[at])
 
 
 @njit
-def refresh(o, p, begin, always):  # type: ignore[no-untyped-def]
+def refresh(o: Ordering, p: Packing, begin: int, always: bool) -> bool:
     """Weigh dimensions by the current totals; if that changes anything, measure and sort the machines from `begin` on.
 
     Paper: measures follow the totals at every step. Here: once a weight has changed by more than REFRESH since machines

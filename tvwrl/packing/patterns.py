@@ -6,27 +6,30 @@ bounded by what they are worth at most, and in every dimension by the room left 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.compiled import inner, njit
 from tvwrl.packing.fit import has_room
+from tvwrl.types import Float, Int
 
+Short = npt.NDArray[np.int16]
 SMALL = 1e-9  # of value: less is rounding
 
 
 class Machine(NamedTuple):
     """A machine, the applications in the order in which they are tried, and what their copies are worth there."""
 
-    room: Any  # (K,) float64 capacity
-    slack: Any  # (K,) float64 by which a bound has to allow for more: see `packing.fit.enlarged`
-    demand: Any  # (A, K) float64 of one copy, >= 0
-    needed: Any  # (A, K) float64, see `packing.fit.needed`
-    low: Any  # (A,) int64 copies that have to be there
-    high: Any  # (A,) int64 copies at most
-    limit: Any  # (A, A) int64: beside i at most so many of j
-    value: Any  # (A, U + 1) float64: worth of 0 .. U copies, never falling, 0 of none
+    room: Float  # (K,) float64 capacity
+    slack: Float  # (K,) float64 by which a bound has to allow for more: see `packing.fit.enlarged`
+    demand: Float  # (A, K) float64 of one copy, >= 0
+    needed: Float  # (A, K) float64, see `packing.fit.needed`
+    low: Int  # (A,) int64 copies that have to be there
+    high: Int  # (A,) int64 copies at most
+    limit: Int  # (A, A) int64: beside i at most so many of j
+    value: Float  # (A, U + 1) float64: worth of 0 .. U copies, never falling, 0 of none
 
 
 def compile_kernels() -> None:
@@ -40,7 +43,7 @@ def compile_kernels() -> None:
 
 
 @njit
-def best_pattern(p, most_nodes):  # type: ignore[no-untyped-def]
+def best_pattern(p: Machine, most_nodes: int) -> tuple[Short, float, float]:
     """The most valuable pattern (A,), its value, and what no pattern is worth more than.
 
     The last two are equal if the search was not cut off after `most_nodes`.
@@ -52,7 +55,7 @@ def best_pattern(p, most_nodes):  # type: ignore[no-untyped-def]
 
 
 @njit
-def all_patterns(p, least, most, most_nodes):  # type: ignore[no-untyped-def]
+def all_patterns(p: Machine, least: float, most: int, most_nodes: int) -> tuple[Short, bool]:
     """Maximal patterns (n, A) of at least the value `least`, and whether these are all: at most `most` are returned."""
     found = np.zeros((most, len(p.low)), np.int16)
     value = np.zeros(most)
@@ -61,7 +64,7 @@ def all_patterns(p, least, most, most_nodes):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _bounds(p):  # type: ignore[no-untyped-def]
+def _bounds(p: Machine) -> tuple[Float, Float]:
     """(A + 1, K + 1) from each application on: the most that they are worth, and the best worth for a unit of room.
 
     In row 0 the latter are multiplied by the room of the empty machine.
@@ -85,7 +88,7 @@ def _bounds(p):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _search(p, least, only_best, found, value, most_nodes):  # type: ignore[no-untyped-def]
+def _search(p: Machine, least: float, only_best: bool, found: Short, value: Float, most_nodes: int) -> tuple[int, bool]:
     """Write patterns to `found`; how many there are, and whether none was missed because of `most_nodes`."""
     applications, dimensions = p.demand.shape
     _, bound = _bounds(p)
@@ -138,7 +141,7 @@ def _search(p, least, only_best, found, value, most_nodes):  # type: ignore[no-u
 
 
 @inner
-def _most(p, i, copies, residual):  # type: ignore[no-untyped-def]
+def _most(p: Machine, i: int, copies: Int, residual: Float) -> int:
     """How many copies of i fit beside those of the applications before it."""
     most = p.high[i]
     for j in range(i):
@@ -156,7 +159,7 @@ def _most(p, i, copies, residual):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _is_maximal(p, copies, residual):  # type: ignore[no-untyped-def]
+def _is_maximal(p: Machine, copies: Int, residual: Float) -> bool:
     """Whether no application has room for one more copy."""
     applications = len(copies)
     for i in range(applications):

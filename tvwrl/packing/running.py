@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import inner, njit
+from tvwrl.packing.affinity import Applications
 from tvwrl.packing.contents import (
     INITIAL_WEIGHT,
+    Contents,
     add,
     clear_limits,
     drop_empty_entries,
@@ -19,42 +21,45 @@ from tvwrl.packing.contents import (
     unplace,
 )
 from tvwrl.packing.ejection import DIRECT, best_machine, takes
-from tvwrl.packing.fit import has_room
+from tvwrl.packing.fit import has_room, int32
+from tvwrl.types import Int
 
 
 @inner
-def replicas_on(s, i, m):  # type: ignore[no-untyped-def]
+def replicas_on(s: Contents, i: int, m: int) -> int:
     """Replicas of i on machine m."""
     for w in range(s.kinds[m]):
         if s.application[m, w] == i:
-            return s.count[m, w]
-    return np.int32(0)
+            there: int = s.count[m, w]
+            return there
+    return int32(0)
 
 
 @inner
-def home_with_room(a, s, i, least):  # type: ignore[no-untyped-def]
+def home_with_room(a: Applications, s: Contents, i: int, least: int) -> int:
     """A machine that takes one more replica of i, and where one of those at home is missing; else -1.
 
     Machines with fewer than `least` different applications are left out.
     """
     for h in range(s.home_start[i], s.home_start[i + 1]):
-        m = s.place[s.home[h]]
+        m: int = s.place[s.home[h]]
         if m < s.open[0] and s.kinds[m] >= least and replicas_on(s, i, m) < s.stay[h] and takes(a, s, i, m):
             return m
     return -1
 
 
 @inner
-def _at_home(s, i, m):  # type: ignore[no-untyped-def]
+def _at_home(s: Contents, i: int, m: int) -> int:
     """Replicas of i that are at home on machine m."""
     for h in range(s.home_start[i], s.home_start[i + 1]):
         if s.home[h] == s.number[m]:
-            return s.stay[h]
-    return np.int32(0)
+            stays: int = s.stay[h]
+            return stays
+    return int32(0)
 
 
 @njit
-def put_back(a, s, application, machine, replicas):  # type: ignore[no-untyped-def]
+def put_back(a: Applications, s: Contents, application: Int, machine: Int, replicas: Int) -> Int:
     """Place what runs, as far as capacities and limits allow; returns (A,) how many replicas of each they do not."""
     left, refused = a.replicas.copy(), np.zeros(len(a.replicas), np.int64)
     for r in range(len(application)):
@@ -76,7 +81,7 @@ def put_back(a, s, application, machine, replicas):  # type: ignore[no-untyped-d
 
 
 @njit
-def return_home(a, s):  # type: ignore[no-untyped-def]
+def return_home(a: Applications, s: Contents) -> int:
     """Move replicas that are not at home back to where there is room, on machines in use; returns how many moved."""
     moved = 0
     for m in range(s.open[0]):
@@ -99,19 +104,19 @@ def return_home(a, s):  # type: ignore[no-untyped-def]
 
 
 @njit
-def replicas_away(s, size):  # type: ignore[no-untyped-def]
+def replicas_away(s: Contents, size: Int) -> int:
     """Replicas that are at home elsewhere than they are, or are on no machine; `size` (A,): of them in a copy."""
     away = 0
     for i in range(len(s.home_start) - 1):
         for h in range(s.home_start[i], s.home_start[i + 1]):
             m = s.place[s.home[h]]
-            there = replicas_on(s, i, m) if m < s.open[0] else np.int32(0)
+            there = replicas_on(s, i, m) if m < s.open[0] else int32(0)
             away += max(s.stay[h] - there, 0) * size[i]
     return away
 
 
 @njit
-def admit(a, s, i, begin, enough):  # type: ignore[no-untyped-def]
+def admit(a: Applications, s: Contents, i: int, begin: int, enough: int) -> int:
     """Place one replica of i on an open machine that takes it as it is; that machine, or -1 for none.
 
     It is the fullest of the first `enough` that take it, in turn from machine `begin`.
@@ -137,7 +142,7 @@ def admit(a, s, i, begin, enough):  # type: ignore[no-untyped-def]
 
 
 @njit
-def refill(a, s, order, kinds):  # type: ignore[no-untyped-def]
+def refill(a: Applications, s: Contents, order: Int, kinds: Int) -> int:
     """Place unplaced replicas where there is room, moving none; returns how many. Each at home rather than elsewhere,
     and on an open machine rather than on one that is opened for it.
 
@@ -165,7 +170,7 @@ def refill(a, s, order, kinds):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _open_for(a, s, i, kinds):  # type: ignore[no-untyped-def]
+def _open_for(a: Applications, s: Contents, i: int, kinds: Int) -> bool:
     """Open a machine that takes a replica of i, at home if possible, with one on it. False if there is none."""
     set_limits(a, s, i)
     where = -1
@@ -193,7 +198,7 @@ ATTEMPTS = 8  # machines tried for one random move
 
 
 @inner
-def _place(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
+def _place(a: Applications, s: Contents, i: int, examined: int, rng: np.random.Generator) -> float:
     """Place one replica of i, ejecting others if need be. Returns the cost of that: 0 for none, infinite if it failed.
 
     `examined`: machines to examine.
@@ -213,7 +218,7 @@ def _place(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _random_moves(a, s, times, rng):  # type: ignore[no-untyped-def]
+def _random_moves(a: Applications, s: Contents, times: int, rng: np.random.Generator) -> None:
     """Move `times` random replicas to random machines with room, so that the search does not go in circles."""
     machines = s.open[0]
     for _ in range(times):
@@ -236,7 +241,16 @@ def _random_moves(a, s, times, rng):  # type: ignore[no-untyped-def]
 
 
 @njit
-def search(a, s, steps, examined, moves, aim, in_turn, rng):  # type: ignore[no-untyped-def]
+def search(
+    a: Applications,
+    s: Contents,
+    steps: int,
+    examined: int,
+    moves: int,
+    aim: int,
+    in_turn: bool,
+    rng: np.random.Generator,
+) -> int:
     """Place unplaced replicas until at most `aim` are left, for at most `steps` replicas; returns how many it took.
 
     `examined`: machines to examine for a replica; `moves`: random moves after each replica that had to eject others.
@@ -264,7 +278,7 @@ def search(a, s, steps, examined, moves, aim, in_turn, rng):  # type: ignore[no-
 
 
 @njit
-def close_machine(a, s, kind):  # type: ignore[no-untyped-def]
+def close_machine(a: Applications, s: Contents, kind: int) -> bool:
     """Close the open machine of a kind whose replicas weigh the least; they become unplaced. False if there is none."""
     least, which = np.inf, -1
     for m in range(s.open[0]):
@@ -287,7 +301,7 @@ def close_machine(a, s, kind):  # type: ignore[no-untyped-def]
 
 
 @njit
-def open_machine(s, kind):  # type: ignore[no-untyped-def]
+def open_machine(s: Contents, kind: int) -> bool:
     """Open another machine of a kind. False if there is none."""
     for m in range(s.open[0], len(s.kind)):
         if s.kind[m] == kind:

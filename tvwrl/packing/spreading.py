@@ -5,16 +5,15 @@ Arguments and sizes as in `packing.affinity`.
 
 from __future__ import annotations
 
-import numpy as np
-
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.affinity import forget_limits, limit_machines, put, settle
-from tvwrl.packing.fit import has_room
-from tvwrl.packing.orders import enough, fall, refresh
+from tvwrl.packing.affinity import Applications, Packing, forget_limits, limit_machines, put, settle
+from tvwrl.packing.fit import has_room, int32, int64
+from tvwrl.packing.orders import Ordering, enough, fall, refresh
+from tvwrl.types import Int, Int32
 
 
 @inner
-def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
+def _sweep(a: Applications, p: Packing, o: Ordering, i: int, taken: Int32) -> int:
     """Put one replica of i on each machine that takes one, in order, as long as there are replicas.
 
     Writes the positions of these machines to `taken` (M,) and returns how many there are.
@@ -38,12 +37,12 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
             taken[n] = at
             n += 1
     for c in range(n):
-        put(a, p, i, np.int64(order[taken[c]]), 1)
+        put(a, p, i, int64(order[taken[c]]), 1)
     return n
 
 
 @inner
-def _sweep_again(a, p, o, i, again):  # type: ignore[no-untyped-def]
+def _sweep_again(a: Applications, p: Packing, o: Ordering, i: int, again: Int32) -> int:
     """Put one more replica of i on each machine that took one in the sweep before and has room for another.
 
     `again` (n,): positions of the machines that took one; no others can take any. Those that take one now move to the
@@ -55,20 +54,20 @@ def _sweep_again(a, p, o, i, again):  # type: ignore[no-untyped-def]
     for at in again:
         m = order[at]
         if p.left[i] > 0 and held[m] < cap[m] and held[m] < own and has_room(needed, i, residual, m):
-            put(a, p, i, np.int64(m), 1)
+            put(a, p, i, int64(m), 1)
             again[n] = at
             n += 1
     return n
 
 
 @njit
-def spread(a, p, o, order, taken, partly):  # type: ignore[no-untyped-def]
+def spread(a: Applications, p: Packing, o: Ordering, order: Int, taken: Int32, partly: bool) -> bool:
     """Place the applications of `order` (n,); False at the first that cannot be placed whole, unless `partly`.
 
     `taken` (M,) int32 is scratch.
     """
     for i in order:
-        looked = limit_machines(a, p, i, np.int32(1))
+        looked = limit_machines(a, p, i, int32(1))
         swept = _sweep(a, p, o, i, taken)
         if p.left[i] > 0:
             looked += limit_machines(a, p, i, a.replicas[i])
@@ -82,5 +81,5 @@ def spread(a, p, o, order, taken, partly):  # type: ignore[no-untyped-def]
         if swept > 0:
             o.total[:] -= (a.replicas[i] - p.left[i]) * a.demand[i]
             fall(o, p, taken[:swept])
-            refresh(o, p, np.int64(0), False)
+            refresh(o, p, int64(0), False)
     return True

@@ -4,18 +4,20 @@ import lazy_loader
 
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 __all__ = [
-    "ALADDIN",
-    "BASELINES",
     "PLANNERS",
-    "RULES",
     "Abilities",
     "Affinity",
     "Bundles",
     "Fleet",
+    "FlowNetwork",
+    "FlowSettings",
     "Instance",
     "Plan",
+    "Planned",
     "PlanningProblem",
     "abilities",
+    "arrival_order",
+    "hand_over",
     "lower_bound",
     "make_plan",
     "open_instance",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import at_least, positive
+from tvwrl.planning.base import MILP
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
@@ -23,7 +24,6 @@ from tvwrl.planning.solver import minimise
 from tvwrl.types import Float, InputError, Int
 
 MOST_VARIABLES = 1_500_000  # applications x machines, some 4 GB in the solver
-NAME = "MILP"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,10 @@ def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights
     if not (verdict := validate(PlanningProblem(instance, fleet), start)).feasible:
         raise InputError(f"the initial plan is infeasible: {verdict.examples[0]}")
     begun, deadline = time.process_time(), time.monotonic() + seconds
-    best = _without_parts(instance, start)
+    # Less the replicas of applications that it places in part (15)
+    placed = np.bincount(start.application, weights=start.replicas, minlength=len(instance))
+    whole = placed[start.application] == instance.replicas[start.application]
+    best = Plan.of(MILP, start.application[whole], start.machine[whole], start.replicas[whole])
     value = _value(instance, fleet, best, weights)
     bound = volume_bound(instance, fleet, seconds / 10, weights)
     status = "optimal" if bound <= value else "time limit"
@@ -105,13 +108,6 @@ def _value(instance: Instance, fleet: Fleet, plan: Plan, weights: Weights) -> fl
     whole = validate(PlanningProblem(instance, fleet), plan).whole
     unbroken = len(fleet.capacity) - fragments(instance, fleet, plan) if weights.machine else 0
     return weights.application * whole + weights.machine * unbroken
-
-
-def _without_parts(instance: Instance, plan: Plan) -> Plan:
-    """The plan less the replicas of applications that it places in part (15)."""
-    placed = np.bincount(plan.application, weights=plan.replicas, minlength=len(instance))
-    whole = placed[plan.application] == instance.replicas[plan.application]
-    return Plan.of(NAME, plan.application[whole], plan.machine[whole], plan.replicas[whole])
 
 
 class _Programme:
@@ -203,4 +199,4 @@ class _Programme:
     def _plan(self, x: Float) -> Plan:
         counts = np.rint(x[: self._a * self._n]).astype(np.int64).reshape(self._a, self._n)
         counts[counts.sum(axis=1) != self._instance.replicas] = 0
-        return Plan.of_counts(NAME, counts)
+        return Plan.of_counts(MILP, counts)

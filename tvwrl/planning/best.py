@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,17 +11,15 @@ import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.parallel import run_calls
-from tvwrl.planning.best_so_far import BestSoFar, Clock, Progress, Rows, Save, cost_of
-from tvwrl.planning.ejection import NOTHING, EjectionSearch, filled
+from tvwrl.planning.base import BUDGET, SEARCH, Abilities, Options, Progress, Watch, make_planner, register
+from tvwrl.planning.ejection import NOTHING, BestSoFar, Clock, EjectionSearch, Rows, Save, cost_of, filled
 from tvwrl.planning.kinds import Kinds, slack
 from tvwrl.planning.milp import solve
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.pattern_search import Homes, Master, Outcome, PatternSearch, value_of
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.planners import Watch
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import validate
-from tvwrl.planning.rules import rule
 from tvwrl.types import InputError, Int
 
 PORTFOLIO = ("FF", "SpreadWFD-Avg-BinSearch", "SpreadWFD-AvgExp-BinSearch", "WFD-AvgExp")  # cheap ones that won often
@@ -42,18 +41,13 @@ class Shown:
 
     def listed(self, rows: Rows) -> Rows:
         """Rows with the numbers that machines have in the fleet."""
-        return _on(self.number, rows)
+        application, machine, replicas = rows
+        last = len(self.number) - 1
+        return application, np.where(machine > last, machine, self.number[np.minimum(machine, last)]), replicas
 
     def renumbered(self, rows: Rows) -> Rows:
         """Rows of the fleet with the numbers that machines have here."""
-        return _on(np.argsort(self.number), rows)
-
-
-def _on(number: Int, rows: Rows) -> Rows:
-    """Rows on machines `number` (F,); those beyond the last keep theirs."""
-    application, machine, replicas = rows
-    last = len(number) - 1
-    return application, np.where(machine > last, machine, number[np.minimum(machine, last)]), replicas
+        return replace(self, number=np.argsort(self.number)).listed(rows)
 
 
 def as_listed(problem: PackingProblem) -> Shown:
@@ -108,7 +102,12 @@ def run_portfolio(problem: PackingProblem, clock: Clock, best: BestSoFar, size: 
             deadline = clock.start + PORTFOLIO_SHARE * clock.seconds if best.rows is not None else None
             if deadline is not None and time.monotonic() > deadline:
                 return found
-            if (rows := _packed(shown, name, deadline)) is not None:
+            packing = None
+            with contextlib.suppress(TimeoutError):
+                packing = make_planner(name).pack(shown.problem, Watch(deadline=deadline))
+            # On an open fleet replicas are left over if its last kind is too small for them, and the others were full.
+            if packing is not None and (problem.fleet.fixed or not packing.left.any()):
+                rows = shown.rows(packing)
                 used = np.unique(rows[1])
                 found[name] = len(used)
                 left = int(problem.replicas @ size - rows[2] @ size[rows[0]])
@@ -117,18 +116,6 @@ def run_portfolio(problem: PackingProblem, clock: Clock, best: BestSoFar, size: 
     return found
 
 
-def _packed(shown: Shown, name: str, deadline: float | None) -> Rows | None:
-    """The plan of a rule; None if it takes too long or fails."""
-    try:
-        packing = rule(name).pack(shown.problem, Watch(deadline=deadline))
-    except TimeoutError:
-        return None
-    if packing.left.any() and not shown.problem.fleet.fixed:
-        return None  # the machines without end are too small for some, and the others were full
-    return shown.rows(packing)
-
-
-SEARCH = "best"
 FIRST_SHARE, LIST_SHARE = 0.2, 0.5  # of what is left of that, for the integer programme, then for lists of patterns
 SMALL = 3_000  # variables of the integer programme at most
 PATTERNS_SHARE = 0.75  # of the time, at most, for the search by patterns
@@ -159,23 +146,48 @@ def search(
     most_moves: int | None = None,
     searches: int = 1,
 ) -> Found:
-    """The cheapest plan that is found in `seconds` >= 0; first fit's takes as long as it takes.
+    """Search for the cheapest plan for a time; first fit's takes as long as it takes.
 
     On a fixed fleet that does not hold all replicas: the plan that leaves the fewest over.
 
-    `problem`: applications and machines
-    `seconds`: of the clock; 0: first fit's plan, or, where that leaves replicas over, that of another rule
-    `seed`: decides what the search does; the clock, how far it comes
-    `progress`: called now and then with the share of time gone and the machines of the best plan
-    `save`: called as soon as there is a better plan, with a function that makes the best plan so far
-    `bound`: a lower bound on the cost, if one better than the volume is known; a plan that reaches it is the last
-    `start`: a plan to improve, in place of the portfolio; default: what runs, if moves count
-    `moves_cost`: >= 0, added to the cost for each replica that is not where it is in the plan to start from
-    `most_moves`: how many these may be; default: any number
-    `searches`: >= 1, how many run side by side in processes, with seeds of their own; the best plan of any counts
+    Parameters
+    ----------
+    problem : PlanningProblem
+        Applications and machines.
+    seconds : float
+        Of the clock, >= 0; 0: first fit's plan, or, where that leaves replicas over, that of another rule.
+    seed : int
+        Decides what the search does; the clock, how far it comes. >= 0.
+    progress : callable or None
+        Called now and then with the share of time gone and the machines of the best plan.
+    save : callable or None
+        Called as soon as there is a better plan, with a function that makes the best plan so far.
+    bound : float
+        A lower bound on the cost, if one better than the volume is known; a plan that reaches it is the last.
+    start : Plan or None
+        A plan to improve, in place of the portfolio; default: what runs, if moves count.
+    moves_cost : float
+        Added to the cost for each replica that is not where it is in the plan to start from, >= 0.
+    most_moves : int or None
+        How many these may be; None: any number.
+    searches : int
+        How many run side by side in processes, with seeds of their own, >= 1; the best plan of any counts.
 
-    Raises InputError if an option is out of range, if `start` moves pinned replicas, or, on an open fleet, if not all
-    replicas can be placed.
+    Returns
+    -------
+    Found
+        The plan, a lower bound on the cost, and how it was found.
+
+    Raises
+    ------
+    InputError
+        An option is out of range, `start` moves pinned replicas, or, on an open fleet, not all replicas can be placed.
+
+    Examples
+    --------
+    >>> from tvwrl.planning import generate_cluster
+    >>> search(generate_cluster(machines=23, replicas=62), seconds=0.0).plan.algorithm
+    'best'
     """
     at_least(0, seconds=seconds, moves_cost=moves_cost, most_moves=most_moves, seed=seed)
     at_least(1, searches=searches)
@@ -215,14 +227,24 @@ def search(
 
     best = BestSoFar(made, clock, save)
     counted = moves_cost > 0 or most_moves is not None
-    pinned = _pinned(problem)
+    pinned: Any = np.zeros(len(merged.instance), dtype=bool)  # vertices with a member that must not move
+    if problem.pinned is not None:
+        pinned[merged.vertex[problem.pinned]] = True
+    pinned = pinned[merged.kept]
     start = start or (problem.running if counted or pinned.any() else None)
     if start is not None and pinned.any() and validate(problem, start).unpinned:
         raise InputError("the plan to improve moves replicas that must not move: plan anew, or unpin them")
-    rows = None if start is None else shown.renumbered(_kept(problem, start))
+    rows: Rows | None = None
+    if start is not None:  # of the vertices that the packing problem has
+        vertex, machine, copies = merged.merge(start)
+        at = np.full(len(merged.instance), -1)
+        at[merged.kept] = np.arange(len(merged.kept))
+        there = at[vertex] >= 0
+        rows = shown.renumbered((at[vertex[there]], machine[there], copies[there]))
     size = np.bincount(merged.vertex, weights=merged.count)[merged.kept].astype(np.int64)  # replicas in a copy
     portfolio = run_portfolio(work, clock, best, size) if rows is None else {}
-    least = max(bound, _least_cost(work))
+    # What no machines that have the volume of all replicas cost less than
+    least = max(bound, Kinds.among(work.fleet).least_cost(work.instance.total.max(axis=0)))
     homes = Homes(rows, moves_cost, most_moves, pinned) if rows is not None and (counted or pinned.any()) else None
 
     def ejecting(rows: Rows | None) -> EjectionSearch:
@@ -318,25 +340,20 @@ def _searched(problem: PlanningProblem, seconds: float, seed: int, options: dict
     return {"found": search(problem, seconds, seed=seed, **options)}
 
 
-def _pinned(problem: PlanningProblem) -> Any:
-    """(n,) bool: whether a vertex of the packing problem has a member that must not move."""
-    merged = problem.merged
-    pinned = np.zeros(len(merged.instance), dtype=bool)
-    if problem.pinned is not None:
-        pinned[merged.vertex[problem.pinned]] = True
-    return pinned[merged.kept]
+def by_search(problem: PlanningProblem, options: Options, start: Plan | None = None) -> Plan:
+    """The plan of `search`; what of the options is not about it counts for nothing."""
+    return search(
+        problem,
+        options.seconds,
+        seed=options.seed,
+        progress=options.progress,
+        start=start,
+        moves_cost=options.moves_cost,
+        most_moves=options.most_moves,
+        searches=options.searches,
+    ).plan
 
 
-def _kept(problem: PlanningProblem, start: Plan) -> Rows:
-    """Rows of a plan, in vertices of the packing problem."""
-    merged = problem.merged
-    vertex, machine, copies = merged.merge(start)
-    at = np.full(len(merged.instance), -1)
-    at[merged.kept] = np.arange(len(merged.kept))
-    there = at[vertex] >= 0
-    return at[vertex[there]], machine[there], copies[there]
-
-
-def _least_cost(problem: PackingProblem) -> float:
-    """What no machines that have the volume of all replicas cost less than."""
-    return Kinds.among(problem.fleet).least_cost(problem.instance.total.max(axis=0))
+register(
+    SEARCH, "Search within the time given", BUDGET, Abilities(True, True, True, True), "this project", lambda: by_search
+)

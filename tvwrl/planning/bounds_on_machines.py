@@ -63,11 +63,6 @@ def by_volume(instance: Instance, fleet: Fleet) -> int:
     return max(1, *(machines_that_hold(peak, capacity, -1) for peak, capacity in columns))
 
 
-def by_self_limits(instance: Instance, fleet: Fleet) -> int:
-    """Machines that the application which needs most of them would need if there were no others."""
-    return int(machines_if_alone(instance, fleet).max())
-
-
 def by_sizes(instance: Instance, fleet: Fleet, least: int = 1, deadline: float = math.inf) -> tuple[int, bool]:
     """Dual feasible functions; resources and times that cannot exceed `least` are skipped.
 
@@ -87,19 +82,13 @@ def by_sizes(instance: Instance, fleet: Fleet, least: int = 1, deadline: float =
             else:
                 order = np.argsort(share)
                 best = max(best, fewest_bins(np.repeat(share[order], count[order])))
-            best = max(best, *(float(count @ _stepped(share, k)) for k in range(1, FUNCTIONS + 1)))
+            for k in range(1, FUNCTIONS + 1):
+                # u^(k) of Fekete and Schepers (2001): no k + 1 shares above 1 / (k + 1) fit a machine. A share within
+                # rounding of a multiple of 1 / (k + 1) counts as that multiple.
+                times = share * (k + 1)
+                near = np.abs(times - np.rint(times)) < 1e-9
+                best = max(best, float(count @ np.where(near, share, np.floor(times) / k)))
     return up(best), True
-
-
-def _stepped(share: Float, k: int) -> Float:
-    """u^(k) of Fekete and Schepers (2001): no k + 1 shares above 1 / (k + 1) fit a machine.
-
-    A share within rounding of a multiple of 1 / (k + 1) counts as that multiple.
-    """
-    times = share * (k + 1)
-    near = np.abs(times - np.rint(times)) < 1e-9
-    stepped: Float = np.where(near, share, np.floor(times) / k)
-    return stepped
 
 
 SEEDS = 50  # cliques that are grown, from the applications that need most machines
@@ -212,7 +201,7 @@ def _solve(sizes: Float, copies: Float, fitting: Any, room: Float, kinds: Kinds,
 
 
 @njit
-def best_pattern(value, size, start, room):  # type: ignore[no-untyped-def]
+def best_pattern(value: Float, size: Int, start: Int, room: Int) -> tuple[float, Int]:
     """Largest total value of options that fit `room` (2,), at most one of each group, and (n,) options that reach it.
 
     Options of group g are `start[g] .. start[g + 1] - 1`, with `value` (O,) and `size` (O, 2), whole units >= 0.
@@ -244,6 +233,7 @@ def best_pattern(value, size, start, room):  # type: ignore[no-untyped-def]
     return best[room[0], room[1]], taken[:count]
 
 
+SMALL = 1e-7  # machines by which bounds differ at least
 CELLS = 60_000_000  # of the tables of the dynamic programme
 STILL = 40  # steps without a better bound after which the duals are no longer smoothed
 SMOOTH = 0.8  # share of the best duals so far in the next ones (Wentges 1997)
@@ -262,16 +252,11 @@ class _Options:
     room: Int  # (2,)
 
 
-def by_patterns(instance: Instance, fleet: Fleet, apart: Int, seconds: float) -> int | None:
-    """The bound, or None where sizes are not whole numbers of at most two resources, or tables would be too large.
+def _options(instance: Instance, fleet: Fleet, apart: Int) -> _Options | None:
+    """None where sizes are not whole numbers of at most two resources, or tables would be too large.
 
     `apart` (n,): applications of which no two can share a machine.
     """
-    options = _options(instance, fleet, apart)
-    return None if options is None else up(_bound(options, seconds))
-
-
-def _options(instance: Instance, fleet: Fleet, apart: Int) -> _Options | None:
     times, resources = instance.demand.shape[1:]
     size = instance.demand[:, 0]
     if times > 1 or resources > 2 or (size != np.rint(size)).any():
@@ -308,10 +293,14 @@ def _bound(options: _Options, seconds: float) -> float:
 
     The clock starts after the first filling, whose kernel may have to be compiled.
     """
+    from scipy.optimize import linprog
+    from scipy.sparse import csc_array
 
     if not len(options.kind):
         return 1.0
-    columns = _first_columns(options)
+    alone = np.zeros((len(options.replicas),) * 2)  # each kind alone, as many as a machine may hold:
+    alone[options.kind, options.kind] = options.count  # the last, the largest, stays
+    columns = list(alone)
     best, best_duals, duals, still = 0.0, options.value, options.value, 0
     until = math.inf
     while True:
@@ -327,31 +316,16 @@ def _bound(options: _Options, seconds: float) -> float:
         until = min(until, now + seconds)
         if now >= until:
             return best
-        total, exact = _master(columns, options.replicas)
+        covered = csc_array(np.array(columns).T)
+        found = linprog(np.ones(len(columns)), A_ub=-covered, b_ub=-options.replicas, method="highs")
+        total, exact = (
+            float(found.fun),
+            np.maximum(-found.ineqlin.marginals, 0.0),
+        )  # fewest machines, worth of each kind
         if total <= best + SMALL or up(total) <= up(best):
             return best
         smooth = SMOOTH if still < STILL else 0.0
         duals = smooth * best_duals + (1 - smooth) * exact
-
-
-SMALL = 1e-7
-
-
-def _first_columns(options: _Options) -> list[Float]:
-    """Each kind alone, as many as a machine may hold."""
-    columns = np.zeros((len(options.replicas),) * 2)
-    columns[options.kind, options.kind] = options.count  # the last, the largest, stays
-    return list(columns)
-
-
-def _master(columns: list[Float], replicas: Float) -> tuple[float, Float]:
-    """Fewest machines (a real number) with these fillings, and the dual of each kind."""
-    from scipy.optimize import linprog
-    from scipy.sparse import csc_array
-
-    covered = csc_array(np.array(columns).T)
-    found = linprog(np.ones(len(columns)), A_ub=-covered, b_ub=-replicas, method="highs")
-    return float(found.fun), np.maximum(-found.ineqlin.marginals, 0.0)
 
 
 @dataclass(frozen=True)
@@ -365,11 +339,34 @@ class PlanBound:
 
 
 def lower_bound(problem: PlanningProblem, seconds: float = 0.0, deadline: float = math.inf) -> PlanBound:
-    """Machines, and their cost, that any plan of all replicas of `problem` needs.
+    """Machines, and their cost, that any plan of all replicas of a problem needs.
 
-    `seconds` >= 0 for the linear programme over fillings; 0 leaves it out. After `deadline`, a reading of
-    time.monotonic(), bounds that take long are left out, and `unfinished` says so. Raises InputError if no plan places
-    all replicas, for the first reason that is found.
+    Parameters
+    ----------
+    problem : PlanningProblem
+        Applications and machines.
+    seconds : float
+        Of the linear programme over fillings, >= 0; 0 leaves it out.
+    deadline : float
+        Reading of `time.monotonic()` after which bounds that take long are left out; `unfinished` names these.
+
+    Returns
+    -------
+    PlanBound
+        The largest of several bounds (see the module), and each of them.
+
+    Raises
+    ------
+    InputError
+        No plan places all replicas, with the first reason that is found.
+
+    Examples
+    --------
+    >>> from tvwrl.planning import Affinity, Fleet, Instance
+    >>> names, demand = np.array(["web"], dtype=object), np.full((1, 1, 1), 2.0)
+    >>> web = Instance("mine", names, np.array([5]), demand, ("cpu",), Affinity.of(1))
+    >>> lower_bound(PlanningProblem(web, Fleet.of([4.0]))).machines
+    3
     """
     at_least(0, seconds=seconds)
     merged = problem.merged
@@ -388,12 +385,11 @@ def lower_bound(problem: PlanningProblem, seconds: float = 0.0, deadline: float 
         raise InputError(TOO_MUCH)
     each["sizes"], whole = by_sizes(instance, fleet, max(each.values()), deadline)
     cut += [] if whole else ["sizes"]
-    each["self_limits"] = by_self_limits(instance, fleet)
+    each["self_limits"] = int(machines_if_alone(instance, fleet).max())
     each["exclusion"], apart, whole = by_exclusion(instance, fleet, deadline)
     cut += [] if whole else ["exclusion"]
-    patterns = by_patterns(instance, fleet, apart, seconds) if seconds else None
-    if patterns is not None:
-        each["patterns"] = patterns
+    if seconds and (options := _options(instance, fleet, apart)) is not None:
+        each["patterns"] = up(_bound(options, seconds))
     machines = max(each.values())
     if fleet.cost is None:
         return PlanBound(machines, machines, each, tuple(cut))
@@ -440,8 +436,8 @@ def exceeds_fleet(problem: PlanningProblem, cost: float) -> bool:
 
 def about(problem: PlanningProblem, bound: PlanBound) -> str:
     """What a bound says, in a sentence."""
-    least = f"uses fewer than {counted(bound.machines, 'machine')}"
+    least = f"needs at least {counted(bound.machines, 'machine')}"
     if problem.fleet.cost is not None:
-        least = f"costs less than {bound.cost:,.6g}, or {least}"
+        least = f"costs at least {bound.cost:,.6g} and {least}"
     cut = f" (not finished in time: {', '.join(bound.unfinished)})" if bound.unfinished else ""
-    return f"no plan that places all replicas without a violation {least}{cut}"
+    return f"a plan that places all replicas without a violation {least}{cut}"

@@ -3,20 +3,68 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from tvwrl.planning.best_so_far import BestSoFar, Clock, Rows, cost_of
+from tvwrl.packing import int64
+from tvwrl.planning.base import Progress, Watch
 from tvwrl.planning.instance import Fleet
 from tvwrl.planning.kinds import Kinds
 from tvwrl.planning.packing_problem import PackingProblem
-from tvwrl.planning.planners import Watch
-from tvwrl.planning.rules import rule
+from tvwrl.planning.plan import Plan
+from tvwrl.planning.planners import SIZES, BySize, FirstFit
 from tvwrl.types import InputError, Int
 
-START = "FFD-Avg"
+Rows = tuple[Int, Int, Int]  # applications, machines, replicas there
+Save = Callable[[Callable[[], Plan]], None]  # takes what makes the plan: saying why replicas are left over takes long
+
+
+class Clock:
+    def __init__(self, seconds: float, progress: Progress | None) -> None:
+        self.began, self.start, self.seconds = time.process_time(), time.monotonic(), seconds
+        self._progress = progress
+
+    def elapsed(self) -> float:
+        """Elapsed share of the time."""
+        return (time.monotonic() - self.start) / self.seconds if self.seconds else 1.0
+
+    def report(self, machines: int) -> None:
+        if self._progress is not None:
+            self._progress(min(self.elapsed(), 1.0), machines)
+
+
+class BestSoFar:
+    """The best plan so far: the fewest replicas left over, then the least cost of machines and moves."""
+
+    def __init__(self, made: Callable[[Rows], Plan], clock: Clock, save: Save | None) -> None:
+        self._made, self._clock, self._save = made, clock, save
+        self.left, self.cost, self.machines = np.inf, np.inf, 0
+        self.rows: Rows | None = None
+
+    def offer(self, left: int, cost: float, machines: int, rows: Callable[[], Rows]) -> bool:
+        """Take a plan if it is better."""
+        if (left, cost) >= (self.left, self.cost):
+            return False
+        self.left, self.cost, self.machines, self.rows = left, cost, machines, rows()
+        if self._save is not None:
+            self._save(self.plan)
+        self._clock.report(machines)
+        return True
+
+    def plan(self) -> Plan:
+        assert self.rows is not None
+        return self._made(self.rows)
+
+
+def cost_of(fleet: Fleet, used: Int) -> float:
+    """Cost of the machines `used` (n,), those beyond the last listed like it."""
+    return float(fleet.costs[np.minimum(used, len(fleet.costs) - 1)].sum())
+
+
+START = FirstFit(BySize(SIZES["Avg"]))
 ABOVE = 0.015  # share of the demand by which the machines that the search begins with exceed it
 NEAR = 1.05  # a plan to start from is gone on with if it costs at most this multiple of these machines
 OPEN_MORE_AT = (0.5, 0.65, 0.8, 0.9)  # shares of the time at which a search without a plan opens more machines
@@ -94,7 +142,12 @@ class EjectionSearch:
         """The contents of the machines to begin with."""
         from tvwrl.packing import contents_of, entries, put_back
 
-        problem, number = self._problem, self._first_machines()
+        problem, kinds, count = self._problem, self._kinds, None
+        if not (problem.fleet.fixed and 0 < self._best.left < np.inf):
+            count = kinds.cheapest(self._demand * (1 + ABOVE))
+        if count is None and not self._best.left:
+            count = kinds.cheapest(self._demand)
+        number = np.arange(len(self._kind)) if count is None else kinds.first(count, self._kind)
         capacity = np.empty((len(self._kinds), len(problem.capacity)))
         capacity[self._kinds.of] = problem.kinds
         if start is not None:
@@ -104,7 +157,7 @@ class EjectionSearch:
                 start = start if near else None
         if start is None:
             chosen = Fleet(problem.fleet.capacity[np.minimum(number, len(problem.kinds) - 1)], fixed=True)
-            rows = entries(rule(START).pack(PackingProblem(problem.instance, chosen), Watch()))
+            rows = entries(START.pack(PackingProblem(problem.instance, chosen), Watch()))
             return contents_of(self._applications, capacity, self._kind, number, rows, SPARE)
         order = np.argsort(start[0], kind="stable")
         homes = start[0][order], start[1][order], start[2][order]
@@ -120,15 +173,6 @@ class EjectionSearch:
         if not self._moves:
             contents.stay[:] = 0
         return contents
-
-    def _first_machines(self) -> Int:
-        """(n,) numbers of the machines to begin with."""
-        kinds, count = self._kinds, None
-        if not (self._problem.fleet.fixed and 0 < self._best.left < np.inf):
-            count = kinds.cheapest(self._demand * (1 + ABOVE))
-        if count is None:
-            count = kinds.cheapest(self._demand) if not self._best.left else None
-        return np.arange(len(self._kind)) if count is None else kinds.first(count, self._kind)
 
     @property
     def left(self) -> int:
@@ -222,7 +266,8 @@ class EjectionSearch:
         if self._moves:
             while return_home(self._applications, s):
                 pass
-        cost = self._cost()
+        used = s.kinds[: s.open[0]] > 0
+        cost = float(self._kinds.cost[s.kind[: s.open[0]][used]].sum())
         if self._moves:
             each, most = self._moves
             away = int(replicas_away(s, self._size))
@@ -232,7 +277,7 @@ class EjectionSearch:
             cost += each * away
         left = int(self._size[s.pool[: self.left]].sum())
         self._value = left, cost
-        return self._best.offer(left, cost, int((s.kinds[: s.open[0]] > 0).sum()), self._rows)
+        return self._best.offer(left, cost, int(used.sum()), lambda: rows_of(s))
 
     def _place(self, aim: int) -> int:
         """Search a while for a state with at most `aim` unplaced replicas; returns the steps taken."""
@@ -242,12 +287,6 @@ class EjectionSearch:
         moves = MOVES if self.left <= FEW and not self._moves else 0
         in_turn = not self._fills
         return int(eject(self._applications, self._contents, STEPS, examined, moves, aim, in_turn, self._rng))
-
-    def _cost(self) -> float:
-        """Of the machines that hold anything."""
-        s = self._contents
-        used = s.kinds[: s.open[0]] > 0
-        return float(self._kinds.cost[s.kind[: s.open[0]][used]].sum())
 
     def _ways(self) -> Iterator[tuple[Int, Int]]:
         """Machines to close and to open (T,), of each kind, that cost less and leave enough for the volume of demand.
@@ -291,9 +330,9 @@ class EjectionSearch:
 
         close, more = way
         for t in np.repeat(np.arange(len(close)), close):
-            close_machine(self._applications, self._contents, np.int64(t))
+            close_machine(self._applications, self._contents, int64(t))
         for t in np.repeat(np.arange(len(more)), more):
-            open_machine(self._contents, np.int64(t))
+            open_machine(self._contents, int64(t))
 
     def _open_more(self) -> None:
         """Open about as many more as the unplaced replicas need, the largest first."""
@@ -301,7 +340,7 @@ class EjectionSearch:
 
         each = max(1, (self._problem.replicas.sum() - self.left) // max(int(self._contents.open[0]), 1))
         for _ in range(-(-self.left // each)):
-            if not any(open_machine(self._contents, np.int64(t)) for t in self._kinds.largest_first):
+            if not any(open_machine(self._contents, int64(t)) for t in self._kinds.largest_first):
                 return
 
     def _copy(self) -> tuple[Any, ...]:
@@ -311,7 +350,3 @@ class EjectionSearch:
         for name, now, then in zip(self._contents._fields, self._contents, kept, strict=True):
             if name != "weight":  # what was learnt stays
                 now[...] = then
-
-    def _rows(self) -> Rows:
-        """The current plan, on machines by their numbers in the fleet."""
-        return rows_of(self._contents)

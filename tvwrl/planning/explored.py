@@ -16,10 +16,10 @@ import numpy as np
 from tvwrl.explorer import shortened, write_explorer
 from tvwrl.planning.instance import NO_LIMIT, Instance
 from tvwrl.planning.kinds import Kinds
-from tvwrl.planning.pictures import title_of_planner
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import NOWHERE, PlanningProblem
 from tvwrl.planning.referee import judged, load_of, overloads
+from tvwrl.planning.registry import title_of_planner
 from tvwrl.planning.results import Result, Results, row_of
 from tvwrl.planning.sources.open_problem import windowed
 from tvwrl.types import Float, InputError, Int
@@ -50,23 +50,18 @@ def moves_between(running: Plan, plan: Plan) -> Moves:
     pairs, more = pairs[more != 0], more[more != 0]
     start = np.flatnonzero(np.diff(pairs[:, 0], prepend=-1))  # pairs are sorted by application
     for own in np.split(np.arange(len(pairs)), start[1:]) if len(pairs) else ():
-        rows += _matched(int(pairs[own[0], 0]), [(int(pairs[k, 1]), int(more[k])) for k in own])
+        i, changes = int(pairs[own[0], 0]), [[int(pairs[k, 1]), int(more[k])] for k in own]
+        gone, come = [[m, -n] for m, n in changes if n < 0], [[m, n] for m, n in changes if n > 0]
+        while gone and come:
+            count = min(gone[0][1], come[0][1])
+            rows.append((i, gone[0][0], come[0][0], count))
+            for side in (gone, come):
+                side[0][1] -= count
+                if not side[0][1]:
+                    side.pop(0)
+        rows += [(i, m, NOWHERE, n) for m, n in gone] + [(i, NOWHERE, m, n) for m, n in come]
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     return Moves(table[:, 0], table[:, 1], table[:, 2], table[:, 3])
-
-
-def _matched(i: int, changes: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """Moves of an application from machines that have fewer of it to those that have more."""
-    less, more = ([[m, abs(n)] for m, n in changes if (n > 0) == grown] for grown in (False, True))
-    rows = []
-    while less and more:
-        count = min(less[0][1], more[0][1])
-        rows.append((i, less[0][0], more[0][0], count))
-        for side in (less, more):
-            side[0][1] -= count
-            if not side[0][1]:
-                side.pop(0)
-    return rows + [(i, m, NOWHERE, n) for m, n in less] + [(i, NOWHERE, m, n) for m, n in more]
 
 
 BLOCK = 2**21  # pairs looked at together
@@ -187,7 +182,11 @@ def explore(results: Results, file: Path) -> None:
         "groups": {name: getattr(problem.bundles, name) for name in ("start", "member", "count")},
         "blacklist": {"application": barred[:, 0], "machine": barred[:, 1]},
         "running": _rows(problem.running) if problem.running is not None else None,
-        "bound": _bound(results),
+        "bound": {
+            "machines": None if results.bound is None else results.bound.machines,
+            "cost": None if results.bound is None else results.bound.cost,
+            "words": results.about_bound[:REASON],
+        },
         "best": shown.index(best),
         "planners": [_planner(results, one) for one in shown],
         "left_out": [*left_out, *about_demand, *about_limits, *about_arcs],
@@ -255,7 +254,7 @@ def _arcs(instance: Instance, reached: list[ReachedLimits | None]) -> tuple[dict
 def _machines(problem: PlanningProblem, shown: list[Result]) -> dict[str, Any]:
     fleet, kinds = problem.fleet, Kinds.among(problem.fleet)
     plans = [one.plan for one in shown] + ([] if problem.running is None else [problem.running])
-    count = max(len(fleet.capacity), *map(_open, plans))
+    count = max(len(fleet.capacity), *(int(plan.machine.max(initial=-1)) + 1 for plan in plans))
     names = [] if fleet.name is None else fleet.names_of(np.arange(count))
     few = [shortened(name) for name in names]
     return {
@@ -266,10 +265,6 @@ def _machines(problem: PlanningProblem, shown: list[Result]) -> dict[str, Any]:
         "kind": kinds.of,
         "fixed": fleet.fixed,
     }
-
-
-def _open(plan: Plan) -> int:
-    return int(plan.machine.max(initial=-1)) + 1
 
 
 def _applications(problem: PlanningProblem, drawn: Instance) -> dict[str, Any]:
@@ -300,12 +295,6 @@ def _coded(demand: Float) -> dict[str, Any]:
     return {"of": of.ravel(), "code": code.reshape(course.shape).astype(np.int64), "value": value}
 
 
-def _bound(results: Results) -> dict[str, Any]:
-    bound = results.bound
-    numbers = {"machines": None, "cost": None} if bound is None else {"machines": bound.machines, "cost": bound.cost}
-    return numbers | {"words": results.about_bound[:REASON]}
-
-
 def _planner(results: Results, one: Result) -> dict[str, Any]:
     """What the table of planners says of one."""
     row, verdict = row_of(results.problem, results.bound, one), one.verdict
@@ -327,16 +316,24 @@ def _sequences(
 ) -> Iterator[dict[str, Any]]:
     """For each planner what the page loads when it is chosen."""
     problem = results.problem
-    fleet_machines = len(problem.fleet.capacity) if problem.fleet.fixed else 0
+    listed = len(problem.fleet.capacity) if problem.fleet.fixed else 0
     left: dict[str, list[tuple[int, int, str]]] = {}
     number = {name: i for i, name in enumerate(problem.instance.application.tolist())}
     for row in results.unplaced():
         left.setdefault(row["planner"], []).append((number[row["application"]], row["replicas"], row["reason"]))
     for one, limits in zip(shown, reached, strict=True):
-        tree = _rows(one.plan) | {"machines": max(fleet_machines, _open(one.plan))}
-        tree |= {"unplaced": _unplaced(left.get(one.plan.algorithm, []))}
+        tree = _rows(one.plan) | {"machines": max(listed, int(one.plan.machine.max(initial=-1)) + 1)}
+        rows = left.get(one.plan.algorithm, [])
+        reasons = list(dict.fromkeys(reason for _, _, reason in rows))
+        tree["unplaced"] = {
+            "application": np.array([i for i, _, _ in rows], dtype=np.int64),
+            "replicas": np.array([n for _, n, _ in rows], dtype=np.int64),
+            "reason": np.array([reasons.index(reason) for _, _, reason in rows], dtype=np.int64),
+            "reasons": [reason[:REASON] for reason in reasons],
+        }
         tree |= {"binding": _binding(problem.instance, limits)}
-        tree |= {"moves": _moves(problem, one), "faults": _faults(problem, one), "over": _over(problem, one, drawn)}
+        moves = None if problem.running is None else vars(moves_between(problem.running, one.plan))
+        tree |= {"moves": moves, "faults": _faults(problem, one), "over": _over(problem, one, drawn)}
         yield tree
 
 
@@ -344,16 +341,6 @@ def _rows(plan: Any) -> dict[str, Any]:
     """Rows by application and machine."""
     order = np.lexsort((plan.machine, plan.application))
     return {name: getattr(plan, name)[order] for name in ("application", "machine", "replicas")}
-
-
-def _unplaced(rows: list[tuple[int, int, str]]) -> dict[str, Any]:
-    reasons = {reason: k for k, reason in enumerate(dict.fromkeys(reason for _, _, reason in rows))}
-    return {
-        "application": np.array([i for i, _, _ in rows], dtype=np.int64),
-        "replicas": np.array([n for _, n, _ in rows], dtype=np.int64),
-        "reason": np.array([reasons[reason] for _, _, reason in rows], dtype=np.int64),
-        "reasons": [reason[:REASON] for reason in reasons],
-    }
 
 
 def _binding(instance: Instance, limits: ReachedLimits | None) -> dict[str, Any] | None:
@@ -371,14 +358,6 @@ def _binding(instance: Instance, limits: ReachedLimits | None) -> dict[str, Any]
         "all": len(limits.arc),
         "with_room": int((limits.room > 0).sum()),
     }
-
-
-def _moves(problem: PlanningProblem, one: Result) -> dict[str, Any] | None:
-    if problem.running is None:
-        return None
-    moves = moves_between(problem.running, one.plan)
-    names = "application", "start", "end", "replicas"
-    return {name: getattr(moves, name) for name in names}
 
 
 def _faults(problem: PlanningProblem, one: Result) -> dict[str, Any]:

@@ -20,7 +20,19 @@ LARGEST = 250_000_000  # numbers of demand that are held at most
 class Planned(Scheduler):
     """Workloads go where a plan has them, the others where another scheduler wants them, once those are placed.
 
-    `machine_of`: workload id -> machine. Without `then` a workload that the plan does not know waits until the end.
+    Parameters
+    ----------
+    name : str
+        Of this scheduler, in tables.
+    machine_of : dict[str, int]
+        Workload id -> machine.
+    then : Scheduler, optional
+        Places the others; without it, a workload that the plan does not know waits until the end.
+
+    Examples
+    --------
+    >>> Planned("my plan", {"web#0": 3}).name
+    'my plan'
     """
 
     knowledge = FUTURE
@@ -53,9 +65,29 @@ def hand_over(
 ) -> tuple[SequenceSet, Machines, dict[str, int]]:
     """One sequence of every replica that the plan places, the plan's machines, and where each replica is.
 
-    `instance`: made of this trace. Replica r of an application, called `<application>#<r>`, lives as the application's
-    workload r does (there may be more replicas than recorded workloads: then from the first again), from its first slot
-    to its last with nothing in gaps, and arrives when that did. Units: `UNITS` are the fleet's first machine.
+    Replica r of an application, called `<application>#<r>`, lives as the application's workload r does (there may be
+    more replicas than recorded workloads: then from the first again), from its first slot to its last with nothing in
+    gaps, and arrives when that did. Units: `UNITS` are the fleet's first machine.
+
+    Parameters
+    ----------
+    trace : Trace
+        Whose workloads are played.
+    instance : Instance
+        Made of this trace.
+    fleet : Fleet
+        The machines that the plan was made for.
+    plan : Plan
+        What is where.
+
+    Returns
+    -------
+    tuple of SequenceSet, Machines and dict[str, int]
+        The sequence, the machines, and replica -> machine.
+
+    Examples
+    --------
+    >>> sequences, machines, machine_of = hand_over(trace, instance, fleet, plan)  # doctest: +SKIP
     """
     unit = fleet.capacity[0] / UNITS
     machines = Machines(fleet.rows(plan.machines) / unit, trace.resources)

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from tvwrl.checks import at_least, below
 from tvwrl.compiled import njit
-from tvwrl.types import Float, InputError, Int, Strings, size_of, summary
+from tvwrl.types import Byte, Float, InputError, Int, Int32, Strings, size_of, summary
 
 
 @njit
-def first_twice(start, to):  # type: ignore[no-untyped-def]
+def first_twice(start: Int, to: Int32) -> int:
     """First arc that points where another one of its row did before, or -1."""
     seen = np.full(len(start) - 1, -1, np.int32)
     for i in range(len(start) - 1):
@@ -28,7 +28,7 @@ def first_twice(start, to):  # type: ignore[no-untyped-def]
 
 
 @njit
-def pairs(text, count):  # type: ignore[no-untyped-def]
+def pairs(text: Byte, count: int) -> tuple[Int32, bool]:
     """(count, 2) whole numbers of "[(8, 2), (13, 0)]", and whether `text` (bytes) is exactly that; blanks do not count.
 
     Numbers of more than 9 digits are not read.
@@ -70,8 +70,6 @@ def pairs(text, count):  # type: ignore[no-untyped-def]
     return found, good and at == 2 and pair == count
 
 
-Int32 = npt.NDArray[np.int32]
-
 NO_LIMIT = np.iinfo(np.int32).max  # replicas per machine where no affinity limits them
 MOST_MACHINES = 1_000_000  # of a fleet that is given by kinds
 MOST_REPLICAS = 10_000_000  # of an instance
@@ -86,15 +84,38 @@ class Affinity:
 
     On a machine that holds any replica of i there are at most a_ij replicas of j (Eq. 2). Both directions
     bind: what is on a machine limits what comes, and what comes must allow what is there. An arc from i to itself is
-    the same rule with j = i, a *self limit*: at most a_ii >= 1 replicas of i on any machine.
+    the same rule with j = i, a *self limit*: at most a_ii >= 1 replicas of i on any machine. `Affinity.of` makes the
+    rows from pairs.
+
+    Parameters
+    ----------
+    start : Int
+        (A + 1,) The arcs of i are ``start[i] .. start[i + 1] - 1`` of the next two, in order of input.
+    to : Int32
+        (E,) j of each arc.
+    limit : Int32
+        (E,) a_ij >= 0, and a_ii >= 1.
+    into_start : Int
+        (A + 1,) The same arcs by j.
+    into : Int32
+        (E,) i of each of these.
+    into_limit : Int32
+        (E,) a_ij.
+
+    Examples
+    --------
+    At most one replica of application 1 beside those of application 0:
+
+    >>> Affinity.of(2, np.array([0]), np.array([1]), np.array([1]))
+    <Affinity applications=2, limits=1>
     """
 
-    start: Int  # (A + 1,) arcs of i are `start[i] .. start[i + 1] - 1` of the next two, in order of input
-    to: Int32  # (E,) j
-    limit: Int32  # (E,) a_ij >= 0, a_ii >= 1
-    into_start: Int  # (A + 1,) the same arcs by j
-    into: Int32  # (E,) i
-    into_limit: Int32  # (E,) a_ij
+    start: Int
+    to: Int32
+    limit: Int32
+    into_start: Int
+    into: Int32
+    into_limit: Int32
 
     @classmethod
     def of(
@@ -105,9 +126,23 @@ class Affinity:
         limit: npt.NDArray[np.integer[Any]] = NO_ARCS,
         place: Callable[[int], str] = "affinity {}".format,
     ) -> Affinity:
-        """From E arcs (i, j, a_ij); `place` says in messages where an arc was found.
+        """Make limits from E arcs (i, j, a_ij).
 
-        Raises InputError for unknown applications, negative limits, self limits of 0, and pairs given twice.
+        Parameters
+        ----------
+        applications : int
+            A, how many there are.
+        i, j : array of int
+            (E,) The pairs, 0 to A - 1, each once.
+        limit : array of int
+            (E,) a_ij >= 0, and a_ii >= 1.
+        place : callable
+            Says in messages where the arc of a number was found.
+
+        Raises
+        ------
+        InputError
+            An unknown application, a negative limit, a self limit of 0, or a pair given twice.
         """
 
         for what, ends in (("i", i), ("j", j)):
@@ -129,7 +164,13 @@ class Affinity:
 
     @classmethod
     def of_rows(cls, start: Int, to: Int32, limit: Int32) -> Affinity:
-        """From compressed sparse rows that are known to be good: nothing is checked, nothing copied."""
+        """Make limits from compressed sparse rows that are known to be good: nothing is checked, nothing copied.
+
+        Parameters
+        ----------
+        start, to, limit
+            As of the class.
+        """
         from scipy.sparse import csr_array
 
         into = csr_array((limit, to, start.astype(np.int32)), shape=(len(start) - 1,) * 2).tocsc()
@@ -157,13 +198,43 @@ class Affinity:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A applications of several replicas each. Demand is of one replica, at H times (H = 1: its maximum)."""
+    """A applications of several replicas each. Demand is of one replica, at H times (H = 1: its maximum).
+
+    Parameters
+    ----------
+    name : str
+        What files and messages call it.
+    application : Strings
+        (A,) Names, unique.
+    replicas : Int
+        (A,) At least 1, and at most `MOST_REPLICAS` together.
+    demand : Float
+        (A, H, D) Of one replica, in the units of capacity (cores, GiB), 0 to `LARGEST`.
+    resources : tuple of str
+        (D,) Their names.
+    affinity : Affinity
+        Limits on replicas that share a machine.
+
+    Raises
+    ------
+    InputError
+        A value out of range, a name given twice, or no application at all.
+
+    Examples
+    --------
+    Two replicas of 4 cores and 8 GiB, and one of twice that:
+
+    >>> demand = np.array([[[4.0, 8.0]], [[8.0, 16.0]]])
+    >>> names = np.array(["web", "db"], dtype=object)
+    >>> Instance("mine", names, np.array([2, 1]), demand, ("cpu", "mem"), Affinity.of(2)).replicas.sum()
+    np.int64(3)
+    """
 
     name: str
-    application: Strings  # (A,) names, unique
-    replicas: Int  # (A,) >= 1, at most `MOST_REPLICAS` together
-    demand: Float  # (A, H, D) in the units of capacity (cores, GiB), 0 to `LARGEST`, of one replica
-    resources: tuple[str, ...]  # (D,)
+    application: Strings
+    replicas: Int
+    demand: Float
+    resources: tuple[str, ...]
     affinity: Affinity
 
     def __post_init__(self) -> None:
@@ -198,7 +269,13 @@ class Instance:
         return summary(self, name=self.name, **sizes, times=self.demand.shape[1], resources=self.resources)
 
     def only(self, which: Int) -> Instance:
-        """The applications `which` (n,) alone, with the limits among them."""
+        """Keep some applications, with the limits among them.
+
+        Parameters
+        ----------
+        which : Int
+            (n,) Their numbers.
+        """
         place = np.full(len(self), -1)
         place[which] = np.arange(len(which))
         i, j = place[self.affinity.origin], place[self.affinity.to]
@@ -237,17 +314,46 @@ class Fleet:
     Machines beyond the last row are like the last one, without end, unless `fixed`: then there are no others, and
     planners place as many replicas as they can (Section 7). Arrays count machines from 0; files and messages give their
     names, which are numbers from 1 where there are no others (see `names_of`).
+
+    Parameters
+    ----------
+    capacity : Float
+        (F, D) In the units of demand (cores, GiB), `SMALLEST` to `LARGEST`.
+    fixed : bool
+        There are no machines but these.
+    cost : Float or None
+        (F,) Of each machine that is used, > 0; None: 1 each.
+    name : Strings or None
+        (F,) Unique names.
+    row : Strings or None
+        (F,) Name that machines of one row of a table share; None: as `name`.
+
+    Raises
+    ------
+    InputError
+        A capacity or cost out of range, names that are too few or not unique, or no machine at all.
+
+    Examples
+    --------
+    >>> Fleet.of_kinds([[8.0, 16.0], [64.0, 128.0]], [10, 2], fixed=True)
+    <Fleet machines=12, kinds=2, fixed=True>
     """
 
-    capacity: Float  # (F, D) `SMALLEST` to `LARGEST`
+    capacity: Float
     fixed: bool = False
-    cost: Float | None = None  # (F,) > 0 of each machine that is used; None: 1 each
-    name: Strings | None = None  # (F,) unique
-    row: Strings | None = None  # (F,) name that machines of one row of a table share; None: as `name`
+    cost: Float | None = None
+    name: Strings | None = None
+    row: Strings | None = None
 
     @classmethod
     def of(cls, capacity: Sequence[float]) -> Fleet:
-        """As many machines of one kind as it takes."""
+        """As many machines of one kind as it takes.
+
+        Parameters
+        ----------
+        capacity : sequence of float
+            (D,) Of a machine, > 0.
+        """
         return cls(np.array([capacity], dtype=np.float64))
 
     @classmethod
@@ -261,13 +367,33 @@ class Fleet:
         name: Sequence[str] | None = None,
         place: Callable[[int], str] = lambda kind: f"kind {kind + 1}",
     ) -> Fleet:
-        """`count` machines of each of these kinds in turn, by default one; of each, `slack` (0 to below 1) is reserved.
+        """Machines of several kinds in turn.
 
-        `cost` is that of one machine of each kind. `name` is one for each kind: several machines of a kind are called
-        NAME-1, NAME-2, ... Raises InputError for kinds of different resources, counts that are too few, below 1, or
-        more than `MOST_MACHINES` together, costs that are too few, or not above 0, and, after the `place` of the kind,
-        names that are not unique.
+        Parameters
+        ----------
+        kinds : sequence of sequence of float
+            Capacity of a machine of each kind, one number per resource, > 0.
+        count : sequence of int
+            How many there are of each kind, at least 1 each and `MOST_MACHINES` together at most; default: one each.
+        fixed : bool
+            There are no machines but these.
+        slack : float
+            Share of every machine to keep free, 0 to below 1.
+        cost : sequence of float or None
+            Of one machine of each kind, > 0; default: 1 each.
+        name : sequence of str or None
+            One for each kind: several machines of a kind are called NAME-1, NAME-2, ...
+        place : callable
+            Says in messages where the kind of a number was found.
 
+        Raises
+        ------
+        InputError
+            Kinds of different resources, too few counts, costs or names, values out of range, or names that are not
+            unique.
+
+        Examples
+        --------
         >>> Fleet.of_kinds([[8.0], [16.0]], [2, 1], name=["small", "large"]).names_of(np.arange(3))
         ['small-1', 'small-2', 'large']
         """
@@ -323,20 +449,39 @@ class Fleet:
         return np.ones(len(self.capacity)) if self.cost is None else self.cost
 
     def first(self, machines: int) -> Fleet:
-        """The first so many of those listed, and no others."""
+        """Keep the first of those listed, and no others.
+
+        Parameters
+        ----------
+        machines : int
+            How many.
+        """
         return self.select(np.arange(machines))
 
     def select(self, which: Int) -> Fleet:
-        """The listed machines `which` (n,), and no others."""
+        """Keep some of those listed, and no others.
+
+        Parameters
+        ----------
+        which : Int
+            (n,) Their numbers.
+        """
         cost = None if self.cost is None else self.cost[which]
         name, row = (None if one is None else one[which] for one in (self.name, self.row))
         return Fleet(self.capacity[which], True, cost, name, row)
 
     def names_of(self, machines: Int) -> list[str]:
-        """Names of the machines (n,) >= 0: their own, or else numbers from 1.
+        """Names of machines: their own, or else numbers from 1.
 
         Those beyond the last listed are called after it, as they are like it: NAME+1, NAME+2, ...
 
+        Parameters
+        ----------
+        machines : Int
+            (n,) Numbers, >= 0.
+
+        Examples
+        --------
         >>> Fleet.of([64.0, 128.0]).names_of(np.array([0, 2]))
         ['1', '3']
         """
@@ -346,7 +491,13 @@ class Fleet:
         return [str(self.name[m]) if m < listed else f"{self.name[-1]}+{m - listed + 1}" for m in machines.tolist()]
 
     def rows(self, machines: int) -> Float:
-        """(machines, D) capacities of the first so many."""
+        """(machines, D) capacities of the first so many, beyond those listed too.
+
+        Parameters
+        ----------
+        machines : int
+            How many.
+        """
         rows: Float = self.capacity[np.minimum(np.arange(machines), len(self.capacity) - 1)]
         return rows
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import positive
+from tvwrl.planning.base import MILP
 from tvwrl.planning.bounds_on_machines import lower_bound, most_per_machine
 from tvwrl.planning.instance import Fleet, Instance
 from tvwrl.planning.kinds import EXACT, Kinds, next_sum, slack
@@ -34,7 +35,6 @@ MOST_APPLICATIONS = 2_000
 MOST_ENTRIES = 20_000_000  # of the matrix, some 4 GB in the solver
 MOST_AT_ONCE = MOST_ENTRIES  # up to which it begins with all limits
 LIGHT = 1e-5  # share of a machine; a smaller demand could hide in the tolerance of the solver
-NAME = "MILP"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float, bound: 
     if verdict.missing:
         raise InputError(f"the initial plan leaves {verdict.missing} replicas over: it must place all")
     begun, deadline = time.process_time(), time.monotonic() + seconds
-    best, cost = replace(start, algorithm=NAME), verdict.cost
+    best, cost = replace(start, algorithm=MILP), verdict.cost
     bound = max(bound, lower_bound(problem, deadline=deadline).cost)
     status = "optimal"
     same = slack(fleet.costs, cost)
@@ -154,7 +154,7 @@ class _Programme:
     def _plan(self, x: Float) -> Plan:
         counts = np.rint(x[: self._z]).astype(np.int64).reshape(-1, self._machines)
         application, machine = np.nonzero(counts)
-        return Plan.of(NAME, application, self._numbers[machine], counts[application, machine])
+        return Plan.of(MILP, application, self._numbers[machine], counts[application, machine])
 
     def _constraints(self, least: float) -> list[Any]:
         """(2b) to (2f), and machines opened in order. Variables are numbered (A + B + 1, N): x, z and y."""

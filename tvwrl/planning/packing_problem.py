@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.planning.bounds_on_machines import by_volume
-from tvwrl.planning.instance import Fleet, Instance, counted
-from tvwrl.planning.plan import Plan
-from tvwrl.types import Float, InputError, Int
+from tvwrl.planning.instance import Fleet, Instance
+from tvwrl.types import Float, Int
 
 
 class PackingProblem:
@@ -71,10 +70,11 @@ class PackingProblem:
         start = np.concatenate([[0], np.cumsum(np.diff(first)[rank])])
         member = np.concatenate([member[first[g] : first[g + 1]] for g in rank])
         demand = np.ascontiguousarray(demand[rank])
-        share = np.ascontiguousarray((demand.astype(np.float32) / self.capacity.astype(np.float32)).T)
+        share: Any = np.ascontiguousarray((demand.astype(np.float32) / self.capacity.astype(np.float32)).T)
         size = np.empty(len(member), np.int64)
         size[member] = np.repeat(np.arange(len(demand)), np.diff(start))
-        return Sizes(demand, needed(demand, self.kinds), start, member, size, share, (demand > 0).all(axis=0))
+        asked: Any = (demand > 0).all(axis=0)
+        return Sizes(demand, needed(demand, self.kinds), start, member, size, share, asked)
 
     @property
     def most_machines(self) -> int:
@@ -87,16 +87,6 @@ class PackingProblem:
         """Eq. 4, and not more than a fixed fleet has."""
         needed = by_volume(self.instance, self.fleet)
         return min(needed, len(self.kinds)) if self.fleet.fixed else needed
-
-    def check_all_placed(self, packing: Any) -> None:
-        """Raise InputError if replicas are left over although the fleet has no end."""
-        if packing.left.any() and not self.fleet.fixed:
-            wrong = int(np.argmax(packing.left > 0))
-            left = counted(int(packing.left[wrong]), "replica")
-            raise InputError(
-                f"application '{self.instance.application[wrong]}': {left} left over: machines like the last of the "
-                "fleet are too small for it, and the others are full: list a larger one last"
-            )
 
     def packing(self, machines: int, opened: bool = False) -> Any:
         """An empty `packing.affinity.Packing` of at most `machines`, all open or none."""
@@ -186,9 +176,3 @@ class PackingProblem:
             scores=np.empty(len(self.sizes.demand)),
             pull=np.empty(len(self.capacity)),
         )
-
-    def plan(self, name: str, packing: Any, seconds: float) -> Plan:
-        """The plan that a packing is."""
-        from tvwrl.packing import entries
-
-        return Plan.of(name, *entries(packing), seconds)

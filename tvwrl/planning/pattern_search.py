@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.planning.best_so_far import Rows, cost_of
+from tvwrl.planning.ejection import Rows, cost_of
 from tvwrl.planning.kinds import EXACT, Kinds, slack
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.planning.solver import run_milp
@@ -407,18 +407,14 @@ class PatternSearch:
                     return duals, False
                 nodes = LONG
 
-    def _worth(self, kind: Kind, duals: Duals) -> Float:
-        """(A, U + 1) what 0 .. U copies of each application are worth on a machine."""
-        copies = np.arange(int(kind.high.max(initial=0)) + 1)
-        stay = (self.master.each + duals.kept) * self.master.size
-        worth: Float = duals.copy[:, None] * copies + stay[:, None] * np.minimum(copies, kind.home[:, None])
-        return worth
-
     def _machine(self, kind: Kind, duals: Duals, paying: bool) -> tuple[Any, Int]:
         """The kernel's view of a machine: the applications that fit, or pay, in the order of what they are worth."""
         from tvwrl.packing import Machine, enlarged
 
-        worth, problem = self._worth(kind, duals), self._problem
+        problem, copies = self._problem, np.arange(int(kind.high.max(initial=0)) + 1)
+        stay = (self.master.each + duals.kept) * self.master.size
+        # (A, U + 1) what 0 .. U copies of each application are worth there
+        worth: Float = duals.copy[:, None] * copies + stay[:, None] * np.minimum(copies, kind.home[:, None])
         used = np.maximum((problem.demand / kind.room).max(axis=1), 1e-12)
         chosen = np.flatnonzero((kind.high > 0) & ((not paying) | (worth[:, -1] > 0) | (kind.low > 0)))
         rate = worth[chosen, np.minimum(1, worth.shape[1] - 1)] / used[chosen]

@@ -2,21 +2,26 @@
 
 In a file a machine has its name, or, where a fleet has no names, its number, from 1, as text. So a plan for other
 machines is refused rather than read for the wrong ones, as is a file of an earlier version, which had numbers from 0.
+
+Running replicas that an application no longer has stop: first those that are where its blacklist, or that of a member
+of its group, does not allow them; then those on the machines with the fewest running replicas of all applications,
+since these are the nearest to being empty, the last listed first. Members of a group stop on the same machines, so that
+copies stay whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from tvwrl.input_tables import InputTable, quoted
-from tvwrl.planning.instance import MOST_REPLICAS, Fleet, Instance
+from tvwrl.planning.instance import MOST_REPLICAS, Fleet, Instance, counted
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
-from tvwrl.planning.stopping import without_stopping
 from tvwrl.runs import whole_file
 from tvwrl.types import InputError, Int, Strings
 
@@ -29,8 +34,20 @@ FILES = ("plan.csv", "plan.parquet")  # of a results folder: the same rows, for 
 
 
 def write_plans(plans: Sequence[Plan], problem: PlanningProblem, path: Path) -> None:
-    """Write the plans of a problem to the .csv or .parquet file `path`, whole or not at all: applications and machines
-    by name.
+    """Write plans to a file, whole or not at all: applications and machines by name.
+
+    Parameters
+    ----------
+    plans : sequence of Plan
+        Plans of the problem.
+    problem : PlanningProblem
+        Gives the names.
+    path : Path
+        A .csv or .parquet file.
+
+    Examples
+    --------
+    >>> write_plans([plan], problem, Path("plan.csv"))  # doctest: +SKIP
     """
     import polars as pl
 
@@ -53,17 +70,46 @@ def write_plans(plans: Sequence[Plan], problem: PlanningProblem, path: Path) -> 
 
 
 def read_plans(path: Path, problem: PlanningProblem, whole: bool = True) -> list[Plan]:
-    """The plans of a `problem` in the .csv or .parquet file `path`, in order of their first row; machines are open up
-    to the last that a row names.
+    """Read the plans of a problem. Whether they fit is for `validate` to say.
 
-    Raises InputError with file and row for unknown applications and machines, numbers out of range and repeated rows,
-    and for plans with more replicas of an application than there are, or (unless not `whole`: fixed fleets may leave
-    some out) fewer. Whether they fit is for the referee to say.
+    Parameters
+    ----------
+    path : Path
+        A .csv or .parquet file, as `write_plans` writes it.
+    problem : PlanningProblem
+        What they are plans of.
+    whole : bool
+        Refuse a plan that leaves replicas out, as only one on a fixed fleet may.
+
+    Returns
+    -------
+    list of Plan
+        In order of their first row; machines are open up to the last that a row names.
+
+    Raises
+    ------
+    InputError
+        An unknown application or machine, a number out of range, a repeated row, or more replicas of an application
+        than there are; with file and row.
+
+    Examples
+    --------
+    >>> read_plans(Path("plan.csv"), problem)  # doctest: +SKIP
     """
     table = _read(path)
     found = []
+    instance = problem.instance
     for plan, rows in _plans_in(table, problem, _applications):
-        _check_replicas(table.source, plan, problem.instance, rows, whole)
+        placed = np.bincount(plan.application, weights=plan.replicas, minlength=len(instance)).astype(np.int64)
+        wrong = placed != instance.replicas if whole else placed > instance.replicas
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            there = rows[plan.application == i]
+            place = f"row {there[-1] + 1}" if len(there) else "no row"
+            raise InputError(
+                f"{table.source}: {place}: {plan.algorithm} places {placed[i]} replicas of application "
+                f"'{instance.application[i]}': it has {instance.replicas[i]}"
+            )
         found.append(plan)
     return found
 
@@ -90,7 +136,7 @@ def read_running(path: Path, problem: PlanningProblem) -> tuple[Plan, Bool | Non
     """Where replicas run, and which applications are pinned there: a table of it, or the best plan of a file of plans.
 
     The table has the columns application, machine, replicas (by default 1 in each row) and, optionally, pinned (true or
-    false). Replicas that applications no longer have are left out: see `stopping`. Raises InputError with file and row
+    false). Replicas that applications no longer have are left out: they stop. Raises InputError with file and row
     for what does not go with the problem.
     """
     table = _read(path)
@@ -141,7 +187,15 @@ def _running_table(table: InputTable, problem: PlanningProblem) -> tuple[Plan, B
                 table.refuse(row, f"{PINNED} is {quoted(said)}: must be true or false")
             if known[row]:
                 pinned[application[row]] |= str(said).casefold() == "true"
-        _check_pins(table, problem, application, machine, pinned)
+        barred, last = set(map(tuple, problem.barred.tolist())), len(problem.fleet.capacity) - 1
+        for row, (i, m) in enumerate(zip(application.tolist(), machine.tolist(), strict=True)):
+            if i >= 0 and pinned[i] and (i, min(m, last)) in barred:
+                name, where = problem.instance.application[i], problem.fleet.names_of(machine[[row]])[0]
+                table.refuse(
+                    row,
+                    f"'{name}' is pinned on machine {where}, which its blacklist (blacklist.csv) names: unpin it here, "
+                    "or remove that pair there",
+                )
     pairs, of = np.unique(np.column_stack([application, machine])[known], axis=0, return_inverse=True)
     count = np.bincount(of.ravel(), weights=replicas[known], minlength=len(pairs)).astype(np.int64)
     return Plan.of("running", pairs[:, 0], pairs[:, 1], count), pinned
@@ -152,18 +206,6 @@ def _replicas(table: InputTable) -> Int:
     if REPLICAS not in table.columns:
         return np.ones(len(table), np.int64)
     return table.whole_numbers(REPLICAS, 1, MOST_REPLICAS)
-
-
-def _check_pins(table: InputTable, problem: PlanningProblem, application: Int, machine: Int, pinned: Bool) -> None:
-    """What must stay must be allowed where it is."""
-    barred, last = set(map(tuple, problem.barred.tolist())), len(problem.fleet.capacity) - 1
-    for row, (i, m) in enumerate(zip(application.tolist(), machine.tolist(), strict=True)):
-        if i >= 0 and pinned[i] and (i, min(m, last)) in barred:
-            table.refuse(
-                row,
-                f"'{problem.instance.application[i]}' is pinned on machine {problem.fleet.names_of(machine[[row]])[0]},"
-                " which its blacklist (blacklist.csv) names: unpin it here, or remove that pair there",
-            )
 
 
 def _read(path: Path) -> InputTable:
@@ -241,15 +283,56 @@ def _check_repeats(table: InputTable, planner: Strings, machine: Int) -> None:
         table.refuse(row, f"{of}application '{names[0]}' on machine {names[1]} is given twice")
 
 
-def _check_replicas(source: str, plan: Plan, instance: Instance, rows: Int, whole: bool) -> None:
-    """Every application has all its replicas, and none has more."""
-    placed = np.bincount(plan.application, weights=plan.replicas, minlength=len(instance)).astype(np.int64)
-    wrong = placed != instance.replicas if whole else placed > instance.replicas
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        there = rows[plan.application == i]
-        place = f"row {there[-1] + 1}" if len(there) else "no row"
-        raise InputError(
-            f"{source}: {place}: {plan.algorithm} places {placed[i]} replicas of application "
-            f"'{instance.application[i]}': it has {instance.replicas[i]}"
-        )
+STOPPING = "stopping"  # name in `Plan.details`: replicas that stop by application, those included that are not known
+NAMED = 5  # applications that a line names
+
+
+def without_stopping(problem: PlanningProblem, running: Plan, gone: Mapping[str, int]) -> Plan:
+    """What runs, less the replicas that are more than an application has; `details` counts these, and those `gone`."""
+    instance, last = problem.instance, len(problem.fleet.capacity) - 1
+    placed = np.bincount(running.application, weights=running.replicas, minlength=len(instance)).astype(np.int64)
+    held = np.bincount(running.machine, weights=running.replicas)
+    group = np.arange(len(instance))
+    group[problem.bundles.member] = len(instance) + problem.bundles.owner
+    barred = {(int(group[i]), m) for i, m in problem.barred.tolist()}
+    kept, stopping = running.replicas.copy(), dict[str, int]()
+    for i in np.flatnonzero(placed > instance.replicas).tolist():
+        surplus = int(placed[i] - instance.replicas[i])
+        stopping[str(instance.application[i])] = surplus
+
+        def rank(row: int, i: int = i) -> tuple[bool, float, int]:
+            machine = int(running.machine[row])
+            return (int(group[i]), min(machine, last)) not in barred, held[machine], -machine
+
+        for row in sorted(np.flatnonzero(running.application == i).tolist(), key=rank):
+            stops = min(surplus, int(kept[row]))
+            kept[row] -= stops
+            surplus -= stops
+    stopping |= gone
+    if not stopping:
+        return running
+    there = kept > 0
+    plan = Plan.of(running.algorithm, running.application[there], running.machine[there], kept[there])
+    return replace(plan, details={STOPPING: stopping})
+
+
+def stopping_in(running: Plan | None) -> dict[str, int]:
+    """Replicas that stop, by application, of what `read_running` has read."""
+    return {} if running is None else running.details.get(STOPPING, {})
+
+
+def about_stopping(problem: PlanningProblem, running: Plan | None) -> list[str]:
+    """A line on the replicas that stop, if there are any."""
+    if not (stopping := stopping_in(running)):
+        return []
+    has = set(map(str, problem.instance.application))
+    parts = [
+        f"{count:,} of '{name}'{'' if name in has else ', which is not among the applications'}"
+        for name, count in list(stopping.items())[:NAMED]
+    ]
+    if (others := len(stopping) - NAMED) > 0:
+        parts.append(f"and of {counted(others, 'other application')}")
+    total = sum(stopping.values())
+    return [
+        f"{counted(total, 'running replica')} stop{'s' * (total == 1)}, as there are to be fewer: {'; '.join(parts)}"
+    ]

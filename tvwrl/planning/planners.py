@@ -1,14 +1,28 @@
-"""The provisioning paper's families of planners: orders, machine rules and scores. `registry` gives them names."""
+"""The provisioning paper's planners: orders, machine rules and scores, with the names that they are found by."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tvwrl.names import choice, share
+from tvwrl.planning.base import (
+    BY_APPLICATION,
+    BY_MACHINE,
+    LEAST,
+    LRASCHED,
+    MATCHED,
+    MEDEA,
+    PROVISIONING,
+    RULE,
+    SPREAD,
+    Watch,
+    register,
+)
 from tvwrl.planning.packing_problem import PackingProblem
 from tvwrl.types import Float, Int
 
@@ -47,6 +61,9 @@ SIZES = {
     "Surrogate": Size(power=1.0),
     "ExtendedSum": Size(power=-1.0, scale=0.0, per_application=True),
 }
+_SIZE_WORDS = {"Avg": "average", "Max": "maximum", "AvgExp": "exp. average", "Surrogate": "surrogate"}
+SIZE = choice(SIZES, _SIZE_WORDS | {"ExtendedSum": "extended sum"}, list(SIZES))
+ALPHA = share()
 
 
 @dataclass(frozen=True)
@@ -109,48 +126,8 @@ SCORES = {
     "Fitness": Pull(of_totals=True),
     "TightFill": Pull(power=-1),
 }
-
-
-Progress = Callable[[float], None]  # share done, 0 to 1
-
-PARTS, LEAST = 64, 500  # parts in which a pass is done, to look at the clock in between, and how long they are at least
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Reports progress, and stops a planner at its deadline."""
-
-    progress: Progress | None = None
-    deadline: float | None = None  # as time.monotonic() tells it
-
-    def parts(self, count: int) -> Iterator[slice]:
-        """Slices of `count` things to do. Raises TimeoutError between two of them after the deadline."""
-        step = max(LEAST, -(-count // PARTS))
-        for begin in range(0, count, step):
-            self.check(begin / count)
-            yield slice(begin, min(begin + step, count))
-
-    def check(self, share: float) -> None:
-        """Report, and raise TimeoutError if the deadline has passed."""
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            raise TimeoutError("no plan was found by the deadline")
-        self.report(share)
-
-    def report(self, share: float) -> None:
-        """Say how much is done, 0 to 1."""
-        if self.progress is not None:
-            self.progress(share)
-
-    def within(self, begin: float, end: float) -> Watch:
-        """For a part of the task, from share `begin` to `end`."""
-        return Watch(lambda share: self.report(begin + share * (end - begin)), self.deadline)
-
-
-class Planner(Protocol):
-    """Places all replicas, or, if the fleet is fixed, as many as it can."""
-
-    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
-        """A `packing.affinity.Packing`. Raises TimeoutError if there is none by the deadline."""
+_SCORE_WORDS = {"DotProduct": "dot product", "L2Norm": "L2 norm", "TightFill": "tight fill", "Fitness": "fitness"}
+SCORE = choice(SCORES, _SCORE_WORDS, list(SCORES))
 
 
 @dataclass(frozen=True)
@@ -167,6 +144,21 @@ class FirstFit:
         for part in watch.parts(len(order)):
             first_fit(problem.applications, packing, row, order[part])
         return packing
+
+
+_ONE_BY_ONE = BY_APPLICATION, RULE, f"{PROVISIONING}, Algorithm 1"
+register("FF", "First-Fit", *_ONE_BY_ONE, partial(FirstFit, ByInput()))
+register(
+    "FFD-{size}[-Hybrid{alpha}]",
+    "First-Fit Decreasing, {size}",
+    *_ONE_BY_ONE,
+    lambda size, alpha=1.0: FirstFit(BySize(size, alpha)),
+    size=SIZE,
+    alpha=ALPHA,
+)
+register(
+    "Medea-TP", "Medea, tag popularity", BY_APPLICATION, RULE, MEDEA, partial(FirstFit, BySize(SIZES["Avg"], alpha=0.0))
+)
 
 
 @dataclass(frozen=True)
@@ -189,6 +181,23 @@ class BestFit:
         return packing
 
 
+def _best_fit(size: Size = SIZES["Avg"], alpha: float | None = None, emptiest_first: bool = False) -> BestFit:
+    return BestFit(ByInput() if alpha is None else BySize(size, alpha), size, emptiest_first)
+
+
+for _form, _title, _emptiest in (("BF", "Best-Fit", False), ("WF", "Worst-Fit", True)):
+    _made = partial(_best_fit, emptiest_first=_emptiest)
+    register(f"{_form}[-{{size}}]", _title, *_ONE_BY_ONE, _made, size=SIZE._replace(listed=()))
+    register(
+        f"{_form}D-{{size}}[-Hybrid{{alpha}}]",
+        f"{_title} Decreasing, {{size}}",
+        *_ONE_BY_ONE,
+        partial(_made, alpha=1.0),
+        size=SIZE,
+        alpha=ALPHA,
+    )
+
+
 @dataclass(frozen=True)
 class FewestCandidates:
     """Medea-NC: the application that the fewest open machines can take next, on the first of them (Eq. 5)."""
@@ -203,6 +212,9 @@ class FewestCandidates:
         for part in watch.parts(count):
             fewest_candidates(problem.applications, packing, row, queue, part.start, part.stop, lost, gone, through)
         return packing
+
+
+register("Medea-NC", "Medea, node candidates", BY_APPLICATION, RULE, f"{MEDEA}; Eq. 5", FewestCandidates)
 
 
 @dataclass(frozen=True)
@@ -222,6 +234,18 @@ class Filling:
             watch.check(1.0 - packing.left.sum() / problem.replicas.sum())
             more = fill(problem.applications, packing, queue, sizes, score, total, cap, touched, LEAST)
         return packing
+
+
+register(
+    "NCD-{pull}",
+    "Node-centric, {pull}",
+    BY_MACHINE,
+    RULE,
+    f"{PROVISIONING}, Algorithm 2",
+    Filling,
+    pull=SCORE._replace(listed=("DotProduct", "L2Norm", "TightFill")),
+)
+register("LRASched-Fitness", "LRASched, fitness", BY_MACHINE, RULE, LRASCHED, partial(Filling, SCORES["Fitness"]))
 
 
 class Trial(Protocol):
@@ -340,3 +364,47 @@ class Search:
         except TimeoutError:
             pass
         return best
+
+
+_STEPS = range(1, 100)
+STRATEGY = choice(
+    {"BinSearch": BinSearch()} | {f"Decr{percent}": Decrements(percent) for percent in _STEPS},
+    {"BinSearch": "binary search"} | {f"Decr{percent}": f"{percent} % steps" for percent in _STEPS},
+    ("BinSearch", "Decr2", "Decr3", "Decr5"),
+    f"BinSearch, Decr{_STEPS[0]} to Decr{_STEPS[-1]}",
+)
+
+
+def _spreading(size: Size, strategy: Strategy, alpha: float = 1.0) -> Search:
+    ordered = SIZES["Max"] if size.power else size  # as the published code does
+    return Search(Spreading(BySize(ordered, alpha), size), strategy)
+
+
+_SPREADING = SPREAD, RULE, f"{PROVISIONING}, Algorithm 3"
+register(
+    "SpreadWF-{size}-{strategy}",
+    "Spread as listed, {size}, {strategy}",
+    *_SPREADING,
+    lambda size, strategy: Search(Spreading(ByInput(), size), strategy),
+    size=SIZE,
+    strategy=STRATEGY,
+)
+register(
+    "SpreadWFD-{size}[-Hybrid{alpha}]-{strategy}",
+    "Spread, {size}, {strategy}",
+    *_SPREADING,
+    _spreading,
+    size=SIZE,
+    alpha=ALPHA,
+    strategy=STRATEGY,
+)
+register(
+    "Matching-{pull}-{strategy}",
+    "Match, {pull}, {strategy}",
+    MATCHED,
+    RULE,
+    f"{PROVISIONING}, Algorithm 4",
+    lambda pull, strategy: Search(Matching(pull), strategy),
+    pull=SCORE,
+    strategy=STRATEGY,
+)

@@ -25,17 +25,37 @@ class Bundles:
     """B groups of replicas that must share a machine, all of them or none (affinity, Section 3.4).
 
     The replicas of the members are divided into copies of the bundle: counts (2, 1) of applications with 6 and 3
-    replicas make 3 copies. Copy k holds replicas `k * count .. (k + 1) * count - 1` of each member. An application is
-    in one bundle at most.
+    replicas make 3 copies. Copy k holds replicas ``k * count .. (k + 1) * count - 1`` of each member. An application is
+    in one bundle at most. `Bundles.of` makes them from dictionaries.
+
+    Parameters
+    ----------
+    start : Int
+        (B + 1,) Bundle b has the members ``start[b] .. start[b + 1] - 1``.
+    member : Int
+        (E,) Applications.
+    count : Int
+        (E,) Replicas of the member in one copy, >= 1.
+
+    Examples
+    --------
+    >>> Bundles.of([{0: 2, 1: 1}, {4: 1, 5: 1}])
+    <Bundles groups=2, members=4>
     """
 
-    start: Int  # (B + 1,) bundle b has the members `start[b] .. start[b + 1] - 1`
-    member: Int  # (E,) applications
-    count: Int  # (E,) >= 1, replicas of the member in one copy
+    start: Int
+    member: Int
+    count: Int
 
     @classmethod
     def of(cls, groups: Sequence[Mapping[int, int]]) -> Bundles:
-        """From a mapping application -> replicas in a copy for each bundle."""
+        """Make bundles from dictionaries.
+
+        Parameters
+        ----------
+        groups : sequence of dict of int to int
+            Of each bundle: application -> its replicas in a copy.
+        """
         sizes = [len(group) for group in groups]
         rows = [row for group in groups for row in group.items()]
         table = np.array(rows, dtype=np.int64).reshape(-1, 2)
@@ -89,18 +109,43 @@ NO_BUNDLES = Bundles.of([])
 class PlanningProblem:
     """Applications with replicas, and the machines to place them on.
 
-    `barred` is a blacklist: pairs (application, machine of the fleet) that must not come together; of an open fleet,
-    a pair with the last machine counts for all that follow it. `running` says where replicas are now, of which those of
-    `pinned` applications have to stay. Raises InputError for a fleet with other resources, invalid bundles (see
-    `check_bundles`), unknown applications and machines, pins without a running plan, and more than memory holds.
+    Parameters
+    ----------
+    instance : Instance
+        The applications.
+    fleet : Fleet
+        The machines, with the same resources.
+    bundles : Bundles
+        Groups that share a machine.
+    barred : Int
+        (B, 2) A blacklist: pairs (application, machine of the fleet) that must not come together; of an open fleet, a
+        pair with the last machine counts for all that follow it.
+    running : Plan or None
+        Where replicas are now.
+    pinned : array of bool or None
+        (A,) Applications whose running replicas have to stay; None: all may move.
+
+    Raises
+    ------
+    InputError
+        A fleet with other resources, invalid bundles (see `check_bundles`), unknown applications or machines, pins
+        without a running plan, or more than memory holds.
+
+    Examples
+    --------
+    >>> from tvwrl.planning import Affinity, Fleet, Instance
+    >>> names, demand = np.array(["web"], dtype=object), np.full((1, 1, 1), 2.0)
+    >>> web = Instance("mine", names, np.array([5]), demand, ("cpu",), Affinity.of(1))
+    >>> PlanningProblem(web, Fleet.of([4.0])).most_machines
+    6
     """
 
     instance: Instance
     fleet: Fleet
     bundles: Bundles = NO_BUNDLES
-    barred: Int = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (B, 2)
+    barred: Int = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     running: Plan | None = None
-    pinned: npt.NDArray[np.bool_] | None = None  # (A,); None: all replicas may move
+    pinned: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         resources, machines = self.instance.resources, len(self.fleet.capacity)

@@ -71,10 +71,30 @@ class Verdict:
 def validate(problem: PlanningProblem, plan: Plan) -> Verdict:
     """Check a plan against its problem; faults are counted and described in the verdict, never raised.
 
-    On a fixed fleet replicas may be left over. Loads may exceed capacities by the share `TOLERANCE`. Raises ValueError
-    only if the plan's arrays differ in length; any numbers in them are allowed, and checked.
+    On a fixed fleet replicas may be left over. Loads may exceed capacities by the share `TOLERANCE`.
 
-    >>> validate(problem, make_plan(problem, "FF")).feasible  # doctest: +SKIP
+    Parameters
+    ----------
+    problem : PlanningProblem
+        What the plan is for.
+    plan : Plan
+        Any numbers in its arrays are allowed, and checked.
+
+    Returns
+    -------
+    Verdict
+        Counts of the plan and of its faults, and the first faults in words.
+
+    Raises
+    ------
+    ValueError
+        The plan's arrays differ in length.
+
+    Examples
+    --------
+    >>> from tvwrl.planning import generate_cluster, make_plan
+    >>> problem = generate_cluster(machines=23, replicas=62)
+    >>> validate(problem, make_plan(problem, "FF")).feasible
     True
     """
     return judged(problem, plan)[0]

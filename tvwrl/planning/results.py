@@ -1,11 +1,12 @@
-"""The results folder of planning: plans that the referee passed, as `rows.csv`, `plan.csv` and `unplaced.csv`."""
+"""The results folder of planning: plans that the referee passed, as `rows.csv`, `plan.csv` and `unplaced.csv`, and the
+picture of what planners needed."""
 
 from __future__ import annotations
 
 import csv
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,24 @@ import numpy as np
 
 from tvwrl.markdown import markdown_table
 from tvwrl.planning.admission import Admission
+from tvwrl.planning.base import MILP, SEARCH
 from tvwrl.planning.bounds_on_machines import PlanBound, about, exceeds_fleet
 from tvwrl.planning.instance import Fleet, counted
 from tvwrl.planning.kinds import rounding, slack
 from tvwrl.planning.plan import Plan
-from tvwrl.planning.plan_file import FILES, write_plans
+from tvwrl.planning.plan_file import FILES, about_stopping, write_plans
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import Verdict, fragments, validate
-from tvwrl.planning.registry import abilities
-from tvwrl.planning.stopping import about_stopping
+from tvwrl.planning.registry import abilities, family_of, title_of_planner
+from tvwrl.plotting import Panel, Point, Row, draw_estimates, ranked
 from tvwrl.runs import whole_file
 
 PAUSE = 5.0  # least seconds between two writings
 PAUSE_RATIO = 10.0  # least time between two writings, in multiples of what the last one took
 REASONS, NAMED = 20, 3  # reasons that are shown, and applications named with each
+ABOVE, SECONDS = "Machines above bound, %", "Processor time, s"
+BETTER = "lower is better"
+SHORTEST = 1e-4  # seconds, to which times are rounded: what took none is drawn there
 UNPLACED = ("planner", "application", "replicas", "reason")
 
 HEADINGS = {
@@ -43,7 +48,6 @@ HEADINGS = {
     "peak_mb": "MiB",
 }
 
-MILP = "MILP"
 MILP_ENDS = {
     "time limit": "MILP: out of time; its row is the best plan so far, the bound is what it proved",
     "too large": "MILP: too large for memory; its row is the best plan so far",
@@ -179,8 +183,20 @@ class Results:
             gap = f"gap {100 * found.gap:.1f} %"
             lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap}){self._as_one}")
         lines += [self._milp_ended()] if self.milp else []
-        lines += self._moves_cost() + about_stopping(self.problem, self.problem.running)
-        lines += [*self._added(), *self._reasons(), *([self.about_bound] if self.about_bound else [])]
+        if self.moves_cost:
+            line = f"a move costs {self.moves_cost:g}, which the table and the bound leave out"
+            if self.problem.running is not None and self._renumber:  # else they count from a plan to improve
+                of_each = (f"{self.moves_cost * one.verdict.moved:,.6g} for {name}" for name, one in self.made.items())
+                line += f": {', '.join(of_each)}"
+            lines.append(line)
+        lines += about_stopping(self.problem, self.problem.running)
+        listed = len(self.problem.fleet.capacity)
+        if not self.problem.fleet.fixed and listed > 1:
+            for name, one in self.made.items():
+                if more := len(np.unique(one.plan.machine[one.plan.machine >= listed])):
+                    what = f"{counted(more, 'machine')} beyond the {listed:,} listed, like the last of them"
+                    lines.append(f"{name}: {what}")
+        lines += [*self._reasons(), *([self.about_bound] if self.about_bound else [])]
         return "\n".join(lines)
 
     def _milp_ended(self) -> str:
@@ -218,28 +234,6 @@ class Results:
         whole = np.ones(len(merged.instance), dtype=bool)
         np.logical_and.at(whole, merged.vertex, placed == replicas)
         return int(whole.sum())
-
-    def _moves_cost(self) -> list[str]:
-        """A line on what the search counts, too, if moves cost anything."""
-        if not self.moves_cost:
-            return []
-        line = f"a move costs {self.moves_cost:g}, which the table and the bound leave out"
-        if self.problem.running is not None and self._renumber:  # else they count from a plan to improve
-            of_each = (f"{self.moves_cost * one.verdict.moved:,.6g} for {name}" for name, one in self.made.items())
-            line += f": {', '.join(of_each)}"
-        return [line]
-
-    def _added(self) -> list[str]:
-        """Lines on plans that use more machines than an open fleet lists, where it lists several."""
-        listed = len(self.problem.fleet.capacity)
-        if self.problem.fleet.fixed or listed == 1:
-            return []
-        more = {name: len(np.unique(one.plan.machine[one.plan.machine >= listed])) for name, one in self.made.items()}
-        return [
-            f"{name}: {counted(count, 'machine')} beyond the {listed:,} listed, like the last of them"
-            for name, count in more.items()
-            if count
-        ]
 
     def _reasons(self) -> list[str]:
         """Lines on unplaced replicas by planner and reason, the most frequent first."""
@@ -329,3 +323,30 @@ def _text(value: object, digits: int) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:,.0f}" if digits < 6 and abs(value) >= 1000 else f"{value:,.{digits}g}"
+
+
+def rows_of(cost: Mapping[str, float], ours: Iterable[str]) -> list[Row]:
+    """A row for each algorithm, by rising `cost` within its family, the family of the cheapest first.
+
+    `ours`: names of those in the strong colour.
+    """
+    own = set(ours)
+    rows = [Row(title_of_planner(name), family_of(name), name in own) for name in cost]
+    families = [family_of(name) for name in sorted(cost, key=lambda name: cost[name])]
+    return ranked(rows, {title_of_planner(name): value for name, value in cost.items()}, list(dict.fromkeys(families)))
+
+
+def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
+    """Deviation from the lower bound, and seconds, of every algorithm that placed all replicas of one instance."""
+    rows = [row for row in rows if row["above_bound_pct"] != ""]
+    if not rows:
+        return
+    names = {row["planner"]: title_of_planner(row["planner"]) for row in rows}
+    above = {names[row["planner"]]: [Point(row["above_bound_pct"])] for row in rows}
+    seconds = {names[row["planner"]]: [Point(max(row["seconds"], SHORTEST))] for row in rows}
+    shown = rows_of({row["planner"]: row["above_bound_pct"] for row in rows}, [SEARCH])
+    caption = f"{rows[0]['instance']}: lower bound {rows[0]['bound']:,} machines; {BETTER}"
+    with whole_file(path) as partial:
+        draw_estimates(
+            partial, shown, [Panel(ABOVE, above), Panel(SECONDS, seconds, logarithmic=True)], caption=caption
+        )

@@ -17,19 +17,18 @@ from tqdm import tqdm
 
 from tvwrl.checks import at_least, different, positive, within
 from tvwrl.planning.admission import Weights, admit
-from tvwrl.planning.best import PORTFOLIO, SEARCH, search
+from tvwrl.planning.base import IMPROVED, MILP, SEARCH
+from tvwrl.planning.best import PORTFOLIO, search
 from tvwrl.planning.bounds_on_machines import bound_or_reason
 from tvwrl.planning.instance import LARGEST, Affinity, Fleet, Instance, counted
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.milp import MOST_APPLICATIONS, solve
-from tvwrl.planning.milp import NAME as MILP
-from tvwrl.planning.pictures import plot_trade_off
 from tvwrl.planning.plan import Plan
+from tvwrl.planning.plan_file import stopping_in
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.referee import broken_rules
-from tvwrl.planning.registry import IMPROVED, check_planner, make_plan
-from tvwrl.planning.results import Results
-from tvwrl.planning.stopping import stopping_in
+from tvwrl.planning.registry import abilities, check_planner, make_plan
+from tvwrl.planning.results import Results, plot_trade_off
 from tvwrl.runs import check_new_folder, is_disk_full, provenance, write_json
 from tvwrl.types import InputError
 
@@ -54,21 +53,8 @@ def check_moves(problem: PlanningProblem, start: Plan | None, moves_cost: float,
         return
     if most_moves is None:
         return
-    least, why = must_move(problem, start)
-    if least > most_moves:
-        more = f"; and {len(why) - SHOWN:,} more" if len(why) > SHOWN else ""
-        raise InputError(
-            f"most_moves is {most_moves}, but what runs breaks rules, and only moves mend that: must be at least "
-            f"{least}. {'; '.join(why[:SHOWN])}{more}"
-        )
-
-
-def must_move(problem: PlanningProblem, start: Plan) -> tuple[int, list[str]]:
-    """How many replicas have to leave their machines at least, and why, by the rules that `start` breaks.
-
-    On each machine: all that its blacklist names, and one if there is too much demand or too many for a limit. Parts of
-    groups do not count: they can become whole by what comes.
-    """
+    # On each machine all that its blacklist names must go, and one if there is too much demand or too many for a limit.
+    # Parts of groups do not count: they can become whole by what comes.
     faults = broken_rules(problem, start)
     by_machine: dict[int, int] = {}
     for fault in faults["barred"]:
@@ -76,8 +62,14 @@ def must_move(problem: PlanningProblem, start: Plan) -> tuple[int, list[str]]:
     for kind in ("over_capacity", "above_limits"):
         for fault in faults[kind]:
             by_machine.setdefault(fault.machine, 1)
+    least = sum(by_machine.values())
     why = [fault.text for kind in ("barred", "above_limits", "over_capacity") for fault in faults[kind]]
-    return sum(by_machine.values()), why
+    if least > most_moves:
+        more = f"; and {len(why) - SHOWN:,} more" if len(why) > SHOWN else ""
+        raise InputError(
+            f"most_moves is {most_moves}, but what runs breaks rules, and only moves mend that: must be at least "
+            f"{least}. {'; '.join(why[:SHOWN])}{more}"
+        )
 
 
 BOUND_SHARE, BOUND_SECONDS = 0.2, 1.0  # of the time of a search, for the bound before it, and the least
@@ -138,7 +130,10 @@ def run_planners(
         _run(results, [*names, *[MILP] * (budget.milp_seconds is not None)], budget, seed, start)
         results.write()
     except BaseException as error:
-        _keep_whole(results, error)
+        if not (isinstance(error, Exception) and is_disk_full(error)):
+            results.write()
+        elif not (out / "rows.csv").exists():  # not even the first plan could be written whole
+            shutil.rmtree(out, ignore_errors=True)
         raise
     if results.admitted is not None:
         proved = {"status": results.milp, "value": results.admitted.value, "bound": results.admitted.bound}
@@ -157,22 +152,19 @@ def _run(results: Results, names: Sequence[str], budget: Budget, seed: int, star
                 bar.set_description(f"{name}, compiling or loading")
                 warm_up(problem, name)
             bar.set_description(name)
-            show = _shown(bar, done)
+
+            def show(share: float, machines: int | None = None, done: int = done) -> None:
+                """Progress of the planner on the bar: the share done, and machines so far if known."""
+                if machines is not None:
+                    bar.set_postfix_str(f"{machines} machines", refresh=False)
+                bar.update(done + share - bar.n)
+
             if name == SEARCH:
                 _add_searched(results, budget, seed, start, show)
             elif name == MILP:
                 _add_milp(results, budget)
             else:
                 results.add(*measured(problem, name, budget, seed, show))
-
-
-def _keep_whole(results: Results, error: BaseException) -> None:
-    """Write the plans so far; leave nothing where a full disk kept even the first from being written whole."""
-    if isinstance(error, Exception) and is_disk_full(error):
-        if not (results.folder / "rows.csv").exists():
-            shutil.rmtree(results.folder, ignore_errors=True)
-    else:
-        results.write()
 
 
 def describe(problem: PlanningProblem) -> dict[str, Any]:
@@ -225,7 +217,7 @@ def _check(
         )
     if budget.most_moves is not None:
         for name in [*names, *[MILP] * (budget.milp_seconds is not None)]:
-            if name == MILP or (name != SEARCH and not name.endswith(IMPROVED)):
+            if name == MILP or not abilities(name).unlimited:
                 raise InputError(
                     f"most_moves is {budget.most_moves}, but {name} places all replicas anew: use {SEARCH}"
                 )
@@ -240,17 +232,6 @@ def _check(
         raise InputError("the list of planners is empty")
     if not problem.fleet.fixed:
         problem.merged.check_all_fit()
-
-
-def _shown(bar: Any, done: int) -> Callable[..., None]:
-    """A callback that shows a planner's progress on the bar: the share done, and machines so far if known."""
-
-    def show(share: float, machines: int | None = None) -> None:
-        if machines is not None:
-            bar.set_postfix_str(f"{machines} machines", refresh=False)
-        bar.update(done + share - bar.n)
-
-    return show
 
 
 def measured(

@@ -49,16 +49,37 @@ from .load_scores import (
     stack as stack,
     target_load_packing as target_load_packing,
 )
+from .moving.base import (
+    MOVE_RULES as MOVE_RULES,
+    MoveRule as MoveRule,
+    Moving as Moving,
+    make_move_rule as make_move_rule,
+    plus as plus,
+)
+from .moving.machine_value import (
+    ByMachineValue as ByMachineValue,
+    MachineValue as MachineValue,
+    SCALE as SCALE,
+    meaning as meaning,
+)
+from .moving.move_search import (
+    Layers as Layers,
+    SLOPE as SLOPE,
+    all_features as all_features,
+    costs_of as costs_of,
+    present as present,
+)
 from .planning.continuation import Continuation as Continuation, NONE as NONE, WAIT as WAIT
 from .planning.cost_bound import cost_bound as cost_bound
 from .planning.hindsight import Hindsight as Hindsight
 from .planning.replay import (
+    BASES as BASES,
     CompiledRule as CompiledRule,
+    RESERVING as RESERVING,
     Replay as Replay,
     check_costs as check_costs,
     check_memory as check_memory,
 )
-from .planning.replay_rules import BASES as BASES, RESERVING as RESERVING
 from .planning.rollout import (
     CERTAINTY as CERTAINTY,
     CERTAINTY_OF_RISKS as CERTAINTY_OF_RISKS,
@@ -88,7 +109,7 @@ from .registry import (
     tunable as tunable,
 )
 from .runner import MAX_IDLE_SLOTS as MAX_IDLE_SLOTS, Runner as Runner, position_in_queue as position_in_queue
-from .scores import emptiest as emptiest
+from .best_fit import emptiest as emptiest
 from .titles import (
     INITIAL as INITIAL,
     is_ours as is_ours,

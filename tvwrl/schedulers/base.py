@@ -11,7 +11,7 @@ import numpy as np
 
 from tvwrl.schedulers.knowledge import Knowledge
 from tvwrl.simulation import Cluster, Mask
-from tvwrl.types import Float, Int, Placement, Workload, summary
+from tvwrl.types import Float, Int, Move, Placement, Workload, summary
 
 if TYPE_CHECKING:
     from tvwrl.schedulers.planning.continuation import Continuation
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Opinion(NamedTuple):
-    """What a scheduler thinks of the machines for a workload."""
+    """A scheduler's opinion of the machines for a workload."""
 
     possible: Mask  # (M,) those that it chooses from
     scores: Float | None = None  # (M,), or (M + 1,) with that of waiting; None: it only filters
@@ -29,38 +29,91 @@ class Opinion(NamedTuple):
 class Scheduler(ABC):
     """Decides which machine gets a waiting workload.
 
-    Example, a scheduler that always takes the first machine::
+    A scheduler of your own needs a `name`, its `knowledge`, and `schedule` (or `choose` of a `HeadOfQueue`).
 
-        class First(HeadOfQueue):
-            name, knowledge = "first", CURRENT_LOAD
+    Attributes
+    ----------
+    name : str
+        What tables call it.
+    knowledge : Knowledge
+        What it may know; a group of `GROUPS`.
+    looks_at_grid, needs_forecasts : bool
+        Whether the simulation must draw label grids for it, and sum forecasts of demand by machine.
+    leader : Scheduler or None
+        Whose choices it improves, and who decides after alternatives, as this one is too slow.
 
-            def choose(self, cluster, workload):
-                return 0
+    Examples
+    --------
+    A scheduler that always takes the first machine:
+
+    >>> class First(HeadOfQueue):  # doctest: +SKIP
+    ...     name, knowledge = "first", CURRENT_LOAD
+    ...
+    ...     def choose(self, cluster, workload):
+    ...         return 0
     """
 
     name: str
-    knowledge: Knowledge  # what it may know
-    looks_at_grid = False  # whether the simulation must draw label grids for it
-    needs_forecasts = False  # whether the simulation must sum forecasts of demand by machine
-    leader: Scheduler | None = (
-        None  # whose choices it improves, and who decides after alternatives, as this one is too slow
-    )
+    knowledge: Knowledge
+    looks_at_grid = False
+    needs_forecasts = False
+    leader: Scheduler | None = None
 
     def __repr__(self) -> str:
         return summary(self, name=self.name, knows=self.knowledge.group)
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Prepare for a new episode on `cluster`. Stateless schedulers need not override this."""
+        """Prepare for a new episode on `cluster`. Stateless schedulers need not override this.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            What it sees of the cluster.
+        rng : np.random.Generator
+            The random stream of the episode.
+        """
         return
 
     @abstractmethod
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterable[Placement]:
-        """Placements for the current slot; each is applied before the next one is asked for."""
+        """Placements for the current slot; each is applied before the next one is asked for.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            What it sees of the cluster.
+        pending : Sequence[Workload]
+            The visible waiting workloads, oldest first.
+        """
+
+    def moves(self, cluster: Cluster) -> Iterable[Move]:
+        """Workloads that run and go to another machine, decided after the placements of a slot; by default none.
+
+        Asked for in scenarios with `moves_per_slot` only. Each is carried out before the next one is asked for; see
+        `Cluster.running` for what may move, and `Simulation.objection` for what is refused.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            What it sees of the cluster.
+        """
+        return ()
 
     def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
         """(n <= count,) different machines for the workload of `choice`: the chosen one, then the next best in order.
 
         By default the scheduler is asked again with the machines found so far switched off, until it would wait.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            What it sees of the cluster.
+        waiting : Sequence[Workload]
+            The visible waiting workloads, oldest first.
+        choice : Placement
+            The scheduler's own placement of one of them.
+        count : int
+            The most machines to name.
         """
         machines = [choice.machine]
         while len(machines) < min(count, len(cluster.machines)):
@@ -72,7 +125,15 @@ class Scheduler(ABC):
         return np.array(machines, dtype=np.int64)
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
-        """What it thinks of each machine for a waiting workload; None if it cannot say."""
+        """Say what it thinks of each machine for a waiting workload; None if it cannot say.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            What it sees of the cluster.
+        workload : Workload
+            The workload that waits.
+        """
         return None
 
     def fork(self) -> Scheduler:
@@ -80,9 +141,16 @@ class Scheduler(ABC):
         return self if type(self).reset is Scheduler.reset else copy.deepcopy(self)
 
     def continuation(self, runner: Runner, actions: int) -> Continuation:
-        """What finds the cost of up to `actions` actions in states of the episodes that `runner` plays.
+        """Make what finds the cost of actions in states of the episodes that a runner plays.
 
         By default this scheduler takes all decisions after the action; one that is too slow for that names another.
+
+        Parameters
+        ----------
+        runner : Runner
+            Plays the episodes.
+        actions : int
+            The most actions of a decision that are asked for.
         """
         from tvwrl.schedulers.planning.continuation import continuation_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from tvwrl.schedulers.base import Opinion, register
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS, Knowledge
 from tvwrl.simulation import Cluster, Mask
-from tvwrl.types import Float, Workload, take
+from tvwrl.types import Float, Float32, Workload, take
 
 Peaks = Literal["unknown", "known", "reserved"]
+Numbers = Float | Float32  # agents compute in single precision
 
 # Chosen on training sequences of four traces (docs/explanation/forecasting.md)
 ACCEPTED_OVERSHOOT = 500.0  # a workload waits if expected overshoot costs more, slots of waiting
@@ -92,7 +93,9 @@ class ExpectedCost(HeadOfQueue):
         return np.asarray(costs)
 
 
-def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float, whole: bool = True) -> Float:
+def expected_costs(
+    load: Numbers, own: Numbers, sizes: Numbers, units: float, weights: Float, whole: bool = True
+) -> Float:
     """(B, M, 2) expected increase of the overshoot and under-utilisation penalties if a workload goes to each machine.
 
     `load`: (B, M, K) forecasts of what runs on each machine, summed (columns: `tvwrl.forecasting.segments.Forecast`)
@@ -112,7 +115,9 @@ def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float
 
 
 @njit(_nrt=False)
-def _add_costs(loads, owns, sizes, units, weights, whole, out):  # type: ignore[no-untyped-def]
+def _add_costs(
+    loads: Numbers, owns: Numbers, sizes: Numbers, units: float, weights: Float, whole: bool, out: Float
+) -> None:
     clusters, machines, _ = sizes.shape
     for b in range(clusters):
         for m in range(machines):
@@ -121,7 +126,9 @@ def _add_costs(loads, owns, sizes, units, weights, whole, out):  # type: ignore[
 
 
 @inner(_nrt=False)
-def machine_costs(load, own, sizes, units, weights, whole):  # type: ignore[no-untyped-def]
+def machine_costs(
+    load: Numbers, own: Numbers, sizes: Numbers, units: float, weights: Float, whole: bool
+) -> tuple[float, float]:
     """The two `expected_costs` of one machine: `load` (K,), `own` (K,), `sizes` (D,)."""
     resources = len(sizes)
     alive = 3 * len(LENGTHS) * resources + 2 * resources
@@ -140,7 +147,7 @@ def machine_costs(load, own, sizes, units, weights, whole):  # type: ignore[no-u
 
 
 @inner(_nrt=False)
-def unused_cost(load, own, sizes, units, weights):  # type: ignore[no-untyped-def]
+def unused_cost(load: Numbers, own: Numbers, sizes: Numbers, units: float, weights: Float) -> float:
     """The expected increase of under-utilisation on one machine: see `machine_costs`."""
     resources = len(sizes)
     wide = len(LENGTHS) * resources
@@ -149,50 +156,51 @@ def unused_cost(load, own, sizes, units, weights):  # type: ignore[no-untyped-de
     for d in range(resources):
         for j in range(len(LENGTHS)):
             c = 2 * wide + j * resources + d
-            now = _unused(load[c], load[alive + j], sizes[d], units, weights[1, d])
-            then = _unused(load[c] + own[c], load[alive + j] + own[alive + j], sizes[d], units, weights[1, d])
+            now = unused_in_slot(load[c], load[alive + j], sizes[d], units, weights[1, d])
+            then = unused_in_slot(load[c] + own[c], load[alive + j] + own[alive + j], sizes[d], units, weights[1, d])
             unused += LENGTHS[j] * (then - now)
     return unused
 
 
 @njit(inline="always")
-def border(size, units, whole):  # type: ignore[no-untyped-def]
+def border(size: float, units: float, whole: bool) -> float:
     """Units of load above which a machine of `size` x `units` overshoots; `whole`: loads are whole units."""
     return math.floor(size * units + EXACT) + 0.5 if whole else size * units
 
 
 @njit(inline="always")
-def _unused(mean, alive, size, units, exponent):  # type: ignore[no-untyped-def]
+def unused_in_slot(mean: float, alive: float, size: float, units: float, exponent: float) -> float:
     """Expected under-utilisation penalty of a slot; `mean` is weighted by the probability that anything runs."""
     chance = min(float(alive), 1.0)
     return chance * under_utilisation(max(size - mean / max(chance, LEAST_CHANCE), 0.0) * units, exponent)
 
 
 @inner(_nrt=False)
-def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-def]
+def _passes(load: Numbers, own: Numbers, share: float, size: float, d: int, resources: int) -> float:
     """Probability that the load of resource d, with `share` (0 or 1) of `own`, ever exceeds the capacity."""
     wide = len(LENGTHS) * resources
     peak, alive = 3 * wide + d, 3 * wide + 2 * resources
     room = size - load[peak] - share * own[peak] + ROUNDING * (load[alive] + share * own[alive])
-    ever = _above(room, max(load[peak + resources] + share * own[peak + resources], LEAST_PEAK_SPREAD))
+    ever = above(room, max(load[peak + resources] + share * own[peak + resources], LEAST_PEAK_SPREAD))
     if ever == 0.0:
         return 0.0
     stays = 1.0
     for j in range(len(LENGTHS)):
         c = j * resources + d
         room = size - load[c] - share * own[c]
-        stays *= 1.0 - _above(room, max(load[wide + c] + share * own[wide + c], LEAST_SPREAD))
+        stays *= 1.0 - above(room, max(load[wide + c] + share * own[wide + c], LEAST_SPREAD))
     return min(1.0 - stays, ever)
 
 
 @njit(inline="always")
-def _above(room, variance):  # type: ignore[no-untyped-def]
+def above(room: float, variance: float) -> float:
     """Probability that a normal variable exceeds its mean by more than `room`, to 1e-5."""
     if room * room >= FAR * FAR * variance:  # true of most machines, and saves a square root
         return 0.0 if room > 0 else 1.0
     place = (room / math.sqrt(variance) + FAR) * PER_DEVIATION
     whole = min(int(place), len(ABOVE) - 2)
-    return ABOVE[whole] + (place - whole) * (ABOVE[whole + 1] - ABOVE[whole])
+    chance: float = ABOVE[whole] + (place - whole) * (ABOVE[whole + 1] - ABOVE[whole])
+    return chance
 
 
 _REGISTERED: tuple[tuple[str, Peaks, Knowledge, str], ...] = (

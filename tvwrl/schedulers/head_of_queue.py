@@ -19,18 +19,42 @@ BACKFILL = "-backfill"  # how the name of a rule with backfilling ends
 
 
 class HeadOfQueue(Scheduler):
-    """First in, first out: places the head of the queue repeatedly, until it has to wait."""
+    """First in, first out: places the head of the queue repeatedly, until it has to wait.
+
+    Examples
+    --------
+    >>> class Emptiest(HeadOfQueue):
+    ...     name, knowledge = "emptiest", Knowledge("current load and history", "how many workloads run")
+    ...
+    ...     def choose(self, cluster, workload):
+    ...         return best(self.candidates(cluster, workload), -cluster.active)
+    """
 
     @abstractmethod
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
-        """The machine for the head of the queue; None to let it wait."""
+        """The machine for the head of the queue; None to let it wait.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            What it sees of the cluster.
+        workload : Workload
+            The workload that waits.
+        """
 
     def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
-        """(M,) machines to choose from: by default those with room now."""
+        """(M,) machines to choose from: by default those with room now.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            What it sees of the cluster.
+        workload : Workload
+            The workload that waits.
+        """
         return cluster.room_now(workload)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """See `Scheduler.schedule`."""
         for workload in pending:
             machine = self.choose(cluster, workload)
             if machine is None:
@@ -38,14 +62,22 @@ class HeadOfQueue(Scheduler):
             yield Placement(workload, machine)
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion:
-        """See `Scheduler.opinion`."""
         return Opinion(self.candidates(cluster, workload))
 
 
 class Backfill(Scheduler):
-    """Places the first visible workload that `scheduler` would place if that were the head of the queue.
+    """Places the first visible workload that another scheduler would place if that were the head of the queue.
 
-    Attribute: `served`, that scheduler.
+    Parameters
+    ----------
+    scheduler : HeadOfQueue
+        The rule; `served` is its name as an attribute.
+
+    Examples
+    --------
+    >>> from tvwrl.schedulers import make_scheduler
+    >>> Backfill(make_scheduler("spread")).name
+    'spread-backfill'
     """
 
     def __init__(self, scheduler: HeadOfQueue) -> None:
@@ -64,7 +96,6 @@ class Backfill(Scheduler):
                 return
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion | None:
-        """See `Scheduler.opinion`."""
         return self.served.opinion(cluster, workload)
 
 
@@ -99,17 +130,33 @@ class FilterAndScore(Scored):
 
 
 class Greedy(Scored):
-    """A rule from two functions, a filter and a score."""
+    """A rule from two functions, a filter and a score.
+
+    Parameters
+    ----------
+    name : str
+        What tables call it.
+    knowledge : Knowledge
+        What filter and score look at.
+    passes : Filter
+        (cluster, workload) -> (M,) machines that may take the workload.
+    score : Score
+        (cluster, workload) -> (M,) numbers, higher is better; of equals the first machine is taken.
+
+    Examples
+    --------
+    >>> from tvwrl.schedulers import CURRENT_LOAD
+    >>> Greedy("fewest", CURRENT_LOAD, Cluster.room_now, lambda cluster, workload: -cluster.active)
+    <Greedy name='fewest', knows='current load and history'>
+    """
 
     def __init__(self, name: str, knowledge: Knowledge, passes: Filter, score: Score) -> None:
         self.name, self.knowledge, self._passes, self._score = name, knowledge, passes, score
 
     def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
-        """See `HeadOfQueue.candidates`."""
         return self._passes(cluster, workload)
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
-        """See `Scored.score`."""
         return self._score(cluster, workload)
 
 

@@ -12,13 +12,32 @@ from tvwrl.types import InputError
 
 
 class Knowledge(NamedTuple):
-    """What a scheduler may know."""
+    """The knowledge that a scheduler decides by.
 
-    group: str  # one of GROUPS
-    note: str  # the details, for tables
+    Parameters
+    ----------
+    group : str
+        One of `GROUPS`; schedulers compete within their group.
+    note : str
+        The details, for tables.
+
+    Examples
+    --------
+    >>> Knowledge("current load and history", "current load").and_also("how long machines have been idle").note
+    'current load; how long machines have been idle'
+    """
+
+    group: str
+    note: str
 
     def and_also(self, more: str) -> Knowledge:
-        """The same group, with one more detail in the note."""
+        """The same group, with one more detail in the note.
+
+        Parameters
+        ----------
+        more : str
+            What else it knows.
+        """
         return Knowledge(self.group, f"{self.note}; {more}")
 
 

@@ -22,19 +22,19 @@ REPORT_WEIGHT = 2.0 / 16.0  # weight of the newest report in the moving moments,
 
 
 @njit(inline="always")
-def spread(cpu):  # type: ignore[no-untyped-def]
+def spread(cpu: float) -> float:
     """Lowest CPU utilisation (paper 003, 6.1.3)."""
     return -cpu
 
 
 @njit(inline="always")
-def stack(cpu):  # type: ignore[no-untyped-def]
+def stack(cpu: float) -> float:
     """Highest CPU utilisation up to the threshold; machines above it come last, the least loaded first."""
     return cpu if cpu <= STACK_SHARE else STACK_SHARE - cpu
 
 
 @njit(inline="always")
-def load_aware(cpu, memory):  # type: ignore[no-untyped-def]
+def load_aware(cpu: float, memory: float) -> float:
     """Mean free share. Koordinator: a machine above a limit takes nothing. Here: it comes after all others, because
     batch instances do not wait."""
     free = 0.5 * (max(0.0, 1.0 - cpu) + max(0.0, 1.0 - memory))
@@ -42,7 +42,7 @@ def load_aware(cpu, memory):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def target_load_packing(cpu, target=TARGET_SHARE):  # type: ignore[no-untyped-def]
+def target_load_packing(cpu: float, target: float = TARGET_SHARE) -> float:
     """Rises from `target` (empty) to 1 (at the target); above it, falls from `target` to 0 (full)."""
     if cpu <= target:
         return (1.0 - target) * cpu / target + target
@@ -50,7 +50,14 @@ def target_load_packing(cpu, target=TARGET_SHARE):  # type: ignore[no-untyped-de
 
 
 @njit(inline="always")
-def risk_balancing(cpu, cpu_deviation, memory, memory_deviation, margin=MARGIN, sensitivity=SENSITIVITY):  # type: ignore[no-untyped-def]
+def risk_balancing(
+    cpu: float,
+    cpu_deviation: float,
+    memory: float,
+    memory_deviation: float,
+    margin: float = MARGIN,
+    sensitivity: float = SENSITIVITY,
+) -> float:
     """1 - risk of the riskier resource; risk = (mean + margin x deviation^(1 / sensitivity)) / 2, both within [0, 1].
 
     `cpu`, `memory`: recent means, the instance added; the deviations are of the recent utilisation.
@@ -60,8 +67,8 @@ def risk_balancing(cpu, cpu_deviation, memory, memory_deviation, margin=MARGIN, 
 
 
 @njit(inline="always")
-def _safety(mean, deviation, margin, sensitivity):  # type: ignore[no-untyped-def]
-    deviation_share = min(1.0, max(0.0, margin * max(deviation, 0.0) ** (1.0 / sensitivity)))
+def _safety(mean: float, deviation: float, margin: float, sensitivity: float) -> float:
+    deviation_share: float = min(1.0, max(0.0, margin * max(deviation, 0.0) ** (1.0 / sensitivity)))
     return 1.0 - 0.5 * (min(1.0, max(0.0, mean)) + deviation_share)
 
 

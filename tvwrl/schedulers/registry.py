@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from tvwrl.checks import hint, one_of
+from tvwrl.checks import hint
 from tvwrl.names import numbers, read_name, written
-from tvwrl.schedulers import rules, scores
+from tvwrl.schedulers import best_fit, rules
 from tvwrl.schedulers.base import (
     BASELINE,
     BOTH,
@@ -21,8 +21,11 @@ from tvwrl.schedulers.base import (
 from tvwrl.schedulers.expected_cost import EXPECTED_COSTS
 from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill, Filter, Greedy, HeadOfQueue, Score
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, GROUPS, PEAKS, Knowledge
+from tvwrl.schedulers.moving import descheduler, drs, expected_gain, karpenter, lars
+from tvwrl.schedulers.moving import koordinator as low_node_load
+from tvwrl.schedulers.moving.base import MOVE_RULES, PLUS, Moving, make_move_rule
 from tvwrl.schedulers.planning.hindsight import Hindsight
-from tvwrl.schedulers.planning.rollout import ROLLOUT_BASES, Rollout, knowledge_of_rollout
+from tvwrl.schedulers.planning.rollout import ALSO_KNOWN, ROLLOUT_BASES, Rollout
 from tvwrl.schedulers.production import (
     crane,
     google,
@@ -39,6 +42,7 @@ from tvwrl.types import InputError
 
 REGISTERED_BY = (  # importing them registers their rules
     rules, crane, google, gpa, katalyst, koordinator, kubernetes, lifetime, microsoft, trimaran,
+    expected_gain, descheduler, low_node_load, karpenter, drs, lars,
 )  # fmt: skip
 
 
@@ -46,14 +50,14 @@ def _greedy(name: str, knowledge: Knowledge, passes: Filter, score: Score, title
     register(partial(Greedy, name, knowledge, passes, score), name, knowledge, title)
 
 
-_greedy("best-fit", CURRENT_LOAD, Cluster.room_now, scores.tightest_now, "Best-Fit")
-_greedy("best-fit-peak", PEAKS, Cluster.room_for_peaks, scores.tightest_peaks, "Best-Fit, peaks")
-_greedy("first-fit-peak", PEAKS, Cluster.room_for_peaks, scores.first, "First-Fit, peaks")
-_greedy("worst-fit-peak", PEAKS, Cluster.room_for_peaks, scores.roomiest_peaks, "Worst-Fit, peaks")
-_greedy("spread", CURRENT_LOAD, Cluster.room_now, scores.emptiest, "Spread")
-_greedy("stack", CURRENT_LOAD, Cluster.room_now, scores.fullest, "Stack")
-_greedy("stack-80", CURRENT_LOAD, Cluster.room_now, scores.fullest_to_a_limit, "Stack up to 80 %")
-_greedy("clairvoyant", FUTURE, Cluster.room_ahead, scores.tightest_ahead, "Clairvoyant")
+_greedy("best-fit", CURRENT_LOAD, Cluster.room_now, best_fit.tightest_now, "Best-Fit")
+_greedy("best-fit-peak", PEAKS, Cluster.room_for_peaks, best_fit.tightest_peaks, "Best-Fit, peaks")
+_greedy("first-fit-peak", PEAKS, Cluster.room_for_peaks, best_fit.first, "First-Fit, peaks")
+_greedy("worst-fit-peak", PEAKS, Cluster.room_for_peaks, best_fit.roomiest_peaks, "Worst-Fit, peaks")
+_greedy("spread", CURRENT_LOAD, Cluster.room_now, best_fit.emptiest, "Spread")
+_greedy("stack", CURRENT_LOAD, Cluster.room_now, best_fit.fullest, "Stack")
+_greedy("stack-80", CURRENT_LOAD, Cluster.room_now, best_fit.fullest_to_a_limit, "Stack up to 80 %")
+_greedy("clairvoyant", FUTURE, Cluster.room_ahead, best_fit.tightest_ahead, "Clairvoyant")
 register(partial(Hindsight, RULES["clairvoyant"].make), Hindsight.name, FUTURE, "Search in hindsight", SEARCH)
 
 
@@ -90,7 +94,9 @@ def rollout_of(base: str, proposal: Scheduler | None = None, options: Sequence[s
 
     Raises InputError for a base without a compiled rule, and for options that are unknown, given twice or out of range.
     """
-    one_of(ROLLOUT_NAMES, **{"rollout's base": base})
+    if base not in ROLLOUT_NAMES:
+        near = hint(base, ROLLOUT_NAMES, listed_by="tvwrl evaluate --list-schedulers names what can")
+        raise InputError(f"rollout({base}): '{base}' cannot be rolled out; {near}")
     rule = base.removesuffix(BACKFILL)
     given = numbers(f"rollout(BASE,{','.join(options)})", options, ROLLOUT_OPTIONS)
     scheduler = SCHEDULERS[rule]()
@@ -100,21 +106,9 @@ def rollout_of(base: str, proposal: Scheduler | None = None, options: Sequence[s
     return made
 
 
-def _rule(name: str, entry: str, options: Sequence[str]) -> Scheduler:
-    """The scheduler of that name with options, which also end its name; `entry`: how it was written."""
-    allowed = dict.fromkeys(tunable(name), float)
-    if not allowed:
-        raise InputError(f"scheduler is '{entry}': {name} has no options")
-    given = numbers(entry, options, allowed)
-    made = SCHEDULERS[name](**given)
-    made.name = written(name, options=given)
-    return made
-
-
 def tunable(name: str) -> Mapping[str, tuple[float, ...]]:
     """Option -> values over which it is tuned, for the options that a scheduler's name may set, as in n-sigma(n=3)."""
-    found: Mapping[str, tuple[float, ...]] = getattr(SCHEDULERS[name], "options", {})
-    return found
+    return getattr(SCHEDULERS[name], "options", {})
 
 
 ROLLOUT_NAMES: tuple[str, ...] = (
@@ -125,15 +119,30 @@ ROLLOUT_OPTIONS = {"milliseconds": float, "rollouts": int, "horizon": int, "cert
 # Slower than the others by three orders of magnitude, so in no default list
 ROLLOUTS: dict[str, Callable[[], Scheduler]] = {f"rollout({base})": partial(rollout_of, base) for base in ROLLOUT_NAMES}
 KNOWLEDGE: dict[str, Knowledge] = {name: RULES[name].knowledge for name in SCHEDULERS} | {
-    f"rollout({base})": knowledge_of_rollout(RULES[base.removesuffix(BACKFILL)].knowledge) for base in ROLLOUT_NAMES
+    f"rollout({base})": RULES[base.removesuffix(BACKFILL)].knowledge.and_also(ALSO_KNOWN) for base in ROLLOUT_NAMES
 }
 
 
 def list_schedulers(knowing: str | None = None) -> dict[str, Knowledge]:
-    """Name -> what it knows, of every scheduler that can be named; those that only some code can make are not here.
+    """List every scheduler that can be named; those that only some code can make are not here.
 
-    `knowing`: only those of this group of `tvwrl.schedulers.GROUPS`. Raises InputError for an unknown group.
+    Parameters
+    ----------
+    knowing : str, optional
+        A group of `tvwrl.schedulers.GROUPS`, to list only its schedulers.
 
+    Returns
+    -------
+    dict[str, Knowledge]
+        Name -> what it knows.
+
+    Raises
+    ------
+    InputError
+        For an unknown group.
+
+    Examples
+    --------
     >>> list_schedulers()["clairvoyant"].note
     'the whole future (a reference)'
     >>> list(list_schedulers("the whole future"))
@@ -145,23 +154,48 @@ def list_schedulers(knowing: str | None = None) -> dict[str, Knowledge]:
 
 
 class UnknownScheduler(InputError):
-    """No scheduler has this name."""
+    """No scheduler has this name; `meant` says which are near, or how to list all."""
+
+    def __init__(self, message: str, meant: str) -> None:
+        super().__init__(message)
+        self.meant = meant
 
 
 def make_scheduler(name: str) -> Scheduler:
-    """A new scheduler of that name: one of `SCHEDULERS` or `ROLLOUTS`, perhaps with options, as in `n-sigma(n=3)` and
-    `rollout(spread,milliseconds=50)`. `NAME-backfill` adds backfilling to any rule that serves the head of the queue:
-    when that has to wait, others may pass it.
+    """Make a scheduler by its name.
 
-    Raises an InputError for bad options that lists the valid ones, and UnknownScheduler with names that are near.
+    Parameters
+    ----------
+    name : str
+        One of `SCHEDULERS` or `ROLLOUTS`, perhaps with options, as in `n-sigma(n=3)` and
+        `rollout(spread,milliseconds=50)`. `NAME-backfill` adds backfilling to any rule that serves the head of the
+        queue: when that has to wait, others may pass it. `NAME + MOVES` adds one of `MOVE_RULES`, as in
+        `expected-cost + evacuate(threshold=5000)`, for scenarios in which what runs may be moved.
 
-    >>> problem = Problem.build(open_trace("google"), Scenario())  # doctest: +SKIP
-    >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
-    >>> runner = Runner(sequences, problem.machines, problem.scenario)  # doctest: +SKIP
-    >>> episode = runner.play(make_scheduler("tetris"), 0)  # doctest: +SKIP
+    Returns
+    -------
+    Scheduler
+        A new one, for one episode at a time.
+
+    Raises
+    ------
+    UnknownScheduler
+        For another name; it says which are near.
+    InputError
+        For bad options; it lists the valid ones.
+
+    Examples
+    --------
+    >>> make_scheduler("n-sigma(n=3)")
+    <NSigma name='n-sigma(n=3)', knows='declared requests'>
+    >>> runner.play(make_scheduler("tetris"), 0)  # doctest: +SKIP
     """
     if name in SCHEDULERS:
         return SCHEDULERS[name]()
+    placing, plus, rule = name.rpartition(PLUS.strip())
+    is_outside = plus and placing.count("(") == placing.count(")")  # of brackets
+    if is_outside and (rule.partition("(")[0].strip() in MOVE_RULES or placing.endswith(" ")):
+        return Moving(make_scheduler(placing.strip()), make_move_rule(rule))
     if name.endswith(BACKFILL):
         served = make_scheduler(name.removesuffix(BACKFILL))
         if not isinstance(served, HeadOfQueue):
@@ -173,6 +207,13 @@ def make_scheduler(name: str) -> Scheduler:
     if head == "rollout" and of:
         return rollout_of(of, options=options)
     if head in SCHEDULERS:
-        return _rule(head, name, (*filter(None, [of]), *options))
-    meant = hint(head, SCHEDULERS | ROLLOUTS, listed_by="tvwrl evaluate --list-schedulers lists all")
-    raise UnknownScheduler(f"scheduler is '{name}': {meant}")
+        if not (allowed := dict.fromkeys(tunable(head), float)):
+            raise InputError(f"scheduler is '{name}': {head} has no options")
+        given = numbers(name, (*filter(None, [of]), *options), allowed)
+        made = SCHEDULERS[head](**given)
+        made.name = written(head, options=given)
+        return made
+    listed_by = "tvwrl evaluate --list-schedulers lists all"
+    meant = hint(head, SCHEDULERS | ROLLOUTS, listed_by=listed_by)
+    unknown = f"there is no scheduler '{name}'; {meant}" if meant == listed_by else f"scheduler is '{name}': {meant}"
+    raise UnknownScheduler(unknown, meant)

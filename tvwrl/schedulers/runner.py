@@ -19,7 +19,24 @@ Watch = Callable[[Cluster, Sequence[Workload], Placement | None], None]
 
 
 class Runner:
-    """Plays schedulers on the sequences of one set, to the end of every episode."""
+    """Plays schedulers on the sequences of one set, to the end of every episode.
+
+    Parameters
+    ----------
+    sequences : SequenceSet
+        The arrival sequences; see `Problem.sequences`.
+    machines : Machines
+        The cluster.
+    scenario : Scenario
+        What happens in an episode; episodes are never truncated.
+    seed : int, default 0
+        Of what schedulers draw at random.
+
+    Examples
+    --------
+    >>> runner = Runner(problem.sequences("test", 10, seed=0), problem.machines, problem.scenario)  # doctest: +SKIP
+    >>> problem.score(runner.play(make_scheduler("spread"), 0))["reward"]  # doctest: +SKIP
+    """
 
     def __init__(self, sequences: SequenceSet, machines: Machines, scenario: Scenario, seed: int = 0) -> None:
         self.sequences, self.machines, self.scenario, self.seed = sequences, machines, scenario, seed
@@ -27,51 +44,66 @@ class Runner:
         self._simulations: dict[tuple[bool, bool], Simulation] = {}
 
     def play(self, scheduler: Scheduler, sequence: int, watch: Watch | None = None) -> Episode:
-        """The episode of `scheduler` on one sequence; what waits after `MAX_IDLE_SLOTS` stays unplaced.
+        """The episode of a scheduler on one sequence; what waits after `MAX_IDLE_SLOTS` stays unplaced.
 
-        `watch`: see `play_on`
+        Parameters
+        ----------
+        scheduler : Scheduler
+            Who decides.
+        sequence : int
+            Which of the sequences, 0..S-1.
+        watch : Watch, optional
+            Called before each decision is carried out with the cluster, the workloads shown, and the placement, or None
+            where nothing is placed and the slot passes.
 
-        Raises InputError for a placement of a workload that is not waiting or on a machine that does not exist.
+        Raises
+        ------
+        InputError
+            For a placement of a workload that is not waiting or on a machine that does not exist.
         """
-        simulation = self._simulation(scheduler.looks_at_grid, scheduler.needs_forecasts)
+        looks_at = scheduler.looks_at_grid, scheduler.needs_forecasts
+        if looks_at not in self._simulations:
+            self._simulations[looks_at] = self.simulation(scheduler)
+        simulation = self._simulations[looks_at]
         workloads = self.workloads(sequence)
         simulation.reset(sequence)
         cluster = Cluster(simulation)
         scheduler.reset(cluster, np.random.default_rng([self.seed, sequence]))
         played = play_on(simulation, scheduler, workloads, watch)
-        return replace(simulation.record(), scheduler=scheduler.name, decision_ms=played.mean_ms)
+        mean_ms = 1000.0 * played.seconds / max(played.decisions, 1)
+        return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
 
     def simulation(self, scheduler: Scheduler) -> Simulation:
-        """A new simulation of one cluster that shows what the scheduler looks at."""
-        return self._made(scheduler.looks_at_grid, scheduler.needs_forecasts)
+        """A new simulation of one cluster that shows what a scheduler looks at.
+
+        Parameters
+        ----------
+        scheduler : Scheduler
+            Who will look at it.
+        """
+        grid, forecasts = scheduler.looks_at_grid, scheduler.needs_forecasts
+        return Simulation(self.sequences, self.machines, self.scenario, grid=grid, forecasts=forecasts, max_slots=0)
 
     def workloads(self, sequence: int) -> list[Workload]:
-        """The workloads of a sequence, in order of arrival."""
+        """The workloads of a sequence, in order of arrival.
+
+        Parameters
+        ----------
+        sequence : int
+            Which of the sequences, 0..S-1.
+        """
         if sequence not in self._workloads:
             count = self.sequences.arrival.shape[1]
             self._workloads[sequence] = [self.sequences.workload(sequence, i) for i in range(count)]
         return self._workloads[sequence]
 
-    def _simulation(self, grid: bool, forecasts: bool) -> Simulation:
-        if (grid, forecasts) not in self._simulations:
-            self._simulations[grid, forecasts] = self._made(grid, forecasts)
-        return self._simulations[grid, forecasts]
-
-    def _made(self, grid: bool, forecasts: bool) -> Simulation:
-        return Simulation(self.sequences, self.machines, self.scenario, grid=grid, forecasts=forecasts, max_slots=0)
-
 
 class Played(NamedTuple):
     """What playing on has cost."""
 
-    penalties: Float  # (4,) in the order of `penalties.TERMS`
+    penalties: Float  # (5,) in the order of `penalties.TERMS`
     decisions: int
     seconds: float  # in the scheduler
-
-    @property
-    def mean_ms(self) -> float:
-        """Milliseconds per decision."""
-        return 1000.0 * self.seconds / max(self.decisions, 1)
 
 
 def play_on(
@@ -80,6 +112,7 @@ def play_on(
     workloads: Sequence[Workload],
     watch: Watch | None = None,
     shown: Sequence[Workload] = (),
+    placed: bool = False,
 ) -> Played:
     """Let the scheduler take all decisions from the current state of a batch of 1 to the end of the episode.
 
@@ -88,6 +121,7 @@ def play_on(
         decides on these before it is shown others
     `watch`: called before each decision is carried out with the cluster, the workloads shown, and the placement, or
         None where nothing is placed and the slot passes
+    `placed`: whether the placements of the current slot were decided, so that only moves are left in it
     """
     cluster, state, scenario = Cluster(simulation), simulation.state, simulation.scenario
     limit, queue = scenario.placements_per_slot, scenario.queue
@@ -95,8 +129,9 @@ def play_on(
     while not simulation.is_over() and state.counters[0, IDLE] < MAX_IDLE_SLOTS:
         before = state.counters[0, PLACED] - bool(shown)
         visible, shown = shown or [workloads[i] for i in simulation.waiting()[:queue].tolist()], ()
+        visible = [] if placed else visible
         started = time.perf_counter()
-        for placement in scheduler.schedule(cluster, visible):
+        for placement in scheduler.schedule(cluster, visible) if visible else ():
             seconds += time.perf_counter() - started
             position = position_in_queue(simulation, placement.workload, placement.machine, scheduler.name)
             if watch is not None:
@@ -108,16 +143,36 @@ def play_on(
             started = time.perf_counter()
         else:
             seconds += time.perf_counter() - started
-        placed = state.counters[0, PLACED]
-        if placed == before:  # to place nothing is a decision
+        nothing = state.counters[0, PLACED] == before
+        if nothing and visible:  # to place nothing is a decision
             decisions += 1
             if watch is not None:
                 watch(cluster, visible, None)
-        more = limit is None or placed < limit
-        if placed == before or not more or not state.counters[0, WAITING]:  # otherwise the scheduler is asked again
+        more = limit is None or state.counters[0, PLACED] < limit
+        if placed or nothing or not more or not state.counters[0, WAITING]:  # otherwise the scheduler is asked again
+            if scenario.moves_per_slot:
+                seconds += _move(simulation, cluster, scheduler)
+                decisions += 1
             simulation.next_slot()
+            placed = False
             penalties += state.totals[0, : len(TERMS)]
     return Played(penalties, decisions, seconds)
+
+
+def _move(simulation: Simulation, cluster: Cluster, scheduler: Scheduler) -> float:
+    """Let the scheduler move what runs, in the current slot. Returns the seconds that it took to decide."""
+    seconds, started = 0.0, time.perf_counter()
+    for workload, machine in scheduler.moves(cluster):
+        seconds += time.perf_counter() - started
+        try:
+            simulation.move(workload, machine)
+        except InputError as error:
+            raise InputError(f"scheduler '{scheduler.name}': {error}") from None
+        started = time.perf_counter()
+    seconds += time.perf_counter() - started
+    if reason := simulation.crowded():
+        raise InputError(f"scheduler '{scheduler.name}': {reason}")
+    return seconds
 
 
 def position_in_queue(simulation: Simulation, workload: Workload, machine: int, name: str) -> int:

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.schedulers import HeadOfQueue, Opinion, Scheduler, Scored, best
-from tvwrl.serve.kubernetes import BEST, Pod
-from tvwrl.serve.observed import Observed
+from tvwrl.serve.extender_messages import BEST, Pod
 from tvwrl.serve.snapshot import Sight, Snapshot
+from tvwrl.serve.watching import Observed
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 
@@ -220,7 +220,9 @@ class Decider:
     def _by_rule(
         self, cluster: Cluster, workload: Workload, opinion: Opinion | None
     ) -> tuple[int | None, Mask, Float | None]:
-        if opinion is not None and opinion.scores is not None and chooses_by_score(self.scheduler):
+        rule = type(self.scheduler)  # one that takes the best of its scores and does nothing else is not asked twice
+        by_score = issubclass(rule, Scored) and rule.choose is Scored.choose and rule.schedule is HeadOfQueue.schedule
+        if by_score and opinion is not None and opinion.scores is not None:
             return best(opinion.possible, opinion.scores), opinion.possible, opinion.scores
         placement = next(iter(self.scheduler.schedule(cluster, [workload])), None)
         chosen = None if placement is None else placement.machine
@@ -266,13 +268,6 @@ class Decider:
         reason = f"held by {self.scheduler.name}: {'it prefers to wait' if room else 'no node has room for it now'}"
         nowhere = np.zeros(len(machine), np.bool_)
         return Decision(pod, None, nowhere, NOTHING, reason, seconds)
-
-
-def chooses_by_score(scheduler: Scheduler) -> bool:
-    """Whether it takes the best of its scores and does nothing else, so that it need not be asked twice."""
-    if not isinstance(scheduler, Scored):
-        return False
-    return type(scheduler).choose is Scored.choose and type(scheduler).schedule is HeadOfQueue.schedule
 
 
 def points_of(value: Float | None, possible: Mask, chosen: int) -> Int:

@@ -1,16 +1,22 @@
-"""uvicorn with what a server needs that faces a network: limits on slow clients, TLS, and quick ends."""
+"""uvicorn with what a server needs that faces a network: limits on slow clients, TLS, and quick ends.
+
+uvicorn bounds neither heads nor crowds. So each connection has a guard between the event loop and uvicorn's protocol,
+which reads along to see where requests begin and end; an ASGI application around ours tells it when they are answered.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import asyncio.constants
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tvwrl.serve.extender import Application, Receive, Send
 
 HEADER_SECONDS = 10.0  # within which a new connection has to send the head of a request, and read on in an answer
 HEAD_BYTES = 64 * 1024  # of a request
@@ -32,7 +38,7 @@ class Tls:
     client_authority: Path | None = None
 
 
-class _Guarded(HttpToolsProtocol):
+class _Guard(asyncio.Protocol):
     """Closes connections whose requests do not begin in time, whose heads grow too large, or that do not read what they
     asked for; and in a crowd, for each new connection, the one that deserves its place least.
 
@@ -40,74 +46,91 @@ class _Guarded(HttpToolsProtocol):
     only if they ask for the server's health or metrics: others learn at once that there is no room.
     """
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._head: float = 0
+    def __init__(self, guards: dict[Any, _Guard], guarded: asyncio.Protocol) -> None:
+        self._guards, self._guarded, self._loop = guards, guarded, asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)  # calls the methods on_...
+        self._head: float = 0  # bytes of it that have come
         self._asked = self._answered = 0  # requests whose heads have come; answers
-        self._whole = self._unread = self._spare = False
-        self._active = self.loop.time()
-        self._deadline = self.loop.call_later(HEADER_SECONDS, transport.abort)
+        self._whole = self._unread = self.spare = False
+        self._active = self._loop.time()
         self._reading: asyncio.TimerHandle | None = None
-        if (excess := len(self.connections) - CONNECTIONS) > 0:
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._deadline = self._loop.call_later(HEADER_SECONDS, transport.abort)
+        ends = (transport.get_extra_info(end) for end in ("peername", "sockname"))
+        self._key = tuple(end and tuple(end[:2]) for end in ends)
+        self._guards[self._key] = self
+        self._guarded.connection_made(transport)
+        if (excess := len(self._guards) - CONNECTIONS) > 0:
             self._enter_crowd(excess)
 
     def data_received(self, data: bytes) -> None:
         self._head += len(data)
-        super().data_received(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # uvicorn goes on, as there is no other protocol here
+        except httptools.HttpParserError:
+            self._head = max(self._head, 0)  # uvicorn refuses it too; whatever else comes is not worth more than a head
+        self._guarded.data_received(data)
         if self._head > HEAD_BYTES:
-            self.transport.close()
+            self._transport.close()
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
         self._whole = False
-        self.scope["state"]["spare"] = self._spare
         self._deadline.cancel()
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+        self._deadline = self._loop.call_later(HEADER_SECONDS, self._transport.abort)
 
     def on_headers_complete(self) -> None:
         self._head = -math.inf  # what follows is a body, which the application bounds
         self._asked += 1
         self._deadline.cancel()
-        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._head, self._whole = 0, True
-        super().on_message_complete()
 
-    def on_response_complete(self) -> None:
+    def was_answered(self) -> None:
         self._answered += 1
-        self._active = self.loop.time()
-        super().on_response_complete()
+        self._active = self._loop.time()
+
+    def eof_received(self) -> bool | None:
+        return self._guarded.eof_received()
 
     def pause_writing(self) -> None:
         self._unread = True
-        self._reading = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
-        super().pause_writing()
+        self._reading = self._loop.call_later(HEADER_SECONDS, self._transport.abort)
+        self._guarded.pause_writing()
 
     def resume_writing(self) -> None:
         self._unread = False
         if self._reading is not None:
             self._reading.cancel()
-        super().resume_writing()
+        self._guarded.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
         if self._reading is not None:
             self._reading.cancel()
-        super().connection_lost(exc)
+        self._leave()
+        self._guarded.connection_lost(exc)
+
+    def _leave(self) -> None:
+        if self._guards.get(self._key) is self:
+            del self._guards[self._key]
 
     def _enter_crowd(self, excess: int) -> None:
         """Take the place of the connection that deserves it least, if it had time to send a request."""
-        others = (one for one in self.connections if isinstance(one, _Guarded) and one is not self)
-        least = min(others, key=_Guarded._claim)
-        served, active = least._claim()[0] == SERVED, least._active > self.loop.time() - ACTIVE_SECONDS
+        least = min((one for one in self._guards.values() if one is not self), key=_Guard._claim)
+        served, active = least._claim()[0] == SERVED, least._active > self._loop.time() - ACTIVE_SECONDS
         if (served or active) and excess <= SPARE:
-            self._spare = True
+            self.spare = True
         elif served:
-            self.transport.abort()
+            self._transport.abort()
         else:
-            self.connections.discard(least)
-            least.transport.abort()
+            least._leave()
+            least._transport.abort()
 
     def _claim(self) -> tuple[int, float]:
         """How much it deserves its place: most while a request that has arrived is answered; then, if it has ever been
@@ -118,11 +141,46 @@ class _Guarded(HttpToolsProtocol):
         return SERVED if due > 1 or (due == 1 and self._whole) else int(self._answered > 0), self._active
 
 
-def make_server(application: Any, host: str, port: int, tls: Tls | None) -> uvicorn.Server:
+class GuardedLoop(asyncio.SelectorEventLoop):
+    """An event loop that guards the connections of its servers, and bounds the time for TLS's handshake."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.guards: dict[Any, _Guard] = {}  # by addresses of client and server, as in ASGI's scope
+
+    async def create_server(self, protocol_factory: Callable[[], Any], *args: Any, **options: Any) -> asyncio.Server:
+        """See asyncio; uvicorn has no option for the handshake, and asyncio's minute is long for silent clients."""
+        if options.get("ssl") is not None:
+            options["ssl_handshake_timeout"] = HEADER_SECONDS
+        return await super().create_server(lambda: _Guard(self.guards, protocol_factory()), *args, **options)
+
+
+class _Guarded:
+    """The application, which tells guards what was answered and learns who may only ask for health and metrics."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        loop, guard = asyncio.get_running_loop(), None
+        if scope["type"] == "http" and isinstance(loop, GuardedLoop):
+            guard = loop.guards.get((scope["client"], scope["server"]))
+        if guard is None:  # the server's start and end, or a client that has gone
+            await self._application(scope, receive, send)
+            return
+        scope["state"]["spare"] = guard.spare
+
+        async def answer(message: dict[str, Any]) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                guard.was_answered()
+
+        await self._application(scope, receive, answer)
+
+
+def make_server(application: Application, host: str, port: int, tls: Tls | None) -> uvicorn.Server:
     """A server that is not running yet."""
     _allow_files()
-    # uvicorn has no option for it, and asyncio's minute is long for clients that open connections and say nothing.
-    asyncio.constants.SSL_HANDSHAKE_TIMEOUT = HEADER_SECONDS
     files: dict[str, Any] = {}
     if tls is not None:
         files = {"ssl_certfile": str(tls.certificate), "ssl_keyfile": str(tls.key)}
@@ -131,14 +189,15 @@ def make_server(application: Any, host: str, port: int, tls: Tls | None) -> uvic
 
             files |= {"ssl_ca_certs": str(tls.client_authority), "ssl_cert_reqs": ssl.CERT_REQUIRED}
     config = uvicorn.Config(
-        application,
+        _Guarded(application),
         host=host,
         port=port,
         backlog=BACKLOG,
-        http=_Guarded,
+        http="httptools",
         ws="none",
-        loop="asyncio",
+        loop=f"{GuardedLoop.__module__}:{GuardedLoop.__name__}",
         lifespan="on",
+        proxy_headers=False,  # guards know clients by the addresses that they really have
         access_log=False,
         log_level="error",
         server_header=False,

@@ -11,8 +11,8 @@ import numpy as np
 
 from tvwrl.checks import hint
 from tvwrl.schedulers import Knowledge, Scheduler, UnknownScheduler, list_schedulers, make_scheduler
-from tvwrl.serve.observed import RESOURCES, Observed
 from tvwrl.serve.snapshot import Sight
+from tvwrl.serve.watching import RESOURCES, Observed
 from tvwrl.simulation import Scenario
 from tvwrl.traces import DAY_SECONDS
 from tvwrl.types import InputError
@@ -25,41 +25,68 @@ MOST_SLOTS = 288  # remembered
 
 
 def open_policy(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
-    """The scheduler that `name` stands for, and what it has to be shown.
+    """Find a scheduler by name, and what it has to be shown of a live cluster.
 
-    `slot_length`: length of a slot for rules (default: 1800); a policy has its own
+    Parameters
+    ----------
+    name : str
+        A rule of the registry, the folder of a training run, a .pt file, or an exported .onnx file.
+    slot_length : int or None
+        Seconds of a slot, >= 1; None: 1800 for rules, and a policy's own.
 
-    Raises InputError for an unknown name, a file that is missing or damaged, a scheduler that needs what no cluster
-    knows, and a policy for other resources or with other classes than it was trained with.
+    Returns
+    -------
+    tuple of Scheduler and Sight
+        The scheduler, and the scenario, units, classes and forecaster with which it sees a cluster.
+
+    Raises
+    ------
+    InputError
+        An unknown name, a file that is missing or damaged, a scheduler that needs what no cluster knows, a policy for
+        other resources or with other classes than it was trained with, or slots of another length than its own.
+
+    Examples
+    --------
+    >>> scheduler, sight = open_policy("best-fit", None)
+    >>> scheduler.name, sight.scenario.step_seconds
+    ('best-fit', 1800)
     """
     try:
-        return _opened(name, slot_length)
+        if name.endswith(".onnx") or Path(name).exists():
+            from tvwrl.agents import open_policy as open_trained
+
+            policy, facts = open_trained(name)
+            return policy, sight_of(policy, facts, slot_length)
+        return _rule(name, slot_length)
     except InputError as error:
         raise InputError(f"policy is {name}: {error}") from None
 
 
-def _opened(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
-    if name.endswith(".onnx") or Path(name).exists():
-        from tvwrl.agents import open_policy
+def _rule(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
+    """A rule of the registry that a real cluster could have."""
 
-        policy, facts = open_policy(name)
-        return policy, sight_of(policy, facts, slot_length)
+    def is_real(knowledge: Knowledge) -> bool:
+        return "peaks" not in knowledge.group and "future" not in knowledge.group
+
     try:
         scheduler = make_scheduler(name)
     except UnknownScheduler:
-        usable = [known for known, knows in list_schedulers().items() if _is_real(knows) and "(" not in known]
-        raise InputError(f"no such file or folder, and no rule: {hint(name, usable)}") from None
-    _check_knowledge(scheduler)
-    return scheduler, _of_rule(scheduler, slot_length)
-
-
-def slots_to_remember(sight: Sight) -> int:
-    """Slots of usage that a scheduler may look back to: a day, and no less than the grid shows."""
-    day = math.ceil(DAY_SECONDS / sight.scenario.step_seconds)
-    return max(min(day, MOST_SLOTS), sight.scenario.history) + 1
-
-
-def _of_rule(scheduler: Scheduler, slot_length: int | None) -> Sight:
+        usable = [known for known, knows in list_schedulers().items() if is_real(knows) and "(" not in known]
+        near = hint(
+            name,
+            usable,
+            listed_by="tvwrl evaluate --list-schedulers lists all; those that know peaks or the future cannot serve",
+        )
+        raise InputError(f"no such file or folder, and no rule: {near}") from None
+    if not is_real(scheduler.knowledge):
+        raise InputError(
+            f"it knows {scheduler.knowledge.group}, which no real cluster does; "
+            "tvwrl evaluate --list-schedulers says what each knows"
+        )
+    if scheduler.leader is not None or scheduler.name.startswith("rollout"):
+        raise InputError("it plans in sampled training sequences; serve its base instead")
+    step = slot_length or Scenario().step_seconds
+    scenario = Scenario(quantise=False, placements_per_slot=None, history=1, step_seconds=step)
     forecaster = None
     if scheduler.needs_forecasts:
         from tvwrl.forecasting import shipped_forecaster
@@ -70,12 +97,15 @@ def _of_rule(scheduler: Scheduler, slot_length: int | None) -> Sight:
                 f"slot_length is {slot_length}: {scheduler.name} forecasts slots of {forecaster.step_seconds} s; "
                 "leave the option out"
             )
-    step = slot_length or Scenario().step_seconds
-    scenario = Scenario(quantise=False, placements_per_slot=None, history=1, step_seconds=step)
-    if forecaster is not None:
         scenario = replace(scenario, peak_units=forecaster.peak_units)
     units = np.full(len(RESOURCES), RULE_UNITS)
-    return Sight(scenario, units, scheduler.looks_at_grid, scheduler.needs_forecasts, None, forecaster)
+    return scheduler, Sight(scenario, units, scheduler.looks_at_grid, scheduler.needs_forecasts, None, forecaster)
+
+
+def slots_to_remember(sight: Sight) -> int:
+    """Slots of usage that a scheduler may look back to: a day, and no less than the grid shows."""
+    day = math.ceil(DAY_SECONDS / sight.scenario.step_seconds)
+    return max(min(day, MOST_SLOTS), sight.scenario.history) + 1
 
 
 def sight_of(policy: Scheduler, facts: Facts, slot_length: int | None = None) -> Sight:
@@ -89,21 +119,6 @@ def sight_of(policy: Scheduler, facts: Facts, slot_length: int | None = None) ->
             "leave the option out"
         )
     return Sight(scenario, capacity, True, policy.needs_forecasts, facts.classes, facts.forecaster)
-
-
-def _is_real(knowledge: Knowledge) -> bool:
-    """Whether a real cluster can know this."""
-    return "peaks" not in knowledge.group and "future" not in knowledge.group
-
-
-def _check_knowledge(scheduler: Scheduler) -> None:
-    if not _is_real(scheduler.knowledge):
-        raise InputError(
-            f"it knows {scheduler.knowledge.group}, which no real cluster does; "
-            "tvwrl evaluate --list-schedulers says what each knows"
-        )
-    if scheduler.leader is not None or scheduler.name.startswith("rollout"):
-        raise InputError("it plans in sampled training sequences; serve its base instead")
 
 
 def rehearsal(slots: int) -> Observed:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tvwrl.serve.deciding import Decision
-from tvwrl.serve.observed import Observed
+from tvwrl.serve.watching import Observed
 
 PARTS = 8  # of which the newest is being written
 LINE = 64 * 1024  # bytes; more than any line has
+AWAITED = 20_000  # decisions that wait for their pod to appear in the metrics
 
 
 class RotatingLines:
@@ -130,9 +131,6 @@ def _is_json(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-AWAITED = 20_000  # decisions that wait for their pod to appear in the metrics
 
 
 class Record:

@@ -17,21 +17,22 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.progress import phase, say
-from tvwrl.serve.application import Application, Limits
 from tvwrl.serve.deciding import Decider
+from tvwrl.serve.extender import Application, Limits
+from tvwrl.serve.extender_messages import Pod, api_address, binder
 from tvwrl.serve.http_server import Tls, make_server
-from tvwrl.serve.kubernetes import Pod, api_address, binder
 from tvwrl.serve.monitoring import Log, Monitoring
-from tvwrl.serve.observed import Observed
 from tvwrl.serve.options import ServeSettings
 from tvwrl.serve.policies import open_policy, rehearsal, slots_to_remember
-from tvwrl.serve.polling import Polling
 from tvwrl.serve.record import Record
+from tvwrl.serve.watching import Observed, Polling
 from tvwrl.traces import address, secret_headers
 from tvwrl.types import InputError
 
 NICE = 10  # the server's answers go first
 LONGEST = 3600.0  # seconds that a report may take
+SWITCH = 0.0005  # seconds after which a thread lets another one run: decisions must not delay answers by Python's 5 ms
+RECORD = Path("decisions.jsonl")  # of the shadow, in the working directory
 
 
 class ShadowReports:
@@ -76,12 +77,11 @@ class ShadowReports:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._hours * 3600):
-            end = datetime.now(UTC)
-            folder = self._record.parent / f"shadow-{end:%Y-%m-%dT%H%M}"
             if self._record.exists():
-                self._make(folder, end)
+                self._make(datetime.now(UTC))
 
-    def _make(self, folder: Path, end: datetime) -> None:
+    def _make(self, end: datetime) -> None:
+        folder = self._record.parent / f"shadow-{end:%Y-%m-%dT%H%M}"
         command = ["nice", "-n", str(NICE), *self.command(folder, end)]
         try:
             # What is read for a report is of no use to the next one, and nothing else may be writable here.
@@ -102,15 +102,15 @@ class ShadowReports:
             self._log("report", folder=str(folder))
 
 
-SWITCH = 0.0005  # seconds after which a thread lets another one run: decisions must not delay answers by Python's 5 ms
-RECORD = Path("decisions.jsonl")  # of the shadow, in the working directory
-
-
 class Service:
     """A server that is ready to run. Raises InputError for what cannot be served."""
 
     def __init__(self, settings: ServeSettings) -> None:
-        prometheus = _prometheus(settings.prometheus)
+        try:
+            prometheus = address(settings.prometheus)
+        except InputError as error:
+            raise InputError(f"prometheus: {error}") from None
+        secret_headers()  # refuses a header that is none
         token, tls, bind = _token(settings.token_file), _tls(settings), None
         if settings.bind:
             bind = binder(api_address(settings.kubernetes), settings.kubernetes_token_file, settings.kubernetes_ca)
@@ -201,16 +201,6 @@ def _ready_decider(settings: ServeSettings) -> tuple[Decider, int]:
         for i in range(len(observed.nodes)):  # kernels differ with all nodes and with some
             trial.decide(Pod("rehearsal", f"new-{i}", f"{i}", "", np.array([0.1, 2.0**27])), observed.nodes[i:])
     return Decider(scheduler, sight, *times, shadow=settings.shadow), slots
-
-
-def _prometheus(given: str) -> str:
-    """The server's address. Raises InputError for what is none, and for a header that is none."""
-    try:
-        found = address(given)
-    except InputError as error:
-        raise InputError(f"prometheus: {error}") from None
-    secret_headers()
-    return found
 
 
 def _token(file: Path | None) -> bytes | None:

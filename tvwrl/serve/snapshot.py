@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tvwrl.forecasting import Beginnings, Forecaster, empty_table, in_steps, scaled_forecasts
-from tvwrl.serve.kubernetes import Pod
-from tvwrl.serve.observed import RESOURCES, Observed
+from tvwrl.serve.extender_messages import Pod
+from tvwrl.serve.watching import RESOURCES, Observed
 from tvwrl.simulation import WAITING, WAITS, Cluster, Mask, Scenario, Simulation, queue_features
 from tvwrl.traces import DAY_SECONDS, UNSEEN, Windows, quantise
 from tvwrl.types import Float, ForecastTable, Int, Machines, SequenceSet, Workload
@@ -70,11 +69,6 @@ class Snapshot:
         """Whether there is no room for another newcomer until the next look at the metrics."""
         return not self._free
 
-    def units_of(self, pod: Pod) -> tuple[Float, Float]:
-        """(2,) each: what a newcomer will probably use at first, and what it requests (NaN: nothing), in units."""
-        demand = self._rounded(self.expected.of(pod.owner, pod.request) / self._unit)
-        return demand, pod.request / self._unit
-
     def show(self, pod: Pod) -> Workload:
         """Let a newcomer wait at the head of the queue, and write the observation."""
         row, state = self._free[-1], self.simulation.state
@@ -86,9 +80,11 @@ class Snapshot:
         return Workload(row, pod.key, self.observed.slot, demand[None], request)
 
     def _describe(self, row: int, pod: Pod) -> tuple[Float, Float]:
-        """Write all that schedulers see of a newcomer into a spare row; its `units_of`."""
+        """Write all that schedulers see of a newcomer into a spare row. Returns what it will probably use at first
+        and what it requests (NaN: nothing), (2,) units each."""
         state, sequences = self.simulation.state, self.simulation.sequences
-        demand, request = self.units_of(pod)
+        demand = self._rounded(self.expected.of(pod.owner, pod.request) / self._unit)
+        request = pod.request / self._unit
         state.demand[0, row, 0] = demand
         sequences.request[0, row] = request
         declared = np.where(np.isnan(request), demand, request)
@@ -100,7 +96,7 @@ class Snapshot:
             sequences,
             arrival=sequences.arrival[:, row : row + 1],
             request=sequences.request[:, row : row + 1],
-            demand=state.demand[:, row : row + 1],
+            demand=np.asarray(state.demand[:, row : row + 1], np.float64),
         )
         if sequences.forecast is not None and self._sight.forecaster is not None:
             self._foresee(sequences.forecast, windows, np.ones(1, np.int64), np.array([row]))
@@ -164,7 +160,15 @@ class Snapshot:
         request = np.full((1, rows, 2), np.nan)
         request[0, :count] = seen.request / self._unit
         windows = self._windows(demand[0, :count], length, request[0, :count], slots - 1 - first)
-        label, classes = self._labels(windows, rows)
+        label, classes = np.ones((1, rows, slots + 2), np.uint8), self._sight.classes
+        if classes is not None and self._sight.grid and count:
+            label[0, :count] = classes.label_table(windows, self._sight.scenario.relabel_every)
+            label[label == 0] = 1  # never used: after the end
+        forecast, forecaster = None, self._sight.forecaster
+        if forecaster is not None:  # as of now; those of other moments are never asked for
+            forecast = empty_table(rows, slots + 1, MOST_MACHINES * self._sight.capacity, forecaster.peak_units)
+            if count:
+                self._foresee(forecast, windows, length, np.arange(count))
         ends = np.full(rows, slots + 1)  # of those that run, and of newcomers, nobody knows the end
         ends[seen.running : count] = length[seen.running :]
         known = np.concatenate([seen.node >= 0, np.zeros(SPARE, np.bool_)])
@@ -183,9 +187,9 @@ class Snapshot:
             demand=demand,
             request=request,
             label=label,
-            classes=classes,
+            classes=1 if classes is None else classes.k,
             load=0.0,
-            forecast=self._forecasts(windows, length, rows),
+            forecast=forecast,
         )
         return sequences, machine, np.where(known, start, -1)
 
@@ -210,28 +214,6 @@ class Snapshot:
             value = np.take_along_axis(usage[:, :, d], np.maximum(source, 0), axis=1)
             usage[:, :, d] = np.where(source >= 0, value, 0.0)
         return usage, first, last
-
-    def _labels(self, windows: Windows, rows: int) -> tuple[npt.NDArray[np.uint8], int]:
-        slots = windows.demand.shape[1]
-        label = np.ones((1, rows, slots + 1), np.uint8)
-        classes = self._sight.classes
-        if classes is None or not self._sight.grid:
-            return label, 1 if classes is None else classes.k
-        if len(windows):
-            label[0, : len(windows)] = classes.label_table(windows, self._sight.scenario.relabel_every)
-            label[label == 0] = 1  # never used: after the end
-        return label, classes.k
-
-    def _forecasts(self, windows: Windows, length: Int, rows: int) -> ForecastTable | None:
-        """Forecasts of the pods as of now; those of other moments are never asked for."""
-        forecaster = self._sight.forecaster
-        if forecaster is None:
-            return None
-        most = MOST_MACHINES * self._sight.capacity
-        table = empty_table(rows, windows.demand.shape[1], most, forecaster.peak_units)
-        if len(windows):
-            self._foresee(table, windows, length, np.arange(len(windows)))
-        return table
 
     def _foresee(self, table: ForecastTable, windows: Windows, seen: Int, rows: Int) -> None:
         """Write into `rows` (n,) of the table what is forecast of n windows after `seen` (n,) slots."""
@@ -264,18 +246,13 @@ class ExpectedDemand:
 
     def of(self, owner: str, request: Float) -> Float:
         """(2,) cores and bytes, for a pod of that owner with that request (2,), NaN where there is none."""
-        replicas = _mean(self._usage[self._members.get(owner, [])])
+        usage = self._usage[self._members.get(owner, [])]
+        known = np.isfinite(usage)
+        total, count = np.where(known, usage, 0.0).sum(axis=0), known.sum(axis=0)
+        replicas = np.divide(total, count, out=np.full(2, np.nan), where=count > 0)
         by_request = np.where(np.isnan(request), self._usual, request * self._share)
         found: Float = np.where(np.isnan(replicas), by_request, replicas)
         return found
-
-
-def _mean(usage: Float) -> Float:
-    """(2,) mean of the rows that are known; NaN if none is."""
-    known = np.isfinite(usage)
-    total = np.where(known, usage, 0.0).sum(axis=0)
-    mean: Float = np.divide(total, known.sum(axis=0), out=np.full(2, np.nan), where=known.any(axis=0))
-    return mean
 
 
 def _median(values: Float, otherwise: Float) -> Float:

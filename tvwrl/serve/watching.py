@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
-from tvwrl.serve.observed import RESOURCES, Observed
 from tvwrl.traces import (
     CPU,
     MEMORY,
@@ -26,10 +29,40 @@ from tvwrl.traces import (
     overfull,
     said,
 )
-from tvwrl.types import Float, InputError
+from tvwrl.types import Float, InputError, Int
 
+if TYPE_CHECKING:
+    import polars as pl
+
+RESOURCES = ("cpu", "mem")  # cores, bytes
 SLOTS_AT_A_TIME = 6  # in a query: an answer on 10,000 pods takes memory that is never given back
 MOMENTS = 24  # slots looked at to see whether names stand for several pods or nodes
+RESTART_SECONDS = 5.0  # before a process that reads metrics and died is started again
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What was seen of a cluster: M nodes, N pods of which the first `running` still run, H slots."""
+
+    time: float  # seconds since 1970, by the clock of Prometheus
+    sample_age: float  # seconds since the newest sample of usage, >= 0
+    slot: int  # number of the current slot since 1970
+    nodes: tuple[str, ...]  # (M,)
+    capacity: Float  # (M, 2) cores and bytes that pods can use, > 0
+    pods: tuple[str, ...]  # (N,) "namespace/name"
+    uid: tuple[str, ...]  # (N,) of those that run, as Kubernetes has it; "": not known
+    running: int  # 0..N
+    node: Int  # (N,) 0..M - 1, -1: not known
+    owner: tuple[str, ...]  # (N,) see `owner_of`; "": not known
+    request: Float  # (N, 2) cores and bytes, NaN: none
+    usage: Float  # (N, H, 2) cores and bytes in each slot, the current one last; NaN: not recorded
+    doubts: tuple[str, ...] = ()  # sentences about what cannot be true of nodes and pods
+
+    def runs(self, pods: Mapping[str, str]) -> dict[str, int]:
+        """Which of some pods (uid -> "namespace/name") run: uid -> row. A namesake with another uid is another pod."""
+        rows = {self.pods[i]: i for i in range(self.running)}
+        found = {uid: rows.get(name, -1) for uid, name in pods.items()}
+        return {uid: i for uid, i in found.items() if i >= 0 and self.uid[i] in ("", uid)}
 
 
 @dataclass
@@ -88,27 +121,38 @@ class Watcher:
                 f"{server.url}: {len(pods)} pods run, but {MEMORY} has no recent sample: check cAdvisor's job"
             )
         found = self._observed(now, slot, sizes, pods.sort(POD), usage, age or 0.0)
-        doubts = _doubts(placed, twice, sizes, usage, requests)
-        return replace(found, sample_age=found.sample_age + time.monotonic() - begin, doubts=doubts)
+        where = placed.select(*POD, "node")
+        asked = requests.rename({f"request_{name}": name for name in RESOURCES})
+        doubts = [
+            said(overfull(rows.join(where, on=POD), sizes), what)
+            for what, rows in (("use", usage), ("are asked for", asked))
+        ]
+        if twice:
+            several = "1 pod stands" if twice == 1 else f"{twice} pods stand"
+            doubts.append(
+                f"{several} on two nodes at a time: the node counts that was sampled last, then the newer one"
+            )
+        age = found.sample_age + time.monotonic() - begin
+        return replace(found, sample_age=age, doubts=tuple(filter(None, doubts)))
 
     def _remember(self, cluster: ClusterMetrics, slot: int) -> None:
         """Read the slots that have passed and are not known yet; forget the old ones."""
+        import polars as pl
+
         first = slot - self.slots + 1
         self._past = {known: frame for known, frame in self._past.items() if known >= first}
         missing = [past for past in range(first, slot) if past not in self._past]
         for begin in range(0, len(missing), SLOTS_AT_A_TIME):
-            self._remember_some(cluster, missing[begin : begin + SLOTS_AT_A_TIME])
-
-    def _remember_some(self, cluster: ClusterMetrics, missing: list[int]) -> None:
-        ends = ((missing[0] + 1) * self.slot_seconds, (missing[-1] + 1) * self.slot_seconds)
-        frame = self._usage_between(cluster, ends, self.slot_seconds)
-        number = (pl.col("time") // MICRO // self.slot_seconds - 1).alias("slot")
-        found = {key[0]: one for key, one in frame.with_columns(number).partition_by("slot", as_dict=True).items()}
-        for past in missing:
-            self._past[past] = found.get(past, frame.head(0)).select(*POD, *RESOURCES)
-        where, _ = one_node_each(cluster.pod_nodes(ends, self.slot_seconds, self.slot_seconds))
-        for *pod, node in where.select(*POD, "node").iter_rows():
-            self._where.setdefault((pod[0], pod[1]), node)
+            some = missing[begin : begin + SLOTS_AT_A_TIME]
+            ends = ((some[0] + 1) * self.slot_seconds, (some[-1] + 1) * self.slot_seconds)
+            frame = self._usage_between(cluster, ends, self.slot_seconds)
+            number = (pl.col("time") // MICRO // self.slot_seconds - 1).alias("slot")
+            found = {key[0]: one for key, one in frame.with_columns(number).partition_by("slot", as_dict=True).items()}
+            for past in some:
+                self._past[past] = found.get(past, frame.head(0)).select(*POD, *RESOURCES)
+            where, _ = one_node_each(cluster.pod_nodes(ends, self.slot_seconds, self.slot_seconds))
+            for *pod, node in where.select(*POD, "node").iter_rows():
+                self._where.setdefault((pod[0], pod[1]), node)
 
     def _usage_between(self, cluster: ClusterMetrics, span: tuple[int, int], window: int) -> pl.DataFrame:
         """Columns namespace, pod, time, cpu (cores) and mem (bytes), each averaged over `window` seconds; what is
@@ -156,17 +200,74 @@ class Watcher:
         )
 
 
-def _doubts(
-    placed: pl.DataFrame, twice: int, sizes: pl.DataFrame, usage: pl.DataFrame, requests: pl.DataFrame
-) -> tuple[str, ...]:
-    """Sentences about what cannot be true of the nodes now, and of pods, of which `twice` are on several."""
-    where = placed.select(*POD, "node")
-    asked = requests.rename({f"request_{name}": name for name in RESOURCES})
-    found = [
-        said(overfull(rows.join(where, on=POD), sizes), what)
-        for what, rows in (("use", usage), ("are asked for", asked))
-    ]
-    if twice:
-        pods = "1 pod stands" if twice == 1 else f"{twice} pods stand"
-        found.append(f"{pods} on two nodes at a time: the node counts that was sampled last, then the newer one")
-    return tuple(sentence for sentence in found if sentence)
+class Polling:
+    """Reads the cluster in a process of its own, so that parsing metrics never delays an answer.
+
+    Calls `arrived` with what was observed every `seconds` and `failed` with why it could not be, in a thread."""
+
+    def __init__(
+        self,
+        watcher: dict[str, object],
+        seconds: float,
+        arrived: Callable[[Observed], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._options, self._seconds, self._arrived, self._failed = watcher, seconds, arrived, failed
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="polling", daemon=True)
+
+    def start(self) -> None:
+        """Begin to poll."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the polling process; waits at most a second for it."""
+        self._stopped.set()
+        self._thread.join(timeout=1.0)
+
+    def _listen(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        while not self._stopped.is_set():
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=poll, args=(self._options, self._seconds, theirs), daemon=True)
+            started = False
+            try:
+                process.start()
+                started = True
+                theirs.close()
+                while not self._stopped.is_set():
+                    if not ours.poll(0.2):
+                        continue
+                    found = ours.recv()
+                    if isinstance(found, Observed):
+                        self._arrived(found)
+                    else:
+                        self._failed(str(found))
+            except Exception as error:  # it did not start, or ended, perhaps in the middle of what it sent
+                if not self._stopped.is_set():
+                    self._failed(f"the process that reads metrics ended: {error!r}")
+            finally:
+                if started:
+                    process.kill()
+                    process.join()
+                ours.close()
+            self._stopped.wait(RESTART_SECONDS)
+
+
+def poll(options: dict[str, object], seconds: float, pipe: Connection) -> None:
+    """Send what is observed, or why nothing was, down `pipe`, until nobody reads it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
+    watcher = Watcher(**options)  # type: ignore[arg-type]
+    while True:
+        begin = time.monotonic()
+        try:
+            found: Observed | str = watcher.read()
+        except InputError as error:
+            found = str(error)
+        except Exception as error:  # whatever a broken server leads to: the next attempt may succeed
+            found = f"{type(error).__name__}: {error}"
+        try:
+            pipe.send(found)
+        except OSError:
+            return
+        time.sleep(max(0.0, seconds - (time.monotonic() - begin)))

@@ -1,25 +1,30 @@
-from .clock_kernels import (
+from .episode_kernels import (
     begin as begin,
     may_place_more as may_place_more,
     next_random as next_random,
     place as place,
     tick as tick,
 )
-from .cluster import Cluster as Cluster, Mask as Mask
+from .cluster import Cluster as Cluster, Mask as Mask, Running as Running
 from .scenario import Scenario as Scenario
 from .simulation import Simulation as Simulation, queue_features as queue_features, requests_of as requests_of
 from .state import (
     ARRIVAL as ARRIVAL,
     ARRIVED as ARRIVED,
     CHANGING as CHANGING,
+    Demand as Demand,
     GOING as GOING,
     IDLE as IDLE,
     LENGTH as LENGTH,
+    Load as Load,
     MACHINE as MACHINE,
     MACHINE_OVERSHOT as MACHINE_OVERSHOT,
+    MOVE_PHASE as MOVE_PHASE,
+    OF_RUNNING as OF_RUNNING,
     OVER as OVER,
     OVERSHOOT_PER_MACHINE as OVERSHOOT_PER_MACHINE,
     OVERSHOT as OVERSHOT,
+    PHASE as PHASE,
     PLACED as PLACED,
     PLACEMENTS_PER_SLOT as PLACEMENTS_PER_SLOT,
     PLACES as PLACES,
@@ -29,6 +34,8 @@ from .state import (
     SLOT as SLOT,
     SLOTS as SLOTS,
     START as START,
+    State as State,
+    Steps as Steps,
     STREAM as STREAM,
     TERMINATED as TERMINATED,
     TRUNCATED as TRUNCATED,

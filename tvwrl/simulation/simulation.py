@@ -11,18 +11,29 @@ import numpy.typing as npt
 from tvwrl.checks import at_least
 from tvwrl.compiled import njit
 from tvwrl.packing import fits
-from tvwrl.simulation import clock_kernels as clock
+from tvwrl.simulation import episode_kernels as clock
 from tvwrl.simulation.grid_kernels import begin_row, draw, draw_background
+from tvwrl.simulation.move_kernels import load_after_moves, write_move_masks
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.state import (
     ACTIVE,
     ARRIVED,
+    AT_REST,
     CHANGING,
     COUNTERS,
     GOING,
     LENGTH,
     MACHINE,
     MACHINE_COLUMNS,
+    MOVE_AT,
+    MOVE_COLUMNS,
+    MOVE_FROM,
+    MOVE_TO,
+    MOVE_WORKLOAD,
+    MOVED,
+    MOVES,
+    NO_MACHINE,
+    OF_RUNNING,
     OVER,
     RUNNING,
     RUNS,
@@ -30,14 +41,16 @@ from tvwrl.simulation.state import (
     SLOT,
     START,
     TERMINATED,
+    TOTALS,
     UNFINISHED,
     USAGE_DELAY,
     WAITING,
     WAITS,
     WORKLOAD_COLUMNS,
+    Demand,
     State,
 )
-from tvwrl.types import Episode, Float, InputError, Int, Machines, SequenceSet, take
+from tvwrl.types import Episode, Float, InputError, Int, Int32, Machines, Moves, SequenceSet, take
 
 
 def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np.float32]:
@@ -75,12 +88,35 @@ def requests_of(sequences: SequenceSet, machines: Machines) -> Float:
 class Simulation:
     """B clusters simulated side by side, on arrival sequences of one set; `state` has all their arrays.
 
-    `grid`: False leaves out the label grids, for schedulers that do not look at them
-    `forecasts`: whether to sum forecasts by machine (default: the scenario's `observe_forecast`)
-    `max_slots`: slots after which an episode is truncated, 0 = never (default: the scenario's)
+    Parameters
+    ----------
+    sequences : SequenceSet
+        S arrival sequences; see `Problem.sequences`.
+    machines : Machines
+        The cluster, which is the same in every environment.
+    scenario : Scenario
+        What happens in an episode and what is seen of it.
+    batch : int, default 1
+        B, how many clusters.
+    grid : bool, default True
+        Whether to draw label grids; schedulers that do not look at them do without.
+    forecasts : bool, optional
+        Whether to sum forecasts by machine; default: the scenario's `observe_forecast`.
+    max_slots : int, optional
+        Slots after which an episode is truncated, 0: never; default: the scenario's.
 
-    Raises InputError for an empty set, `batch` < 1, arrivals that begin after `max_slots`, background load of another
-    cluster, and a scenario that shows forecasts which the sequences lack.
+    Raises
+    ------
+    InputError
+        For an empty set, `batch` < 1, arrivals that begin after `max_slots`, background load of another cluster, and a
+        scenario that shows forecasts which the sequences lack.
+
+    Examples
+    --------
+    >>> drawn = problem.sequences("train", 3, seed=0)  # doctest: +SKIP
+    >>> simulation = Simulation(drawn, problem.machines, problem.scenario, batch=3)  # doctest: +SKIP
+    >>> simulation.reset(np.arange(3))  # doctest: +SKIP
+    >>> simulation.step(np.zeros(3, np.int64))  # doctest: +SKIP
     """
 
     def __init__(
@@ -148,10 +184,18 @@ class Simulation:
         steps = np.zeros(0, np.float32) if forecast is None else forecast.steps
         per_machine, noise = scenario.overshoot_per == "machine", sequences.background
         limit = scenario.placements_per_slot or 0
-        rules = [limit, max_slots, per_machine, sequences.classes + 2, scenario.places, late]
+        rules = [limit, max_slots, per_machine, sequences.classes + 2, scenario.places, late, scenario.moves_per_slot]
+        rules += [scenario.move_slots, scenario.move_overlap, scenario.move_rest, scenario.hold_action]
+        moving = scenario.move_rules()
+        may_move = 0 if moving is None else workloads
+        pinned = np.zeros((1, 0), np.bool_) if moving is None else moving.pinned(sequences.source_workload)
         noise = np.zeros((1, 0, count, resources), np.uint8) if noise is None else noise
+        ring = (batch, count, horizon + late, resources)
+        demand: Demand = np.ascontiguousarray(sequences.demand, np.float64)
+        if whole:
+            demand = demand.astype(np.uint8)
         return State(
-            demand=np.ascontiguousarray(sequences.demand, np.uint8 if whole else np.float64),
+            demand=demand,
             timing=np.stack([sequences.arrival, sequences.length], axis=2).astype(np.int32),
             label=np.ascontiguousarray(sequences.label),
             feature=feature,
@@ -160,41 +204,85 @@ class Simulation:
             background=np.ascontiguousarray(noise),
             capacity=np.ascontiguousarray(self.machines.capacity),
             weights=scenario.penalty_weights().per_resource(resources),
+            price=np.array([scenario.K_m], np.float64),
             rules=np.array(rules, np.int64),
+            pinned=pinned,
             blank=blank.view(np.uint64),
             counters=np.zeros((batch, COUNTERS), np.int64),
             workloads=np.zeros((batch, workloads, WORKLOAD_COLUMNS), np.int32),
             machines=np.zeros((batch, count, MACHINE_COLUMNS), np.int32),
-            load=np.zeros((batch, count, horizon + late, resources), np.int32 if whole else np.float64),
+            load=np.zeros(ring, np.int32) if whole else np.zeros(ring),
             square=np.zeros((batch, dimensions)),
             filled=np.zeros((batch, dimensions), np.int32),
             grid=grid,
             words=grid.view(np.uint64),
-            totals=np.zeros((batch, 5)),
+            totals=np.zeros((batch, TOTALS)),
             costs=np.zeros((batch, count)),
+            transit=np.tile(np.array(AT_REST, np.int32), (batch, may_move, 1)),
+            moves=np.zeros((batch, may_move, MOVE_COLUMNS), np.int32),
             seen_words=seen_words,
             seen_queue=np.zeros((batch, scenario.queue, 1 + feature.shape[2]), np.float32),
             seen_backlog=np.zeros((batch, 1), np.float32),
             seen_forecast=np.zeros((batch, count, len(steps)), np.float32),
+            seen_running=np.zeros((batch, self.shown_running, OF_RUNNING + resources + len(steps)), np.float32),
+            seen_phase=np.zeros((batch, 1), np.float32),
         )
 
     def reset(self, sequences: int | Int, where: npt.NDArray[np.bool_] | None = None) -> None:
-        """Begin an episode on the given sequence or sequences (B,), -1 = a random one, where the mask (B,) is set."""
+        """Begin an episode.
+
+        Parameters
+        ----------
+        sequences : int or array of int
+            Which one, the same for all or (B,); -1: a random one.
+        where : array of bool, optional
+            (B,) in which environments; default: in all.
+        """
         chosen = np.where(self._everywhere if where is None else where, sequences, clock.SKIP)
         clock.drive(self.state, clock.RESET, chosen.astype(np.int64), 0)
 
     def step(self, actions: Int, autoreset: bool = False) -> None:
-        """Apply one decision (B,) in every environment and run the clock; penalties are in `state.totals`.
+        """Apply one decision in every environment and run the clock; penalties are in `state.totals`.
 
-        Action q * M + m puts the workload at place q of the queue on machine m; `placements` lets the slot pass, and so
-        does a place where nothing waits. Only place 0 can be chosen unless the scenario has `choose_from_queue`.
+        Parameters
+        ----------
+        actions : array of int
+            (B,) q * M + m puts the workload at place q of the queue on machine m; `placements` lets the slot pass, and
+            so does a place where nothing waits. Only place 0 can be chosen unless the scenario has `choose_from_queue`.
+            Where running workloads may be moved, the moves of the slot follow: see `PlacementEnv`.
+        autoreset : bool, default False
+            Whether an environment whose episode is over begins the next one; otherwise it stands still.
         """
+        if self.shown_running and (self.state.counters[:, MOVES] >= self.state.moves.shape[1]).any():
+            self._make_room_for_moves(2 * self.state.moves.shape[1])
         clock.drive(self.state, clock.STEP_AUTORESET if autoreset else clock.STEP, actions, 0)
 
     def copy(self, source: Simulation, rows: Int, to: Int) -> None:
-        """Copy environments `rows` of `source`, a simulation of the same sequences, to environments `to`."""
+        """Copy environments of another simulation.
+
+        Parameters
+        ----------
+        source : Simulation
+            A simulation of the same sequences.
+        rows : array of int
+            (n,) its environments.
+        to : array of int
+            (n,) those of this one that become their copies.
+        """
+        room = source.state.moves.shape[1]
+        if room > self.state.moves.shape[1]:
+            self._make_room_for_moves(room)
         for name in CHANGING:
-            getattr(self.state, name)[to] = getattr(source.state, name)[rows]
+            if name == "moves":
+                self.state.moves[to, :room] = source.state.moves[rows]
+            else:
+                getattr(self.state, name)[to] = getattr(source.state, name)[rows]
+
+    def _make_room_for_moves(self, room: int) -> None:
+        """Room for so many moves of an episode, keeping those so far."""
+        more = np.zeros((self.batch, room, MOVE_COLUMNS), np.int32)
+        more[:, : self.state.moves.shape[1]] = self.state.moves
+        self.state = self.state._replace(moves=more)
 
     @property
     def bytes_of_state(self) -> int:
@@ -202,16 +290,128 @@ class Simulation:
         return sum(int(getattr(self.state, name).nbytes) for name in CHANGING) // self.batch
 
     def place(self, position: int, machine: int) -> None:
-        """Start the waiting workload at `position` of the queue on `machine`, in the current slot (batch of 1)."""
+        """Start a waiting workload in the current slot (batch of 1).
+
+        Parameters
+        ----------
+        position : int
+            Its place in the queue.
+        machine : int
+            0..M-1.
+        """
         clock.drive(self.state, clock.PLACE, np.array([machine]), position)
+
+    def move(self, workload: int, machine: int) -> None:
+        """Tell a running workload to move, which it does `move_slots` after the current slot (batch of 1).
+
+        Parameters
+        ----------
+        workload : int
+            0..N-1.
+        machine : int
+            0..M-1.
+
+        Raises
+        ------
+        InputError
+            If it must not: see `objection`.
+        """
+        if reason := self.objection(workload, machine):
+            names = self.sequences.workload_id[self.state.counters[0, SEQUENCE]]
+            name = f"'{names[workload]}'" if 0 <= workload < len(names) else f"{workload}"
+            raise InputError(f"workload {name} cannot move to machine {machine}: {reason}")
+        if self.state.counters[0, MOVES] >= self.state.moves.shape[1]:
+            self._make_room_for_moves(2 * self.state.moves.shape[1])
+        clock.drive(self.state, clock.MOVE, np.array([machine]), workload)
+
+    def objection(self, workload: int, machine: int) -> str:
+        """Why a workload may not be told to move to a machine now (batch of 1); empty if it may.
+
+        Whether there is room is left to `crowded`, as the moves of a slot may make room for one another.
+
+        Parameters
+        ----------
+        workload : int
+            0..N-1.
+        machine : int
+            0..M-1.
+        """
+        state, scenario = self.state, self.scenario
+        counters, sequence = state.counters[0], state.counters[0, SEQUENCE]
+        if not scenario.moves_per_slot:
+            return "nothing may move, as moves_per_slot is 0"
+        if counters[MOVED] >= scenario.moves_per_slot:
+            return f"there were {counters[MOVED]} moves in this slot already, as many as moves_per_slot allows"
+        if not 0 <= machine < len(self.machines):
+            return f"machines are 0 to {len(self.machines) - 1}"
+        if not self.machines.capacity[machine].any():
+            return "it is switched off"
+        if not 0 <= workload < len(state.workloads[0]):
+            return f"workloads are 0 to {len(state.workloads[0]) - 1}"
+        if workload not in state.workloads[0, : counters[RUNNING], RUNS]:
+            return "it has not begun" if state.workloads[0, workload, START] < 0 else "it has finished"
+        goes_to, goes_at, _ = state.transit[0, workload].tolist()
+        if goes_to != NO_MACHINE:
+            return f"it is on its way to machine {goes_to}, where it is from slot {goes_at} on"
+        if state.workloads[0, workload, MACHINE] == machine:
+            return "it is there"
+        if state.pinned[sequence, workload]:
+            return "it is one of those that never move (immovable)"
+        if state.workloads[0, workload, START] > counters[SLOT] - scenario.usage_delay:
+            return f"none of its usage has been measured yet (usage_delay is {scenario.usage_delay})"
+        rests = goes_at + max(scenario.move_overlap, scenario.move_rest)
+        if counters[SLOT] < rests:
+            return f"it came in slot {goes_at} and stays until slot {rests} (move_rest, move_overlap)"
+        return ""
+
+    def crowded(self) -> str:
+        """Why the moves of the current slot cannot be together (batch of 1); empty if they can.
+
+        A machine must have room, by the usage that was measured last, for all that runs there after them.
+        """
+        counters, moves = self.state.counters[0], self.state.moves[0]
+        if not counters[MOVED]:
+            return ""
+        load = self.load_after_moves()
+        for w, _, _, m in moves[counters[MOVES] - counters[MOVED] : counters[MOVES]].tolist():
+            if not fits(load[m], self.machines.capacity[m], self.machines.capacity[m]):
+                name, have = self.sequences.workload_id[counters[SEQUENCE], w], self.machines.capacity[m].tolist()
+                return (
+                    f"workload '{name}' cannot move to machine {m}: there is no room for it; with it the machine would "
+                    f"have a load of {load[m].tolist()} units of {have}"
+                )
+        return ""
+
+    def load_after_moves(self, b: int = 0) -> Float:
+        """(M, D) units: the load that was measured last, as if all moves on their way had taken effect.
+
+        Parameters
+        ----------
+        b : int, default 0
+            Which of the environments.
+        """
+        out = np.empty(self.machines.capacity.shape)
+        load_after_moves(self.state, b, out)
+        return out
 
     def restore(self, slot: int, machine: Int, start: Int, waiting: Int, sequence: int = 0) -> None:
         """Go on in the middle of an episode (batch of 1): begin in `slot` with what was placed until then.
 
-        Whether machines have overshot before is not known, so the next overshoot of each counts as its first.
+        Whether machines have overshot before is not known, so the next overshoot of each counts as its first. Nothing
+        is on its way to another machine.
 
-        `machine`, `start`: (N,) where and since which slot each workload runs or ran; -1: it was not placed yet
-        `waiting`: (n,) workloads that wait, the oldest first
+        Parameters
+        ----------
+        slot : int
+            The current slot.
+        machine : array of int
+            (N,) where and since which slot each workload runs or ran; -1: it was not placed yet.
+        start : array of int
+            (N,) where and since which slot each workload runs or ran; -1: it was not placed yet.
+        waiting : array of int
+            (n,) workloads that wait, the oldest first.
+        sequence : int, default 0
+            Which of the sequences is played.
         """
         state, length = self.state, self.sequences.length[sequence]
         order = np.argsort(start, kind="stable")
@@ -221,7 +421,7 @@ class Simulation:
         values = {SEQUENCE: sequence, SLOT: slot, WAITING: len(waiting), RUNNING: len(running)}
         values[ARRIVED], values[UNFINISHED] = len(placed) + len(waiting), len(start) - len(placed) + len(running)
         state.counters[0, list(values)] = list(values.values())
-        state.workloads[0] = 0
+        state.workloads[0], state.transit[0] = 0, AT_REST
         state.workloads[0, :, MACHINE], state.workloads[0, :, START] = machine, start
         state.workloads[0, : len(waiting), WAITS] = waiting
         state.workloads[0, : len(running), RUNS] = running
@@ -246,8 +446,23 @@ class Simulation:
 
     @property
     def actions(self) -> int:
-        """Number of actions: those that place, and one to hold with `hold_action`."""
-        return self.placements + int(self.scenario.hold_action)
+        """Number of actions: those that place, one to hold with `hold_action`, and where workloads may be moved one for
+        each of those that are shown and each machine, and one to stop."""
+        moves = self.shown_running * len(self.machines)
+        return self.placements + int(self.scenario.hold_action) + (moves + 1 if moves else 0)
+
+    @property
+    def shown_running(self) -> int:
+        """R, how many running workloads are shown; 0 where nothing may be moved."""
+        most = self.sequences.demand.shape[1]
+        return min(self.scenario.shown_running, most) if self.scenario.moves_per_slot else 0
+
+    def move_masks(self) -> npt.NDArray[np.bool_]:
+        """(B, R, M) which of the shown running workloads may be told to go to which machine; none unless moves are
+        due."""
+        out = np.zeros((self.batch, self.shown_running, len(self.machines)), np.bool_)
+        write_move_masks(self.state, out)
+        return out
 
     @cached_property
     def peak(self) -> Float:
@@ -256,13 +471,18 @@ class Simulation:
 
     @cached_property
     def request(self) -> Float:
-        """(S, N, D) units: see `requests_of`."""
+        """(S, N, D) units: requests, see `requests_of`."""
         return requests_of(self.sequences, self.machines)
 
-    def waiting(self, b: int = 0) -> Int:
-        """Indices of the waiting workloads, oldest first."""
-        queue: Int = self.state.workloads[b, : self.state.counters[b, WAITING], WAITS]
-        return queue
+    def waiting(self, b: int = 0) -> Int32:
+        """Indices of the waiting workloads, oldest first.
+
+        Parameters
+        ----------
+        b : int, default 0
+            Which of the environments.
+        """
+        return self.state.workloads[b, : self.state.counters[b, WAITING], WAITS]
 
     def room_now(self) -> npt.NDArray[np.bool_]:
         """(B, places, M) machines whose measured load leaves room for the first demand of the workload at each place of
@@ -278,22 +498,49 @@ class Simulation:
         return room
 
     def observation(self) -> dict[str, npt.NDArray[Any]]:
-        """What the agents observe (B, ...): views of the simulation's memory, valid until the next command."""
+        """The observations of the agents (B, ...): views of the simulation's memory, valid until the next command."""
         state = self.state
-        seen = {"grid": self.seen_grid, "queue": state.seen_queue, "backlog": state.seen_backlog}
-        if self._shown is None or not (self.scenario.looks_ahead and state.steps.size):
+        seen: dict[str, npt.NDArray[Any]] = {
+            "grid": self.seen_grid,
+            "queue": state.seen_queue,
+            "backlog": state.seen_backlog,
+        }
+        told = self._shown if self.scenario.looks_ahead and state.steps.size else None
+        if self.scenario.moves_per_slot:
+            known, rest = np.split(state.seen_running, [OF_RUNNING + len(self.machines.resources)], axis=2)
+            parts = [known] if told is None else [known, take(rest, told)]
+            seen |= {"running": np.concatenate(parts, axis=2), "phase": state.seen_phase}
+        if told is None:
             return seen
-        return seen | {"forecast": take(state.seen_forecast, self._shown)}
+        return seen | {"forecast": take(state.seen_forecast, told)}
 
     def is_over(self, b: int = 0) -> bool:
-        """Whether the episode has ended."""
+        """Tell whether the episode has ended.
+
+        Parameters
+        ----------
+        b : int, default 0
+            Which of the environments.
+        """
         return bool(self.state.counters[b, OVER] != GOING)
 
     def record(self, b: int = 0) -> Episode:
-        """The episode so far: what was placed where and when."""
+        """The episode so far: what was placed where and when.
+
+        Parameters
+        ----------
+        b : int, default 0
+            Which of the environments.
+        """
         s, sequence = self.sequences, int(self.state.counters[b, SEQUENCE])
         start = self.state.workloads[b, :, START].astype(np.int64)
+        machine = self.state.workloads[b, :, MACHINE].astype(np.int64)
         length = s.length[sequence]
+        moves, rules = None, self.scenario.move_rules()
+        if rules is not None:
+            log = self.state.moves[b, : self.state.counters[b, MOVES]].astype(np.int64)
+            moves = Moves(log[:, MOVE_WORKLOAD], log[:, MOVE_AT], log[:, MOVE_FROM], log[:, MOVE_TO], rules)
+            machine[log[::-1, MOVE_WORKLOAD]] = log[::-1, MOVE_FROM]  # that of the first move is written last
         return Episode(
             workload_id=s.workload_id[sequence],
             source_workload=s.source_workload[sequence],
@@ -301,17 +548,18 @@ class Simulation:
             arrival=s.arrival[sequence],
             start=start,
             finish=np.where(start >= 0, start + length, -1),
-            machine=self.state.workloads[b, :, MACHINE].astype(np.int64),
+            machine=machine,
             demand=tuple(s.demand[sequence, i, : length[i]] for i in range(len(length))),
             load=s.load,
             sequence=sequence,
             resources=s.resources,
             background=None if s.background is None else s.background[sequence],
+            moves=moves,
         )
 
 
 @njit(_nrt=False)
-def restore(s, b, placed):  # type: ignore[no-untyped-def]
+def restore(s: State, b: int, placed: Int) -> None:
     """Draw the last rows of all grids and book the load of environment b, as the clock would have left them.
 
     `s`: `State`, in which the clock, and machine and start of the workloads `placed`, are set
@@ -339,4 +587,4 @@ def restore(s, b, placed):  # type: ignore[no-untyped-def]
         for w in placed:
             start = s.workloads[b, w, START]
             if start <= t < start + s.timing[sequence, w, LENGTH]:
-                draw(s, b, w, sequence, t, row)
+                draw(s, b, w, s.workloads[b, w, MACHINE], sequence, t, row)

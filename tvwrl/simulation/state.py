@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.types import Bool, Byte, Float, Float32, Int, Int32, Word
+
+Demand = Byte | Float  # bytes where all demand is in whole units
+Load = Int32 | Float  # its sums
+Steps = Byte | npt.NDArray[np.uint16]  # whole steps of a forecast, see `ForecastTable`
 
 # Columns of `counters`
-SEQUENCE, SLOT, ARRIVED, WAITING, RUNNING, PLACED, UNFINISHED, OVER, IDLE, STREAM = range(10)
-COUNTERS = 10
+SEQUENCE, SLOT, ARRIVED, WAITING, RUNNING, PLACED, UNFINISHED, OVER, IDLE, STREAM, MOVED, MOVES, PHASE = range(13)
+COUNTERS = 13
+# Values of counters[PHASE]: which decisions are due
+PLACING, MOVE_PHASE = range(2)
 # Values of counters[OVER]
 GOING, TERMINATED, TRUNCATED = range(3)
 # Columns of `timing`
@@ -17,51 +28,76 @@ WORKLOAD_COLUMNS = 5
 # Columns of `machines`: workloads running, the machine's own overshoot bits
 ACTIVE, MACHINE_OVERSHOT = range(2)
 MACHINE_COLUMNS = 2
-# Columns of `totals`: the four penalties since the last decision, then the slots passed
-CONTENTION, UNDER_UTILISATION, OVERSHOOT, WAIT, SLOTS = range(5)
+# Columns of `transit`: the machine that a workload will move to, the first slot on the machine that it moved to last or
+# will move to, the machine that is still booked for it; NO_MACHINE if there is none
+GOES_TO, GOES_AT, BOOKED_TOO = range(3)
+NO_MACHINE, LONG_AGO = -1, -(1 << 30)
+AT_REST = (NO_MACHINE, LONG_AGO, NO_MACHINE)  # a row of `transit` of what was never moved
+# Columns of `moves`, a row for each in the order of decisions
+MOVE_WORKLOAD, MOVE_AT, MOVE_FROM, MOVE_TO = range(4)
+MOVE_COLUMNS = 4
+# Columns of `seen_running`: class, machine after moves, slots measured, whether it may move, resources of which it has
+# not seen an overshoot yet
+RUN_LABEL, RUN_MACHINE, RUN_SEEN, RUN_MOVABLE, RUN_FRESH = range(5)
+OF_RUNNING = 5
+# Columns of `totals`: the penalties since the last decision in the order of `TERMS`, then the slots passed
+CONTENTION, UNDER_UTILISATION, OVERSHOOT, WAIT, MOVING, SLOTS = range(6)
+TOTALS = 6
 # Entries of `rules`
-PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE, BACKGROUND_LABEL, PLACES, USAGE_DELAY = range(6)
+(
+    PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE, BACKGROUND_LABEL, PLACES, USAGE_DELAY, MOVES_PER_SLOT,
+    MOVE_SLOTS, MOVE_OVERLAP, MOVE_REST, HOLDS,
+) = range(11)  # fmt: skip
 
 
 class State(NamedTuple):
     """All arrays of a batch of B environments, in the order that kernels take them."""
 
     # The arrival sequences, shared by all environments, read only
-    demand: Any  # (S, N, L, D) f8 units
-    timing: Any  # (S, N, 2) i4 arrival, length in slots
-    label: Any  # (S, N, L + 1) u1 class 1..G after that many slots seen
-    feature: Any  # (S, N, F) f4 what the queue shows beside the label: request, mask, first demand, forecast
-    forecast: Any  # (S, N, L + 1, K) u1 forecast of its demand after that many slots seen; K = 0: none
-    steps: Any  # (K,) f4 what 1 of a forecast stands for
-    background: Any  # (S, P, M, D) u1 units of unknown load, slot t has row t % P; P = 0: there is none
+    demand: Demand  # (S, N, L, D) units
+    timing: Int32  # (S, N, 2) arrival, length in slots
+    label: Byte  # (S, N, L + 1) class 1..G after that many slots seen
+    feature: Float32  # (S, N, F) what the queue shows beside the label: request, mask, first demand, forecast
+    forecast: Steps  # (S, N, L + 1, K) forecast of its demand after that many slots seen; K = 0: none
+    steps: Float32  # (K,) what 1 of a forecast stands for
+    background: Byte  # (S, P, M, D) units of unknown load, slot t has row t % P; P = 0: there is none
     # The scenario, read only
-    capacity: Any  # (M, D) f8 units
-    weights: Any  # (4, D) f8 K_c, K_u, K_o, K_w
-    rules: Any  # (6,) i8 placements per slot (0 = any), slots before truncation (0 = never), overshoot reading, G + 2,
-    # places of the queue that a step may choose from, slots by which usage is seen late
-    blank: Any  # (M * D, words) u8 an empty row of the grid: 0 = free, G + 1 = beyond the machine's capacity
+    capacity: Float  # (M, D) units
+    weights: Float  # (4, D) K_c, K_u, K_o, K_w
+    price: Float  # (1,) K_m
+    rules: Int  # (11,) placements per slot (0 = any), slots before truncation (0 = never), overshoot reading, G + 2,
+    # places of the queue that a step may choose from, slots by which usage is seen late; most moves per slot, slots
+    # until one takes effect, in which both machines are booked, and in which the workload stays; whether to place
+    # nothing is an action
+    pinned: Bool  # (S, N) what never moves
+    blank: Word  # (M * D, words) an empty row of the grid: 0 = free, G + 1 = beyond the machine's capacity
     # The environments; machine m and resource d have the dimension m * D + d
-    counters: Any  # (B, COUNTERS) i8
-    workloads: Any  # (B, N, WORKLOAD_COLUMNS) i4
-    machines: Any  # (B, M, MACHINE_COLUMNS) i4
-    load: Any  # (B, M, H + d, D) f8 units, ring of booked load: H slots from now on and d before, if seen so late
-    square: Any  # (B, M * D) f8 sum of squared demand in the current slot
-    filled: Any  # (B, M * D) i4 pixels drawn in the current slot
-    grid: Any  # (B, h + d, M * D, 8 x words) u1 ring of drawn rows: C pixels, and as many as make it a multiple of 8
-    words: Any  # (B, h + d, M * D, words) u8 the same memory, for copying
-    totals: Any  # (B, 5) f8 penalties and slots since the last decision
-    costs: Any  # (B, M) f8 the part of the penalties that each machine caused
+    counters: Int  # (B, COUNTERS)
+    workloads: Int32  # (B, N, WORKLOAD_COLUMNS)
+    machines: Int32  # (B, M, MACHINE_COLUMNS)
+    load: Load  # (B, M, H + d, D) units, ring of booked load: H slots from now on and d before, if seen so late
+    square: Float  # (B, M * D) sum of squared demand in the current slot
+    filled: Int32  # (B, M * D) pixels drawn in the current slot
+    grid: Byte  # (B, h + d, M * D, 8 x words) ring of drawn rows: C pixels, and as many as make it a multiple of 8
+    words: Word  # (B, h + d, M * D, words) the same memory, for copying
+    totals: Float  # (B, TOTALS) penalties and slots since the last decision
+    costs: Float  # (B, M) the part of the penalties that each machine caused
+    transit: Int32  # (B, N, 3) what becomes of moves that were decided; N = 0: nothing may move
+    moves: Int32  # (B, R, MOVE_COLUMNS) the moves so far, with room for R
     # What the agent sees
-    seen_words: Any  # (B, M, D, h, words) u8 newest row last
-    seen_queue: Any  # (B, Q, 1 + F) f4 label and features of the first Q waiting workloads, 0 = empty place
-    seen_backlog: Any  # (B, 1) f4 waiting beyond Q
-    seen_forecast: Any  # (B, M, K) f4 sum of the forecasts of what runs on each machine
+    seen_words: Word  # (B, M, D, h, words) newest row last
+    seen_queue: Float32  # (B, Q, 1 + F) label and features of the first Q waiting workloads, 0 = empty place
+    seen_backlog: Float32  # (B, 1) waiting beyond Q
+    seen_forecast: Float32  # (B, M, K) sum of the forecasts of what runs on each machine
+    seen_running: Float32  # (B, R, OF_RUNNING + D + K) first R running workloads, 0 = none: the columns below, usage in
+    # units in the last slot that was measured, forecast of the rest of its life; R = 0: nothing may move
+    seen_phase: Float32  # (B, 1) PLACING or MOVE_PHASE
 
 
 # The fields that change: together they are the complete state of the environments
 # fmt: off
 CHANGING = (
-    "counters", "workloads", "machines", "load", "square", "filled", "grid", "totals", "costs",
-    "seen_words", "seen_queue", "seen_backlog", "seen_forecast",
+    "counters", "workloads", "machines", "load", "square", "filled", "grid", "totals", "costs", "transit",
+    "moves", "seen_words", "seen_queue", "seen_backlog", "seen_forecast", "seen_running", "seen_phase",
 )
 # fmt: on

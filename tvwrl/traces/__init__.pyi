@@ -8,31 +8,38 @@ from .catalogue import (
     open_trace as open_trace,
     trace_identity as trace_identity,
 )
-from .http_requests import RetryPolicy as RetryPolicy, is_address as is_address
 from .loaders import LOADERS as LOADERS
-from .loaders.prometheus import Prometheus as Prometheus
-from .loaders.prometheus_api import Server as Server
-from .loaders.prometheus import Checks as Checks
-from .loaders.prometheus_cluster import (
+from .loaders.prometheus import Checks as Checks, Prometheus as Prometheus
+from .loaders.prometheus_metrics import (
     ClusterMetrics as ClusterMetrics,
     MICRO as MICRO,
     POD as POD,
     good_usage as good_usage,
+    node_pools as node_pools,
     one_node_each as one_node_each,
+    owner_of as owner_of,
 )
-from .loaders.prometheus_cluster import node_pools as node_pools
 from .loaders.tianchi import LIMITS as LIMITS, POINTS as POINTS, Tianchi as Tianchi
 from .overfull_nodes import overfull as overfull, said as said
-from .loaders.prometheus_cluster import owner_of as owner_of
-from .loaders.prometheus_cluster import requested as requested
 from .preparation.loader import Rows as Rows
-from .preparation.prepare import PrepareOptions as PrepareOptions, prepare_and_report as prepare_and_report
-from .preparation.prepare import prepare as prepare
+from .preparation.prepare import (
+    PrepareOptions as PrepareOptions,
+    prepare as prepare,
+    prepare_and_report as prepare_and_report,
+)
 from .preparation.series import SeriesRules as SeriesRules
-from .http_requests import address as address, secret_headers as secret_headers
-from .loaders.prometheus_api import CPU as CPU, MEMORY as MEMORY, POD_INFO as POD_INFO, Selector as Selector
+from .loaders.prometheus_server import (
+    CPU as CPU,
+    MEMORY as MEMORY,
+    POD_INFO as POD_INFO,
+    RetryPolicy as RetryPolicy,
+    Selector as Selector,
+    Server as Server,
+    address as address,
+    is_address as is_address,
+    secret_headers as secret_headers,
+)
 from .sequences import SequenceSampler as SequenceSampler, average_slots as average_slots, quantise as quantise
-from .series import checked_series as checked_series
 from .splits import (
     FOLDS as FOLDS,
     Run as Run,
@@ -44,4 +51,10 @@ from .splits import (
 )
 from .statistics import DAY_SECONDS as DAY_SECONDS
 from .synthetic import synthetic_trace as synthetic_trace
-from .windows import Windows as Windows, metadata_of as metadata_of, stack_windows as stack_windows
+from .windows import (
+    Windows as Windows,
+    checked_series as checked_series,
+    metadata_of as metadata_of,
+    stack_windows as stack_windows,
+)
+from .pod_requests import requested as requested

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tvwrl.input_tables import refuse_spelt_twice
+from tvwrl.input_tables import LISTED, no_column, refuse_spelt_twice
 from tvwrl.runs import whole_folder
 from tvwrl.types import Float, InputError, Int, Trace
 
@@ -28,33 +28,56 @@ RESERVED = ("workload_id", "slot", "load", "sequence")  # other columns where re
 LARGEST_USAGE = 1e6  # reference machines; what is above it must be in another unit, and sums of it could overflow
 LARGEST_SLOT = 2**53  # above it a slot that passed through a float (pandas, CSV) is no longer exact
 FEW_STEPS = 10  # from slot to slot; with fewer, they do not tell what is counted
-SHOWN = 12  # columns that a message lists
 OTHER_SEPARATORS = {";": "';'", "\t": r"$'\t'", "|": "'|'"}  # as they are written in a shell
 PREPARE = "`tvwrl prepare csv` reads other tables (--workload-column, --time-column, --time-unit, --application-column)"
 
 
 def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) -> Trace:
-    """Read the `path` of a folder or one CSV (also .csv.gz); the format is in docs/reference/trace-format.md.
+    """Read a trace from a folder or one CSV file; the format is in docs/reference/trace-format.md.
 
-    Workloads keep the order of their first row. `slot_seconds` is the length of a slot in seconds: needed for a CSV;
-    for a folder it must equal that of trace.json.
-    Raises InputError naming file, row (a CSV: line, the header is line 1), column, value and limit.
+    Parameters
+    ----------
+    path : str or path
+        A folder, or a .csv or .csv.gz file.
+    slot_seconds : int, optional
+        Length of a slot, seconds: needed for a CSV; for a folder it must equal that of trace.json.
 
+    Returns
+    -------
+    Trace
+        The trace, with workloads in the order of their first row.
+
+    Raises
+    ------
+    InputError
+        For what cannot be read or breaks a rule of the format: names file, row (of a CSV: line, the header is line 1),
+        column, value and limit.
+
+    Examples
+    --------
     >>> trace = read_trace("usage.csv", slot_seconds=300)  # doctest: +SKIP
     """
     path = Path(path)
     if slot_seconds is not None:
         slot_seconds = _seconds(slot_seconds, f"{path}: slot_seconds")
     if os.path.isdir(path):
-        return _read_folder(path, slot_seconds)
+        for name in (HEADER, USAGE):
+            if not (path / name).is_file():
+                raise InputError(f"{path}: no {name} here; a trace has {HEADER}, {USAGE} and optionally {WORKLOADS}")
+        header = _read_header(path / HEADER)
+        if slot_seconds not in (None, own := header["slot_seconds"]):
+            raise InputError(f"{path / HEADER}: slot_seconds is {own}: must not be given as {slot_seconds}")
+        workloads = _read_parquet(path / WORKLOADS) if (path / WORKLOADS).exists() else None
+        return _trace(_read_parquet(path / USAGE), workloads, header)
     if not os.path.exists(path):
         raise InputError(f"{path}: no such file or folder")
     if not path.name.lower().endswith((".csv", ".csv.gz")):
         other = "; `tvwrl prepare parquet` makes a trace of it" if path.suffix.lower() == ".parquet" else ""
         raise InputError(f"{path}: neither a folder nor a .csv or .csv.gz file{other}")
-    if slot_seconds is None:
-        raise InputError(f"{path}: the length of a slot is unknown: give slot_seconds, the interval of the CSV")
     usage = _read_csv(path)
+    if slot_seconds is None:
+        usage.need(("workload_id", "slot"))
+        raise InputError(f"{path}: give slot_seconds, the length of a slot in seconds; a CSV does not say it")
     resources = tuple(name for name in usage.frame.columns if name not in ("workload_id", "slot", "application"))
     name = path.name[: path.name.lower().rindex(".csv")]
     header = {"name": name, "resources": resources, "slot_seconds": slot_seconds}
@@ -62,10 +85,22 @@ def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) ->
 
 
 def write_trace(trace: Trace, folder: str | os.PathLike[str]) -> None:
-    """Write `trace` as a canonical folder that `read_trace` accepts: whole, or not at all.
+    """Write a trace as a canonical folder that `read_trace` accepts: whole, or not at all.
 
-    Raises InputError if `folder` exists and is not an empty folder, or if the trace breaks a rule of the format.
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    folder : str or path
+        A folder that is empty or does not exist.
 
+    Raises
+    ------
+    InputError
+        If the folder holds something, or the trace breaks a rule of the format.
+
+    Examples
+    --------
     >>> write_trace(open_trace("google").select(range(24)), "runs/small-trace")  # doctest: +SKIP
     """
     import polars as pl
@@ -112,7 +147,25 @@ def read_sample(folder: Path, most_rows: int) -> tuple[Trace, int]:
 
 
 def trace_hash(trace: Trace) -> str:
-    """SHA-256 (hex) of everything a trace holds; the order of its workloads and the file format make no difference."""
+    """Compute the digest of everything that a trace holds.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace. The order of its workloads and the format that it was read from make no difference.
+
+    Returns
+    -------
+    str
+        SHA-256 in hexadecimal.
+
+    Examples
+    --------
+    >>> from tvwrl.traces import synthetic_trace
+    >>> trace = synthetic_trace(workloads=3, days=1)
+    >>> trace_hash(trace) == trace_hash(trace.select([2, 0, 1]))
+    True
+    """
     trace = trace.select(np.argsort(trace.workload_id))
     fields = (trace.name, trace.resources, trace.slot_seconds, trace.reference_machine, trace.source)
     digest = hashlib.sha256()
@@ -142,12 +195,9 @@ class _Table:
         raise InputError(f"{self.file}: {self.place(row)}, column {column}: {shown}{problem}")
 
     def need(self, columns: Sequence[str]) -> None:
-        there = self.frame.columns
         for name in columns:
-            if name not in there:
-                more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
-                listed = ", ".join(there[:SHOWN]) or "none"
-                raise InputError(f"{self.file}: no column {name!r}; the columns are: {listed}{more}{self._hint(name)}")
+            if name not in self.frame.columns:
+                raise no_column(self.file, name, self.frame.columns, self._hint(name))
 
     def _hint(self, missing: str) -> str:
         """What may be wrong with a CSV that lacks a column."""
@@ -156,22 +206,9 @@ class _Table:
             return ""
         if len(there) == 1 and (found := [shown for mark, shown in OTHER_SEPARATORS.items() if mark in there[0]]):
             return f"; needed: commas between fields; `tvwrl prepare csv --separator {found[0]}` reads others"
-        if len(there) > SHOWN:
+        if len(there) > LISTED:
             return "; needed: one row per workload and moment, not one column per workload (pandas: melt)"
         return f"; {PREPARE}"
-
-
-def _read_folder(folder: Path, slot_seconds: int | None) -> Trace:
-    for name in (HEADER, USAGE):
-        if not (folder / name).is_file():
-            raise InputError(f"{folder}: no {name} here; a trace has {HEADER}, {USAGE} and optionally {WORKLOADS}")
-    header = _read_header(folder / HEADER)
-    if slot_seconds not in (None, header["slot_seconds"]):
-        raise InputError(
-            f"{folder / HEADER}: slot_seconds is {header['slot_seconds']}: must not be given as {slot_seconds}"
-        )
-    workloads = _read_parquet(folder / WORKLOADS) if (folder / WORKLOADS).exists() else None
-    return _trace(_read_parquet(folder / USAGE), workloads, header)
 
 
 def _read_header(file: Path) -> dict[str, Any]:
@@ -272,25 +309,18 @@ def _trace(usage: _Table, workloads: _Table | None, header: dict[str, Any]) -> T
         usage.refuse(row, "slot", f" is {fault}: {other}; needed: slots that rise from row to row of a workload")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
     slot = slot[order]
-    _refuse_times(usage, np.diff(slot)[np.diff(owner[order]) == 0])
-    used = np.column_stack([_numbers(usage, name) for name in resources])[order]
-    workloads = workloads or _Table(usage.file, pl.DataFrame({"workload_id": names}))
-    known = _metadata(workloads, names.to_list(), slot[offsets[:-1]], resources)
-    workload_id = np.array(names.to_list(), dtype=object)
-    return Trace(**header, **known, workload_id=workload_id, offsets=offsets, slot=slot, usage=used)
-
-
-def _refuse_times(usage: _Table, steps: Int) -> None:
-    """Refuse slots that are the same number > 1 apart in most of these steps, as times are."""
-    if len(steps) < FEW_STEPS:
-        return
-    apart = int(np.median(steps))
-    if apart > 1 and (steps == apart).mean() > 0.5:
+    steps = np.diff(slot)[np.diff(owner[order]) == 0]
+    if len(steps) >= FEW_STEPS and (apart := int(np.median(steps))) > 1 and (steps == apart).mean() > 0.5:
         raise InputError(
             f"{usage.file}: column slot: the slots of a workload are mostly {apart} apart; needed: the number of each "
             "interval, which rises by 1. Are these times? `tvwrl prepare csv --time-column slot --time-unit s` makes "
             "slots of seconds"
         )
+    used = np.column_stack([_numbers(usage, name) for name in resources])[order]
+    workloads = workloads or _Table(usage.file, pl.DataFrame({"workload_id": names}))
+    known = _metadata(workloads, names.to_list(), slot[offsets[:-1]], resources)
+    workload_id = np.array(names.to_list(), dtype=object)
+    return Trace(**header, **known, workload_id=workload_id, offsets=offsets, slot=slot, usage=used)
 
 
 def _applications(usage: _Table) -> _Table | None:
@@ -325,7 +355,7 @@ def _texts(table: _Table, column: str, *, optional: bool = False) -> pl.Series:
     if len(given) and not (given.dtype.is_integer() or given.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
         table.refuse(0, column, f" is of type {given.dtype}; needed: text or whole numbers")
     raw = given.cast(pl.String).fill_null("")
-    refuse_spelt_twice(str(table.file), raw.alias(column).to_frame(), table.place)
+    refuse_spelt_twice(raw.alias(column).to_frame(), table.place, f"{table.file}: ")
     texts = raw.str.strip_chars()
     if not optional and len(blank := (texts == "").arg_true()):
         table.refuse(blank[0], column, " is empty; needed: the name of a workload")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,17 +22,48 @@ SYNTHETIC = "synthetic:"  # before one of these names: the synthetic population,
 
 
 def data_folder() -> Path:
-    """Folder of the prepared traces: environment variable TVWRL_DATA, else ~/.cache/tvwrl."""
+    """Name the folder of the prepared traces: that in the environment variable TVWRL_DATA, else ~/.cache/tvwrl.
+
+    Returns
+    -------
+    Path
+        The folder, which need not exist.
+
+    Examples
+    --------
+    >>> data_folder().is_absolute()
+    True
+    """
     return Path(os.environ.get("TVWRL_DATA") or "~/.cache/tvwrl").expanduser()
 
 
 def find_trace(name_or_path: str) -> Path | None:
-    """Where `name_or_path` is read from; None for a synthetic population.
+    """Find the folder or file that a name or path stands for.
 
-    A name goes before a file or folder of that name in the current folder: write ./name for the latter.
-    Raises InputError if it is neither a name nor a file or folder.
+    Parameters
+    ----------
+    name_or_path : str
+        As of `open_trace`. A name goes before a file or folder of that name in the current folder: write ./name for
+        the latter.
+
+    Returns
+    -------
+    Path or None
+        Where the trace is read from; None for a synthetic population.
+
+    Raises
+    ------
+    InputError
+        If it is neither a name nor a file or folder.
+
+    Examples
+    --------
+    >>> find_trace("synthetic:alibaba") is None
+    True
     """
-    data, prepared = data_folder(), _prepared()
+    data, prepared = data_folder(), set()  # names of its subfolders that hold a trace
+    with contextlib.suppress(OSError):
+        prepared = {folder.name for folder in data.iterdir() if (folder / HEADER).is_file()}
     for name in SUBFOLDERS.get(name_or_path, (name_or_path,)):
         if name in prepared:
             return data / name
@@ -57,15 +89,30 @@ def find_trace(name_or_path: str) -> Path | None:
 def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: int = 0) -> Trace:
     """Open a trace by name or path.
 
-    `name_or_path`: google and alibaba are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic
-        population, which synthetic:google and synthetic:alibaba always are; a folder of TVWRL_DATA goes by its name;
-        all else is the path of a folder or a CSV
-    `slot_seconds`: length of a slot, seconds, which a CSV lacks
-    `seed`: of a synthetic population, >= 0
+    Parameters
+    ----------
+    name_or_path : str or path
+        google and alibaba are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic population, which
+        synthetic:google and synthetic:alibaba always are; a folder of TVWRL_DATA goes by its name; all else is the path
+        of a folder or a CSV.
+    slot_seconds : int, optional
+        Length of a slot, seconds, which a CSV lacks.
+    seed : int
+        Seed of a synthetic population, >= 0.
 
-    Raises InputError for an unknown name (with those that are near), a file with a bad value (with row and column), and
-    a `slot_seconds` that contradicts the trace.
+    Returns
+    -------
+    Trace
+        The trace.
 
+    Raises
+    ------
+    InputError
+        For an unknown name (with those that are near), a file with a bad value (with row and column), and a
+        `slot_seconds` that contradicts the trace.
+
+    Examples
+    --------
     >>> trace = open_trace("google")
     >>> trace.series(0).shape  # slots, resources; fractions of the reference machine
     (864, 2)
@@ -115,9 +162,24 @@ def how_to_open(identity: Mapping[str, Any]) -> tuple[str, int | None]:
 
 
 def describe_source(trace: Trace, name_or_path: str | None = None) -> str:
-    """One sentence for the first lines of a run: recorded or synthetic, how many workloads, how long a slot.
+    """Describe a trace in one sentence: recorded or synthetic, how many workloads, how long a slot.
 
-    With the `name_or_path` that `open_trace` was given, a recorded trace's folder or file is named too.
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    name_or_path : str, optional
+        What `open_trace` was given: a recorded trace's folder or file is then named too.
+
+    Returns
+    -------
+    str
+        The sentence, for the first lines of a run.
+
+    Examples
+    --------
+    >>> describe_source(open_trace("synthetic:alibaba"), "synthetic:alibaba")
+    "Synthetic population 'alibaba', no recorded usage: 400 workloads, slots of 900 s."
     """
     size = f"{len(trace)} workloads, slots of {trace.slot_seconds} s"
     path = find_trace(name_or_path) if name_or_path is not None else None
@@ -132,16 +194,27 @@ def describe_source(trace: Trace, name_or_path: str | None = None) -> str:
 
 
 def open_and_describe(name_or_path: str, slot_seconds: int | None, report: Callable[[str], object]) -> Trace:
-    """Open a trace as `open_trace` does, from the same `name_or_path` and `slot_seconds`, and pass `report` one line on
-    where it comes from."""
+    """Open a trace as `open_trace` does, and report where it comes from.
+
+    Parameters
+    ----------
+    name_or_path : str
+        As of `open_trace`.
+    slot_seconds : int or None
+        As of `open_trace`.
+    report : callable
+        Is passed one line of text.
+
+    Returns
+    -------
+    Trace
+        The trace.
+
+    Examples
+    --------
+    >>> trace = open_and_describe("synthetic:alibaba", None, print)
+    trace: Synthetic population 'alibaba', no recorded usage: 400 workloads, slots of 900 s.
+    """
     trace = open_trace(name_or_path, slot_seconds)
     report(f"trace: {describe_source(trace, name_or_path)}")
     return trace
-
-
-def _prepared() -> set[str]:
-    """Names of the subfolders of TVWRL_DATA that hold a trace."""
-    try:
-        return {folder.name for folder in data_folder().iterdir() if (folder / HEADER).is_file()}
-    except OSError:
-        return set()

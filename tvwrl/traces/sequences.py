@@ -60,9 +60,9 @@ def average_slots(rows: Float, ratio: int, sample: str) -> Float:
     return slots
 
 
-def _dominates(window: Window) -> npt.NDArray[np.bool_]:
-    """(D,) whether the mean of a resource, in units, is larger than that of every other."""
-    mean = window.demand.mean(axis=0)
+def _dominates(demand: Float) -> npt.NDArray[np.bool_]:
+    """(D,) whether the mean of a resource in a window's demand (length, D), in units, is larger than every other."""
+    mean = demand.mean(axis=0)
     largest: npt.NDArray[np.bool_] = mean == mean.max()
     return largest if largest.sum() == 1 else np.zeros_like(largest)
 
@@ -73,16 +73,43 @@ class SequenceSampler:
     Half of the workloads are long (more than 30 h), half short, and each resource dominates equally many, as in the
     paper; where the trace cannot provide that, the nearest is used and `notes` records it.
 
-    Attributes: `unit` (D,) input value of one unit: a constant of the problem, as a machine's capacity is, so that
-    all splits are measured alike; set on all series that are not for testing unless it is given. `fold` (n,) of every
-    workload of the trace and `holds_out`, as of `Splits`. `request_factor` (D,) 1 or more: an undeclared request is
-    taken to be this times demand in the first slot. `notes` list of sentences about what the trace could not give; and
-    by split the `runs` that windows are cut from, `rate` arrivals per slot that offer the load, `arrivals`
-    workloads per sequence (N).
+    Parameters
+    ----------
+    trace : Trace
+        The trace that windows are cut from.
+    scenario : Scenario
+        Slot length, units, load, machines and split.
+    unit : array of float, optional
+        (D,) input value of one unit, > 0; default: the 99.5th percentile of demand in all series that are not for
+        testing counts as `scenario.peak_units`.
 
-    Raises InputError where the trace's interval does not divide the slot, where a rate cannot be served, and where
-    demand can exceed every machine.
+    Attributes
+    ----------
+    unit : array of float
+        (D,) as above: a constant of the problem, as a machine's capacity is, so that all splits are measured alike.
+    fold : array of int
+        (n,) fold of every workload of the trace, as of `Splits`.
+    holds_out : bool
+        Whether validation has rows of its own, as of `Splits`.
+    request_factor : array of float
+        (D,) 1 or more: an undeclared request is taken to be this times demand in the first slot.
+    notes : list of str
+        Sentences about what the trace could not give.
+    runs : dict
+        By split, the stretches of series that windows are cut from.
+    rate : dict
+        By split, the arrivals per slot that offer the load.
+    arrivals : dict
+        By split, the workloads per sequence (N).
 
+    Raises
+    ------
+    InputError
+        Where the trace's interval does not divide the slot, where a rate cannot be served, and where demand can exceed
+        every machine.
+
+    Examples
+    --------
     >>> sampler = SequenceSampler(open_trace("google"), Scenario(load=0.8))  # doctest: +SKIP
     >>> sequences = sampler.sequences("train", 10, seed=0, classes=classes)  # doctest: +SKIP
     """
@@ -108,9 +135,14 @@ class SequenceSampler:
         self._check_fits()
         self._note_excess()
         self._long, self._short = self._length_ranges(not_test)
-        self._most = {split: self._reach(split) for split in self.runs}
+        self._most: dict[Split, int] = {}  # slots of the longest window
+        for split, runs in self.runs.items():  # only what is held out or left for training may lack long series
+            self._most[split] = min(reach := self._slots_of(runs), longest := self._long[1])
+            if reach < longest:
+                self._note(f"the longest {split} window is {reach} slots, not {longest}: no {split} series is longer")
         self._candidates: dict[tuple[Split, int], list[Run]] = {}
         self._demands: dict[int, Float] = {}
+        self._sums: dict[int, npt.NDArray[np.int64]] = {}
         self.rate: dict[Split, float] = {}
         self.arrivals: dict[Split, int] = {}
         for split in self.runs:
@@ -194,29 +226,22 @@ class SequenceSampler:
             return short, short
         return (border + 1, min(longest, reach)), (shortest, border)
 
-    def _reach(self, split: Split) -> int:
-        """Slots of a split's longest window; only what is held out or left for training may lack long series."""
-        reach, longest = self._slots_of(self.runs[split]), self._long[1]
-        if reach < longest:
-            self._note(f"the longest {split} window is {reach} slots, not {longest}: no {split} series is longer")
-        return min(reach, longest)
-
-    def _draw_window(self, split: Split, length: int, rng: np.random.Generator) -> Window:
-        """A window of `length` slots of a random series that is long enough."""
+    def _draw_place(self, split: Split, length: int, rng: np.random.Generator) -> tuple[Run, int]:
+        """A random run that is long enough for a window of `length` slots, and the row of it where one begins."""
         rows = length * self.ratio
         if (split, length) not in self._candidates:
             self._candidates[split, length] = [r for r in self.runs[split] if r.period or r.rows >= rows]
         candidates = self._candidates[split, length]
         run = candidates[rng.integers(len(candidates))]
+        return run, int(rng.integers(run.period or run.rows - rows + 1))
+
+    def _cut(self, run: Run, begin: int, length: int) -> Float:
+        """(length, D) demand of the window that begins at a row of the run."""
         demand = self._demand(run)
         if run.period:
-            begin = int(rng.integers(run.period))
-            window = demand[(begin + self.ratio * np.arange(length)) % run.period]
-        else:
-            begin = int(rng.integers(run.rows - rows + 1))
-            window = demand[begin : begin + rows : self.ratio]
-        fold = UNSEEN if split in self._held_out else int(self.fold[run.workload])
-        return Window(run.workload, int(self.trace.slot[run.first + begin]), window, fold)
+            repeated: Float = demand[(begin + self.ratio * np.arange(length)) % run.period]
+            return repeated
+        return demand[begin : begin + length * self.ratio : self.ratio]
 
     def _demand(self, run: Run) -> Float:
         """(rows, D) demand in units of the environment's slot that begins at each row of the run; made once."""
@@ -229,18 +254,32 @@ class SequenceSampler:
             self._demands[run.first] = quantise(units, most) if self.scenario.quantise else np.minimum(units, most)
         return self._demands[run.first]
 
+    def _dominated_by(self, kind: int, run: Run, begin: int, length: int) -> bool:
+        """Whether the mean of resource `kind` is larger than that of every other, in the window that begins there."""
+        if run.period or not self.scenario.quantise:
+            return bool(_dominates(self._cut(run, begin, length))[kind])
+        sums = self._running_sums(run)
+        others = (sums[begin + length * self.ratio] - sums[begin]).tolist()
+        mine = others.pop(kind)
+        return all(mine > other for other in others)
+
+    def _running_sums(self, run: Run) -> npt.NDArray[np.int64]:
+        """(rows + ratio, D) at row r the sum of `_demand`, in whole units, at rows r - ratio, r - 2 ratio, ...
+
+        Made once: sums of windows are their differences, which are exact, and most windows are drawn in vain.
+        """
+        if run.first not in self._sums:
+            demand, ratio = self._demand(run), self.ratio
+            rows = np.zeros(((math.ceil(len(demand) / ratio) + 1) * ratio, demand.shape[1]), np.int64)
+            rows[ratio : ratio + len(demand)] = demand
+            self._sums[run.first] = rows.reshape(-1, ratio, demand.shape[1]).cumsum(axis=0).reshape(rows.shape)
+        return self._sums[run.first]
+
     def _note(self, text: str) -> None:
         """Warn of what the trace could not give, once."""
         if text not in self.notes:
             self.notes.append(text)
             warnings.warn(text, stacklevel=3)
-
-    def _note_mix(self, split: Split, windows: list[Window]) -> None:
-        """Say so if resources do not dominate equally many windows."""
-        shares = np.mean([_dominates(window) for window in windows], axis=0)
-        if shares.min() < 0.95 / len(shares):
-            named = ", ".join(f"{share:.0%} most {r}" for share, r in zip(shares, self.trace.resources, strict=True))
-            self._note(f"the mix of {split} windows is uneven: {named}, {1 - shares.sum():.0%} as much of several")
 
     def _note_excess(self) -> None:
         """Name the largest sample if it is worth several machines: it may be a mistake, and is cut all the same."""
@@ -256,28 +295,45 @@ class SequenceSampler:
                 f"{largest[d]:g}. It is cut to {self.scenario.peak_units}, like all demand above"
             )
 
-    def _draw_kind(self, split: Split, length: int, kind: int, rng: np.random.Generator) -> Window:
-        """A window whose resource `kind` has the larger mean in units, if one turns up."""
-        for _ in range(KIND_ATTEMPTS):
-            window = self._draw_window(split, length, rng)
-            if _dominates(window)[kind]:
-                return window
-        return window
-
     def windows(self, split: Split, count: int, rng: np.random.Generator) -> list[Window]:
-        """`count` windows in random order: half long, half short, each resource dominating equally many."""
+        """Draw windows in random order: half long, half short, each resource dominating equally many.
+
+        Parameters
+        ----------
+        split : {"train", "validation", "test"}
+            Whose series they are cut from.
+        count : int
+            How many.
+        rng : numpy.random.Generator
+            What draws them.
+
+        Returns
+        -------
+        list of Window
+            The windows.
+        """
         resources = len(self.trace.resources)
         recipe = [(i % 2 == 0, i // 2 % resources) for i in range(count)]
         drawn = []
         for long, kind in (recipe[i] for i in rng.permutation(count)):
             length = int(rng.integers(*(self._long if long else self._short), endpoint=True))
-            drawn.append(self._draw_kind(split, min(length, self._most[split]), kind, rng))
+            length = min(length, self._most[split])
+            for _ in range(KIND_ATTEMPTS):  # the resource `kind` is to have the larger mean in units
+                run, begin = self._draw_place(split, length, rng)
+                if self._dominated_by(kind, run, begin, length):
+                    break
+            fold = UNSEEN if split in self._held_out else int(self.fold[run.workload])
+            slot = int(self.trace.slot[run.first + begin])
+            drawn.append(Window(run.workload, slot, self._cut(run, begin, length), fold))
         return drawn
 
     def _calibrate(self, split: Split) -> tuple[float, float]:
         """Arrivals per slot that offer the load on the busier resource, and the mean length of a workload, slots."""
         windows = self.windows(split, CALIBRATION_WINDOWS, np.random.default_rng(0))
-        self._note_mix(split, windows)
+        shares = np.mean([_dominates(window.demand) for window in windows], axis=0)
+        if shares.min() < 0.95 / len(shares):
+            named = ", ".join(f"{share:.0%} most {r}" for share, r in zip(shares, self.trace.resources, strict=True))
+            self._note(f"the mix of {split} windows is uneven: {named}, {1 - shares.sum():.0%} as much of several")
         if split == "train":
             self.request_factor = peak_over_first(windows)
         work = np.mean([w.demand.sum(axis=0) for w in windows], axis=0)
@@ -310,10 +366,34 @@ class SequenceSampler:
         forecasts: Forecasts | None = None,
         loads: Sequence[float] = (),
     ) -> SequenceSet:
-        """`count` arrival sequences, with forecasts of demand where `forecasts` makes them.
+        """Draw arrival sequences, each of as many workloads.
 
-        They offer the scenario's load, or in turn those of `loads`, by as many workloads each. Sequence i depends on
-        the seed, the split, its load and i alone. Raises InputError for a load that cannot be served.
+        Sequence i depends on the seed, the split, its load and i alone.
+
+        Parameters
+        ----------
+        split : {"train", "validation", "test"}
+            Whose series the workloads are cut from.
+        count : int
+            How many sequences, >= 1.
+        seed : int
+            Seed of all that is drawn.
+        classes : Classes
+            What labels the workloads.
+        forecasts : Forecaster, optional
+            What forecasts their demand; default: nothing does.
+        loads : sequence of float
+            Loads that the sequences offer in turn; default: that of the scenario.
+
+        Returns
+        -------
+        SequenceSet
+            The sequences.
+
+        Raises
+        ------
+        InputError
+            For a load that cannot be served.
         """
         at_least(1, sequences=count)
         scenario, drawn, arrivals, background = self.scenario, [], [], []

@@ -50,14 +50,38 @@ class Splits:
 
 
 def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
-    """Split a trace: the same for every seed and order of its workloads, so results compare across runs.
+    """Split a trace into training, validation and test, and the training series into folds.
 
-    `by`: workloads; applications, which are kept whole (a workload whose application is unknown is one of its own); or
-    time, where every run is cut: the last part is for testing, the last part of the rest for validation.
-    `least_rows`: runs of fewer rows belong to no split.
-    Validation and folds are stratified by the lengths of series. Where nothing can
-    be held out for validation, it uses the training runs; a single training series (or application) has no fold.
-    Raises InputError for a trace of too few workloads or applications, or without a run of `least_rows`.
+    The split is the same for every seed and order of the workloads, so results compare across runs. Validation and
+    folds are stratified by the lengths of series. Where nothing can be held out for validation, it uses the training
+    runs; a single training series (or application) has no fold.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    by : {"workloads", "applications", "time"}
+        What is kept whole: workloads; applications (a workload whose application is unknown is one of its own); or
+        nothing, and every run is cut: the last part is for testing, the last part of the rest for validation.
+    least_rows : int
+        Runs of fewer rows belong to no split.
+
+    Returns
+    -------
+    Splits
+        The runs by what they are for, and the fold of each training series.
+
+    Raises
+    ------
+    InputError
+        For a trace of too few workloads or applications, or without a run of `least_rows`.
+
+    Examples
+    --------
+    >>> from tvwrl.traces import synthetic_trace
+    >>> splits = split_trace(synthetic_trace(workloads=20, days=1), "workloads")
+    >>> [len(splits.runs[name]) for name in ("train", "validation", "test")]
+    [11, 3, 6]
     """
     if by == "time":
         every = gapless_runs(trace, np.argsort(trace.workload_id, kind="stable"))

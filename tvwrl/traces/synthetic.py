@@ -22,14 +22,39 @@ LAG_WEIGHT = np.array([3.0, 0.5, 0.2, 3.0])  # of lags(): one slot, hour, half a
 def synthetic_trace(
     population: str = "google", workloads: int = 400, seed: int = 0, days: float | None = None
 ) -> Trace:
-    """A population of `workloads` synthetic workloads, drawn by `seed`; the same arguments give the same trace.
+    """Generate a population of workloads with the statistics of recorded ones.
 
-    population: "google" (300 s slots, whole days drawn from the fitted 1 to 10) or "alibaba" (900 s slots, 8 days;
-    fitted on one day per application. How much of a day repeats on the next is drawn from the hourly means of the six
-    containers that Alibaba's 2018 trace sample records for 8 days, independently of all else: a rough guess).
-    days: length of every workload in days, instead of the drawn ones.
     Usage is a fraction of the reference machine, >= 0, without gaps; all workloads arrive in slot 0. Every workload is
-    its own application. Raises InputError for an unknown population, workloads < 1 or less than two slots.
+    its own application. The same arguments give the same trace.
+
+    Parameters
+    ----------
+    population : {"google", "alibaba"}
+        google has slots of 300 s and whole days drawn from the fitted 1 to 10. alibaba has slots of 900 s and 8 days,
+        and was fitted on one day per application: how much of a day repeats on the next is drawn from the hourly means
+        of the six containers that Alibaba's 2018 trace sample records for 8 days, independently of all else, which is
+        a rough guess.
+    workloads : int
+        How many to draw, >= 1.
+    seed : int
+        Seed of all that is drawn.
+    days : float, optional
+        Length of every workload in days, instead of the drawn ones.
+
+    Returns
+    -------
+    Trace
+        The population, with `source` "synthetic".
+
+    Raises
+    ------
+    InputError
+        For an unknown population, no workloads, or fewer than two slots.
+
+    Examples
+    --------
+    >>> synthetic_trace(workloads=3, days=1).usage.shape
+    (864, 2)
     """
     one_of(POPULATIONS, population=population)
     content = json.loads(files("tvwrl.traces").joinpath(f"populations/{population}.json").read_text("utf-8"))

@@ -28,12 +28,28 @@ MONTH = 30  # days for which money is given
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Placements by one scheduler in R orders, and what they were worth."""
+    """Placements by one scheduler in R orders, and what they were worth.
 
-    orders: Sequence[Placed]  # R
-    days: Sequence[Sequence[Day]]  # R of the days
-    moved: float  # pods that went to another node than they were on, mean over orders
-    slots: int  # T
+    Parameters
+    ----------
+    orders : sequence of Placed
+        R.
+    days : sequence of sequences of Day
+        R, the days of each order.
+    moved : float
+        Pods that went to another node than they were on, mean over orders.
+    slots : int
+        T of the record.
+
+    Examples
+    --------
+    >>> [outcome.mean("needed").value for outcome in compare(replay, placements).outcomes]  # doctest: +SKIP
+    """
+
+    orders: Sequence[Placed]
+    days: Sequence[Sequence[Day]]
+    moved: float
+    slots: int
 
     @property
     def placed(self) -> Placed:
@@ -46,7 +62,18 @@ class Outcome:
         return self.placed.name
 
     def of(self, quantity: str) -> Float:
-        """(R, days) one of QUANTITIES."""
+        """Give a quantity day by day.
+
+        Parameters
+        ----------
+        quantity : str
+            One of `QUANTITIES`, which are fields of `Day`.
+
+        Returns
+        -------
+        Float
+            (R, days)
+        """
         return np.array([[getattr(day, quantity) for day in days] for days in self.days], np.float64)
 
     @cached_property
@@ -55,7 +82,18 @@ class Outcome:
         return np.array([[day.hours for day in days] for days in self.days])
 
     def mean(self, quantity: str) -> Point:
-        """Mean over orders and days, and its interval."""
+        """Average a quantity over orders and days.
+
+        Parameters
+        ----------
+        quantity : str
+            One of `QUANTITIES`, which are fields of `Day`.
+
+        Returns
+        -------
+        Point
+            The mean and its 95 % interval, NaN where there are fewer than two days.
+        """
         return _point(estimate_of_one(self.of(quantity)))
 
     @cached_property
@@ -75,7 +113,18 @@ class Outcome:
         return int(np.abs(hours - hours.mean()).argmin())
 
     def due_to_order(self, quantity: str) -> float:
-        """Share of the variance behind the interval of a quantity that comes from orders alone; NaN if it has none."""
+        """Tell how much of the variance behind the interval of a quantity comes from orders alone.
+
+        Parameters
+        ----------
+        quantity : str
+            One of `QUANTITIES`, which are fields of `Day`.
+
+        Returns
+        -------
+        float
+            A share, NaN if there is no variance.
+        """
         values = self.of(quantity)
         draws = estimate_of_one(values).draws
         whole = draws.var() if len(draws) else 0.0
@@ -84,13 +133,32 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Outcomes on one record; the first is how the pods were placed."""
+    """Outcomes on one record; the first is how the pods were placed.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The cluster's past.
+    outcomes : sequence of Outcome
+        How the pods were placed, then one for each scheduler.
+    judged : Judged
+        What the referee looked at.
+    currency : str
+        Of the record's prices.
+    kept : mapping of str to Outcome
+        By name, the same schedulers if what ran at first had stayed.
+
+    Examples
+    --------
+    >>> compared = compare(replay, [replay.play(make_scheduler("best-fit"))])  # doctest: +SKIP
+    >>> compared.saved(compared.others[0])  # machines  # doctest: +SKIP
+    """
 
     recorded: Recorded
     outcomes: Sequence[Outcome]
-    judged: Judged  # what the referee looked at
+    judged: Judged
     currency: str = ""
-    kept: Mapping[str, Outcome] = field(default_factory=dict)  # by name: the same, if what ran at first had stayed
+    kept: Mapping[str, Outcome] = field(default_factory=dict)
 
     @property
     def limit(self) -> float:
@@ -134,22 +202,72 @@ class Compared:
         return max(len(one.orders) for one in self.outcomes)
 
     def change(self, outcome: Outcome, quantity: str) -> Point:
-        """By how much a quantity is above that of how the pods were placed, a day: mean and interval."""
+        """Tell by how much a quantity is above that of how the pods were placed.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            One of `outcomes` or `kept`.
+        quantity : str
+            One of `QUANTITIES`.
+
+        Returns
+        -------
+        Point
+            Mean of a day, and its interval.
+        """
         return self.difference(outcome, self.actual, quantity)
 
     def difference(self, one: Outcome, other: Outcome, *quantities: str) -> Point:
-        """By how much the sum of quantities of one is above that of the other, a day, in the same orders: mean and
-        interval."""
+        """Tell by how much one outcome is above another, in the same orders.
+
+        Parameters
+        ----------
+        one, other : Outcome
+            What is compared.
+        *quantities : str
+            Of `QUANTITIES`; their sum is compared.
+
+        Returns
+        -------
+        Point
+            Mean of a day, and its interval.
+        """
         first, second = (np.sum([outcome.of(name) for name in quantities], axis=0) for outcome in (one, other))
         return _point(estimate_of_one(_paired(first, second)))
 
     def saved(self, outcome: Outcome, quantity: str = "needed") -> Point:
-        """By how much a quantity is below that of how the pods were placed."""
+        """Tell by how much a quantity is below that of how the pods were placed.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            One of `outcomes` or `kept`.
+        quantity : str
+            One of `QUANTITIES`.
+
+        Returns
+        -------
+        Point
+            Mean of a day, and its interval.
+        """
         return _negative(self.change(outcome, quantity))
 
     def money(self, outcome: Outcome, than: Outcome | None = None) -> Point:
-        """What fewer machine-hours `than` another (default: as placed) are worth in a month, each at the price of its
-        machine, if machines without pods cost nothing."""
+        """Give the worth of fewer machine-hours, each at the price of its machine, if those without pods cost nothing.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            One of `outcomes` or `kept`.
+        than : Outcome or None
+            What it is compared with; None: as placed.
+
+        Returns
+        -------
+        Point
+            Money in a month of 30 days, and its interval.
+        """
         other = than or self.actual
         fewer = _paired(other.hours @ self.recorded.price, outcome.hours @ self.recorded.price)
         value, low, high = _point(estimate_of_one(fewer))
@@ -157,16 +275,49 @@ class Compared:
         return Point(factor * value, factor * low, factor * high)
 
     def cost(self, outcome: Outcome) -> float:
-        """Of all machine-hours in a month, mean over orders and days."""
+        """Give the cost of all machine-hours.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            One of `outcomes` or `kept`.
+
+        Returns
+        -------
+        float
+            Money in a month of 30 days, mean over orders and days.
+        """
         return float((outcome.hours @ self.recorded.price).mean()) * MONTH / min(self._day_share, 1.0)
 
     def worth(self, machines: float) -> float:
-        """Price of a number of machines in use for a month, at the mean price of a node."""
+        """Give the price of machines that are always in use, at the mean price of a node.
+
+        Parameters
+        ----------
+        machines : float
+            Their number.
+
+        Returns
+        -------
+        float
+            Money in a month of 30 days.
+        """
         return float(machines * self.recorded.price.mean() * 24 * MONTH)
 
     def by_kind(self, outcome: Outcome) -> list[tuple[str, int, float, float, float]]:
-        """(kind, nodes, mean number in use as placed and by the outcome, what the difference is worth in a month) of
-        each kind of node; the numbers in use add up to `in_use`, the money to `money`."""
+        """Divide machines in use and money by kinds of node.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            One of `outcomes` or `kept`.
+
+        Returns
+        -------
+        list of (str, int, float, float, float)
+            Kind, nodes, mean number in use as placed and by the outcome, and what the difference is worth in a month.
+            Numbers in use add up to `in_use`, money to `money`.
+        """
         recorded, hours = self.recorded, self.judged.day_slots * self.judged.interval / 3600
         rows = []
         for kind in sorted(set(recorded.kind)):
@@ -224,9 +375,25 @@ class Compared:
 def compare(replay: Replay, placements: Sequence[Placed], limit: float = 1.0, currency: str = "") -> Compared:
     """Score placements of the pods of a replay; how the pods were placed comes first.
 
-    `placements`: those of one name are of one scheduler, in several orders
-    `limit`: share of a machine's size above which load is overshoot
-    `currency`: of the record's prices
+    Parameters
+    ----------
+    replay : Replay
+        The pods.
+    placements : sequence of Placed
+        Those of one name are of one scheduler, in several orders.
+    limit : float
+        Share of a machine's size above which load is overshoot, > 0.
+    currency : str
+        Of the record's prices.
+
+    Returns
+    -------
+    Compared
+        What each scheduler's placements were worth.
+
+    Examples
+    --------
+    >>> compare(replay, [replay.play(make_scheduler("best-fit"))]).days  # doctest: +SKIP
     """
     judged = judged_of(replay, limit)
     actual = replay.as_placed()

@@ -127,11 +127,33 @@ YEAR_10000 = 253_402_300_800.0  # seconds since 1970
 
 
 def read_csv_record(usage: Path, nodes: Path, interval: int) -> Recorded:
-    """The record in two tables, with slots of `interval` seconds; samples of one pod and slot are averaged.
+    """Read a cluster's past from two tables.
 
-    `usage`, `nodes`: CSV or Parquet files, with the columns of docs/how-to/what-if.md
+    Samples of one pod in one slot are averaged.
 
-    Raises InputError, with file, row and column, for what cannot be used.
+    Parameters
+    ----------
+    usage : Path
+        CSV or Parquet with the columns pod, time, cpu (cores) and memory (GiB), and if known node, request_cpu,
+        request_memory and owner: docs/how-to/what-if.md.
+    nodes : Path
+        CSV or Parquet with the columns node, cpu (cores) and memory (GiB), and if known kind, price, pool, role, gpus.
+    interval : int
+        Length of a slot, seconds, >= 1.
+
+    Returns
+    -------
+    Recorded
+        The record.
+
+    Raises
+    ------
+    InputError
+        What cannot be used, with file, row and column.
+
+    Examples
+    --------
+    >>> read_csv_record(Path("usage.csv"), Path("nodes.csv"), 300)  # doctest: +SKIP
     """
     import polars as pl
 

@@ -44,13 +44,31 @@ class Asked:
 
 
 def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
-    """The record of a Prometheus server, read in chunks that a stopped call leaves for the next one.
+    """Read a cluster's past from the Prometheus server that watched it.
 
-    `asked`: the server, and what to read of it
-    `report`: gets a line as each step begins
+    It is read in chunks, which a stopped call leaves for the next one.
 
-    Raises InputError, with the URL, for a server that cannot be reached, that has no usage, no `kube_pod_info` or no
-    size of any node, or whose samples are mostly unusable.
+    Parameters
+    ----------
+    asked : Asked
+        The server, and what to read of it.
+    report : callable
+        Gets a line as each step begins.
+
+    Returns
+    -------
+    Recorded
+        The record.
+
+    Raises
+    ------
+    InputError
+        With the URL, a server that cannot be reached, that has no usage, no `kube_pod_info` or no size of any node, or
+        whose samples are mostly unusable.
+
+    Examples
+    --------
+    >>> read_prometheus_record(Asked("http://prometheus:9090", days=1))  # doctest: +SKIP
     """
     from tvwrl.traces import ClusterMetrics, RetryPolicy, Server, node_pools
 

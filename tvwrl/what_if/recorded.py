@@ -28,33 +28,82 @@ LONGEST_GAP = 3600  # seconds without a sample after which a pod counts as a new
 
 @dataclass(frozen=True)
 class Trust:
-    """How far the record can be trusted: counts of pods, unless a comment says otherwise."""
+    """How far a record can be trusted: counts of pods, unless a field says otherwise.
 
-    pods: int  # that are replayed
-    bound: int  # of a DaemonSet, or static: they stay on their nodes
+    Parameters
+    ----------
+    pods : int
+        Pods that are replayed.
+    bound : int
+        Pods of a DaemonSet, or static: they stay on their nodes.
+    without_owner : int
+        Pods whose owner is unknown.
+    without_cpu_request, without_memory_request : int
+        Replayed pods that declare none.
+    restarts : int
+        Pods that had run before, on another node or more than an hour earlier.
+    at_start, at_end : int
+        Pods that ran when the record began, and when it ended.
+    unknown_node, unsized_node : int
+        Pods that are left out, as their node, or its size, is unknown.
+    left_out_share : float
+        Share of all CPU used, 0 to 1, by pods that are left out.
+    hole : int
+        Slots in which nothing was recorded of any pod.
+    filled : float
+        Share of the slots of pods without a sample, 0 to 1; they have the value before.
+    bad_rows : int
+        Samples that could not be used.
+    idle_nodes : int
+        Nodes on which no pod ever ran.
+    unsized_nodes : int
+        Nodes whose size is unknown.
+    container_restarts : int or None
+        Restarts of containers of all pods: crashes, and kills for lack of memory; None: unknown.
+    on_two_nodes : int
+        Pods that were on two nodes at a time: the node that was sampled last counts.
+    half_recorded, half_rows : int
+        Pods that are left out, as either CPU or memory was never recorded, and their samples.
+    resized_nodes : int
+        Nodes that had several sizes, as where a machine was replaced: the largest counts.
+    unsized : str
+        Names of nodes whose size is unknown, the first few.
+    overused, overasked : str
+        A sentence about nodes that used, or were asked for, more than they have; "" for none.
+    pools : tuple of (str, int, int)
+        What was left out on purpose: its name, and numbers of nodes and of pods on them.
+
+    Examples
+    --------
+    >>> read_csv_record(Path("usage.csv"), Path("nodes.csv"), 300).trust.idle_nodes  # doctest: +SKIP
+    0
+    """
+
+    pods: int
+    bound: int
     without_owner: int
     without_cpu_request: int
     without_memory_request: int
-    restarts: int  # that had run before, on another node or more than an hour earlier
-    at_start: int  # that ran when the record began
-    at_end: int  # that ran when it ended
-    unknown_node: int  # left out
-    unsized_node: int  # left out
-    left_out_share: float  # of all CPU used, by pods that are left out
-    hole: int  # slots in which nothing was recorded of any pod
-    filled: float  # share of the slots of pods without a sample, which have the value before
-    bad_rows: int  # samples that could not be used
-    idle_nodes: int  # nodes on which no pod ever ran
-    unsized_nodes: int  # nodes whose size is not known
-    container_restarts: int | None = None  # of all pods: crashes, and kills for lack of memory; None: not known
-    on_two_nodes: int = 0  # at a time: the node that was sampled last counts
-    half_recorded: int = 0  # left out: either CPU or memory was never recorded
-    half_rows: int = 0  # their samples
-    resized_nodes: int = 0  # nodes that had several sizes, as where a machine was replaced: the largest counts
-    unsized: str = ""  # names of nodes whose size is not known, the first few
-    overused: str = ""  # a sentence about nodes that used more than they have; "": none did
-    overasked: str = ""  # the same of requests
-    pools: tuple[tuple[str, int, int], ...] = ()  # what was left out on purpose: name, nodes, pods on them
+    restarts: int
+    at_start: int
+    at_end: int
+    unknown_node: int
+    unsized_node: int
+    left_out_share: float
+    hole: int
+    filled: float
+    bad_rows: int
+    idle_nodes: int
+    unsized_nodes: int
+    container_restarts: int | None = None
+    on_two_nodes: int = 0
+    half_recorded: int = 0
+    half_rows: int = 0
+    resized_nodes: int = 0
+    unsized: str = ""
+    overused: str = ""
+    overasked: str = ""
+    pools: tuple[tuple[str, int, int], ...] = ()
 
 
 _NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0, 0, 0)
@@ -62,25 +111,70 @@ _NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0, 0, 0)
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A cluster's past; `record_of` makes one."""
+    """A cluster's past: N pods on M nodes over T slots, with D = 2 resources.
+
+    `read_csv_record` and `read_prometheus_record` make one. A share is one of the reference machine.
+
+    Parameters
+    ----------
+    source : str
+        A file or an address.
+    origin : int
+        Seconds since 1970 at which slot 0 begins.
+    interval : int
+        Length of a slot, seconds.
+    slots : int
+        T.
+    reference : Float
+        (D,) Cores and GiB of the reference machine, which has the CPU and the memory of the largest node.
+    pod, owner : Strings
+        (N,) Different names, with `#2` where a pod came back; and owners, "" where unknown.
+    node : Int
+        (N,) Where each pod ran, 0..M-1.
+    start : Int
+        (N,) Its first slot, 0..T-1.
+    usage : tuple of Float
+        N arrays (length, D) of shares, >= 0.
+    request : Float
+        (N, D) Shares, NaN where not declared.
+    bound : array of bool
+        (N,) True for a pod that belongs to its node, as those of a DaemonSet do.
+    node_name : Strings
+        (M,) Different names.
+    size : Float
+        (M, D) Shares, > 0.
+    kind : Strings
+        (M,) Such as m5.xlarge, "" where unknown.
+    price : Float
+        (M,) Of an hour, NaN where unknown.
+    pools : tuple of tuples of str
+        M, what a node can be left out by besides its name and kind.
+    trust : Trust
+        How far all this can be trusted.
+
+    Examples
+    --------
+    >>> recorded = read_csv_record(Path("usage.csv"), Path("nodes.csv"), 300)  # doctest: +SKIP
+    >>> recorded.size * recorded.reference  # cores, GiB  # doctest: +SKIP
+    """
 
     source: str
-    origin: int  # seconds since 1970 at which slot 0 begins
-    interval: int  # length of a slot, seconds
-    slots: int  # T
-    reference: Float  # (D,) cores and GiB of the reference machine
-    pod: Strings  # (N,) unique
-    owner: Strings  # (N,) "" = unknown
-    node: Int  # (N,) 0..M-1, where it ran
-    start: Int  # (N,) slot, 0..T-1
-    usage: tuple[Float, ...]  # N of (length, D) shares, >= 0
-    request: Float  # (N, D) shares, NaN = not declared
-    bound: npt.NDArray[np.bool_]  # (N,) whether it belongs to its node, as the pods of a DaemonSet do
-    node_name: Strings  # (M,)
-    size: Float  # (M, D) shares, > 0
-    kind: Strings  # (M,) such as m5.xlarge, "" = unknown
-    price: Float  # (M,) of an hour, NaN = unknown
-    pools: tuple[tuple[str, ...], ...]  # M: what nodes can be left out by besides name and kind
+    origin: int
+    interval: int
+    slots: int
+    reference: Float
+    pod: Strings
+    owner: Strings
+    node: Int
+    start: Int
+    usage: tuple[Float, ...]
+    request: Float
+    bound: npt.NDArray[np.bool_]
+    node_name: Strings
+    size: Float
+    kind: Strings
+    price: Float
+    pools: tuple[tuple[str, ...], ...]
     trust: Trust
 
     def __len__(self) -> int:
@@ -106,7 +200,18 @@ class Recorded:
         return load
 
     def at(self, slot: int) -> int:
-        """Seconds since 1970 at which a slot begins."""
+        """Tell when a slot begins.
+
+        Parameters
+        ----------
+        slot : int
+            From 0; T is the end of the record.
+
+        Returns
+        -------
+        int
+            Seconds since 1970.
+        """
         return self.origin + slot * self.interval
 
 

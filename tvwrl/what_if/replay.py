@@ -182,23 +182,61 @@ DIGITS = 9  # to which sums are compared: their last digits depend on the order 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Where pods run: `machine` (n,) and `start` (n,) slot of the record, both -1 for pods never placed."""
+    """Where n pods of a replay run.
+
+    Parameters
+    ----------
+    name : str
+        Of the scheduler.
+    machine, start : Int
+        (n,) Node and slot of the record, both -1 for pods that were never placed.
+    knowledge : Knowledge or None
+        What the scheduler may know; None: this is what happened.
+    decision_seconds : int
+        Length of the slots in which it was decided; 0: nothing was.
+    let_go : int
+        Pods that were held for too long and went where Kubernetes put them.
+
+    Examples
+    --------
+    >>> Placed("mine", np.array([0, -1]), np.array([3, -1])).let_go
+    0
+    """
 
     name: str
     machine: Int
     start: Int
-    knowledge: Knowledge | None = None  # None: what happened
-    decision_seconds: int = 0  # length of the slots in which it was decided; 0: nothing was
-    let_go: int = 0  # pods that were held for too long and went where Kubernetes put them
+    knowledge: Knowledge | None = None
+    decision_seconds: int = 0
+    let_go: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
     """The pods of a record that may be placed anew, n in order of their start, in slots of a scheduler.
 
-    `within_requests`: whether the requests of the pods on a node may not exceed its size
-    `keep_running`: whether pods that run when the record begins stay where they are
-    `longest_hold`: seconds for which a scheduler may let a pod wait that has room
+    Parameters
+    ----------
+    recorded : Recorded
+        The cluster's past.
+    decision_seconds : int
+        Length of a scheduler's slot, a multiple of the record's.
+    within_requests : bool
+        True: the requests of the pods on a node may not exceed its size, as in Kubernetes.
+    keep_running : bool
+        True: pods that run when the record begins stay where they are.
+    longest_hold : float
+        Seconds for which a scheduler may let a pod wait that has room, >= 0.
+
+    Raises
+    ------
+    InputError
+        Slots that are no multiple of the record's.
+
+    Examples
+    --------
+    >>> replay = Replay(recorded, decision_seconds=300)  # doctest: +SKIP
+    >>> compare(replay, [replay.play(make_scheduler("best-fit"))])  # doctest: +SKIP
     """
 
     recorded: Recorded
@@ -266,11 +304,35 @@ class Replay:
         return self.recorded.start[self.pods] // self.ratio
 
     def every(self, seconds: int) -> Replay:
-        """The same replay with decisions in slots of another length."""
+        """Change the length of the slots in which decisions are taken.
+
+        Parameters
+        ----------
+        seconds : int
+            A multiple of the record's interval.
+
+        Returns
+        -------
+        Replay
+            The same replay but for that.
+        """
         return replace(self, decision_seconds=seconds)
 
     def in_my_order(self, placed: Placed, other: Replay) -> Placed:
-        """What the same replay with `other` slots has placed, with the pods in the order of this one."""
+        """Bring placements of a replay with other slots into the order of this one.
+
+        Parameters
+        ----------
+        placed : Placed
+            What `other` has placed.
+        other : Replay
+            The same replay with other slots.
+
+        Returns
+        -------
+        Placed
+            The same, with the pods in the order of this replay.
+        """
         row = np.empty(len(self.recorded), np.int64)
         row[other.pods] = np.arange(len(other.pods))
         rows = row[self.pods]
@@ -283,11 +345,27 @@ class Replay:
     def play(
         self, scheduler: Scheduler, forecaster: Forecaster | None = None, rng: np.random.Generator | None = None
     ) -> Placed:
-        """Where a rule would have placed the pods.
+        """Find where a rule would have placed the pods.
 
-        `forecaster`: for rules that use forecasts
-        `rng`: draws the order of pods that arrive together and of nodes, which decides ties, and the rule's own chance;
-            None: an order that depends on what was recorded, but not on names
+        Parameters
+        ----------
+        scheduler : Scheduler
+            The rule.
+        forecaster : Forecaster or None
+            For rules that use forecasts, with slots as long as those of this replay.
+        rng : numpy.random.Generator or None
+            Draws the order of pods that arrive together and of nodes, which decides ties, and the rule's own chance;
+            None: an order that depends on what was recorded, but not on names.
+
+        Returns
+        -------
+        Placed
+            The placements.
+
+        Raises
+        ------
+        InputError
+            A forecaster for slots of another length.
         """
         scenario = Scenario(
             machines=len(self._room),
@@ -312,9 +390,26 @@ class Replay:
         return self._played(scheduler, sequences, scenario, units, rng)
 
     def play_policy(self, policy: ObservingScheduler, facts: Facts, rng: np.random.Generator | None = None) -> Placed:
-        """Where a trained policy would have placed the pods; `rng`: as of `play`.
+        """Find where a trained policy would have placed the pods.
 
-        Raises InputError if it is for another kind of cluster.
+        Parameters
+        ----------
+        policy : ObservingScheduler
+            The policy.
+        facts : Facts
+            What is known of it: `tvwrl.agents.open_policy` returns both.
+        rng : numpy.random.Generator or None
+            See `play`.
+
+        Returns
+        -------
+        Placed
+            The placements.
+
+        Raises
+        ------
+        InputError
+            A policy for another kind of cluster, or for slots of another length.
         """
         from tvwrl.agents import in_a_cluster
 

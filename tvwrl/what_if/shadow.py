@@ -38,13 +38,33 @@ class Shadow:
 
 
 def shadow_placements(file: Path, replay: Replay) -> Shadow:
-    """Where pods of a `replay` would run if the decisions in `file` had counted; all others stay where they were.
+    """Find where pods would run if the decisions of a server in shadow mode had counted; all others stay.
 
-    Each line is JSON with "time" (seconds since 1970), "pod" ("namespace/name") and "node" (null: hold). A decision is
-    for the next run of its pod, which may have begun an interval before; the last one for a run counts. Decisions from
-    before the record are only used for pods that still run. Raises InputError with file and line for anything else,
-    except a last line without an end, which somebody may still be writing; and if there are many decisions in the time
-    of the record, and none of them is for one of its pods.
+    A decision is for the next run of its pod, which may have begun an interval before; the last one for a run counts.
+    Decisions from before the record are only used for pods that still run. A last line without an end, which somebody
+    may still be writing, is left out.
+
+    Parameters
+    ----------
+    file : Path
+        Lines of JSON with "time" (seconds since 1970), "pod" ("namespace/name") and "node" (null: hold).
+    replay : Replay
+        The pods, in its order.
+
+    Returns
+    -------
+    Shadow
+        The placements, and counts of decisions.
+
+    Raises
+    ------
+    InputError
+        With file and line, anything else in the file; and if there are many decisions in the time of the record, and
+        none of them is for one of its pods.
+
+    Examples
+    --------
+    >>> shadow_placements(Path("decisions.jsonl"), Replay(recorded)).decided  # doctest: +SKIP
     """
     recorded, pods = replay.recorded, replay.pods
     places = {name: place for place, name in enumerate(recorded.node_name)}

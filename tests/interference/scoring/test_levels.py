@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tvwrl.interference.observations import Levels
-from tvwrl.interference.weights import WEIGHTINGS, service_weights
+from tvwrl.interference.score import WEIGHTINGS, service_weights
 from tvwrl.types import InputError
 
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvwrl.interference.categories import Thresholds, category_of, even_breaks
+from tvwrl.interference.categories import Thresholds, categories, category_of, even_breaks, shares, thresholds_of
 from tvwrl.interference.testbed.episodes import episode_snapshots
-from tvwrl.interference.workloads import categories, shares, thresholds_of
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.types import Episode, InputError, Machines

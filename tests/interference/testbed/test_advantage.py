@@ -6,14 +6,13 @@ import pytest
 from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.observations import Levels
 from tvwrl.interference.predictor import LevelPredictor
+from tvwrl.interference.score import service_weights
 from tvwrl.interference.score_kernels import UTILISATION_ALONE
 from tvwrl.interference.testbed.arrivals import Arrivals, replay_hour
 from tvwrl.interference.testbed.deployment import draw_deployment
 from tvwrl.interference.testbed.instance_kernels import DEFAULT
-from tvwrl.interference.testbed.laws import LAWS, intensities
-from tvwrl.interference.testbed.responses import draw_response_model
+from tvwrl.interference.testbed.laws import LAWS, draw_response_model, intensities
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate, take_snapshots
-from tvwrl.interference.weights import service_weights
 
 MACHINES, SERVICES, MINUTES, PER_MINUTE, CANDIDATES = 16, 30, 60, 8.0, 10
 SEEDS = range(3)

@@ -13,8 +13,7 @@ from tvwrl.interference.score_kernels import Trees
 from tvwrl.interference.testbed.arrivals import Arrivals, replay_hour, synthetic_hour
 from tvwrl.interference.testbed.deployment import LEAST_SERVICES, Deployment, draw_deployment
 from tvwrl.interference.testbed.instance_kernels import DEFAULT
-from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.testbed.responses import draw_response_model
+from tvwrl.interference.testbed.laws import LAWS, draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, Record, simulate, take_snapshots
 from tvwrl.types import InputError
 

@@ -7,7 +7,7 @@ import pytest
 
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.knowledge import REQUESTS
-from tvwrl.schedulers.production.usage import FLAT, LIMIT, estimated_load
+from tvwrl.schedulers.production.facts import FLAT, LIMIT, estimated_load
 from tvwrl.simulation.scenario import Scenario
 
 ESTIMATING = ("load-aware", "target-load-packing", "katalyst-load")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvwrl.schedulers.production.usage import PastLoad, load_in
+from tvwrl.schedulers.production.facts import PastLoad, load_in
 from tvwrl.simulation.scenario import Scenario
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tvwrl.schedulers.production.usage import running, slots_in, summed, usage_samples
+from tvwrl.schedulers.production.facts import running, slots_in, summed, usage_samples
 from tvwrl.simulation.scenario import Scenario
 
 

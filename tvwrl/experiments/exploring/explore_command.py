@@ -13,21 +13,14 @@ import tyro
 from tvwrl.checks import at_least, different, one_of
 from tvwrl.experiments.engine import CELLS, AnotherRequest, complete, folder_of, refuse_failed
 from tvwrl.experiments.evaluation import PAGE
-from tvwrl.experiments.exploring.explored import Explored, cells_of, open_explored
-from tvwrl.experiments.exploring.explorer_file import sequences_of, write_page, write_report
+from tvwrl.experiments.exploring.explored import Explored, cells_of, open_explored, sequences_of, write_page
 from tvwrl.experiments.exploring.plan_explorer import explore_plans
-from tvwrl.explorer import Recording
+from tvwrl.explorer import Recording, draw_report
 from tvwrl.progress import say
 from tvwrl.types import InputError
 
 Format = Literal["html", "png", "svg", "pdf"]
-NAMES = {"html": PAGE}
-SUFFIXES = {
-    "html": (".html", ".htm"),
-    "png": (".png",),
-    "svg": (".svg",),
-    "pdf": (".pdf",),
-}
+SUFFIXES = {"html": (".html", ".htm"), "png": (".png",), "svg": (".svg",), "pdf": (".pdf",)}
 WORK = ".explorer"  # folder beside the evaluation's files that holds finished episodes until the page is written
 
 
@@ -56,8 +49,7 @@ class ExploreSettings:
     what_if: bool = True
     """Simulate every alternative to the end of the episode, to find its cost."""
     workers: int = 1
-    """Number of cells (training runs, evaluations, trials and other measurements) that run in parallel, one process
-    each."""
+    """How many episodes are simulated at the same time, each in its own process."""
     open: bool = False
     """Open the file in the browser."""
 
@@ -75,7 +67,7 @@ def explore(settings: ExploreSettings) -> None:
         return
     explored = open_explored(settings.run)
     schedulers, chosen, left_out = _selected(explored, settings, format)
-    file = settings.file or explored.folder / NAMES.get(format, f"report.{format}")
+    file = settings.file or explored.folder / (PAGE if format == "html" else f"report.{format}")
     cells = list(cells_of(explored, schedulers, chosen, settings.what_if))
     work = explored.folder / WORK
     say(f"playing {len(cells)} episode{'s' * (len(cells) > 1)}" + " and simulating the alternatives" * settings.what_if)
@@ -97,7 +89,9 @@ def explore(settings: ExploreSettings) -> None:
     if format == "html":
         write_page(file, explored, schedulers, chosen, read, left_out=left_out)
     else:
-        write_report(file, explored, [read(*episode)[0] for episode in found])
+        part = explored.parts[0]
+        machines = part.scenario.cluster(part.sequences.resources)
+        draw_report([read(*episode)[0] for episode in found], machines, file)
     shutil.rmtree(work)  # nobody else knows of it
     _say_where(file, settings)
 

@@ -1,11 +1,12 @@
-"""The episodes of an evaluation folder played again, with the cost of every alternative."""
+"""The explorer of an evaluation: its episodes played again, what every alternative would have cost, and its page."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -14,14 +15,35 @@ from typing import Any
 import numpy as np
 
 from tvwrl.experiments.engine import Cell
-from tvwrl.experiments.evaluation import EPISODES, RUN
+from tvwrl.experiments.evaluation import EPISODES, PAGE, RUN
 from tvwrl.experiments.exploring.observed import OBSERVED, Observed, read_observed
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, scheduler_of
-from tvwrl.explorer import SECONDS, Followed, Recording, read_recording, record, write_recording
+from tvwrl.explorer import (
+    ALL,
+    EVERY_AGE,
+    MOST,
+    SECONDS,
+    Followed,
+    Recording,
+    Shown,
+    costliest,
+    facts_of,
+    most_costly,
+    read_recording,
+    record,
+    scheduler_facts,
+    sequence_facts,
+    sequence_tree,
+    write_explorer,
+    write_recording,
+)
+from tvwrl.metrics import MOVES
+from tvwrl.progress import Report, say, ticking
 from tvwrl.schedulers import CURRENT_LOAD, KNOWLEDGE, Knowledge, Runner, Scheduler, UnknownScheduler, make_scheduler
-from tvwrl.types import InputError, Int, Strings
+from tvwrl.types import InputError, Int, Moves, SequenceSet, Strings
 
 RECORDING = "recording.npz"
+NO_MOVES: Int = np.zeros((0, 4), np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +55,7 @@ class Explored:
     schedulers: tuple[str, ...]
     parts: Sequence[Observed]
     placed: Mapping[tuple[str, float, int], tuple[Int, Int]]  # scheduler, load, sequence -> machine and start (N,)
+    moved: Mapping[tuple[str, float, int], Int]  # the same -> (n, 4) workload, slot, from, to; empty: nothing moved
     live: Mapping[str, Scheduler]  # schedulers that need not be made from their names
     made: dict[str, Scheduler] = field(default_factory=dict)  # those that were
     runners: dict[int, Runner] = field(default_factory=dict)  # part -> what plays on it
@@ -101,10 +124,20 @@ class Explored:
             recording = record(runner, scheduler, sequence, what_if, seconds)
         except InputError as error:
             return self._followed(runner, name, sequence), f"{name} cannot be recreated: {error}"
-        if np.array_equal(recording.episode.machine, machine) and np.array_equal(recording.episode.start, start):
+        episode, moves = recording.episode, self.moves_of(name, load, sequence)
+        same = np.array_equal(episode.machine, machine) and np.array_equal(episode.start, start)
+        if same and _rows_of(episode.moves).tolist() == _rows_of(moves).tolist():
             return recording, ""
         why = f"{name} decides differently when the episode is repeated, so its alternatives have no costs"
         return self._followed(runner, name, sequence), why
+
+    def moves_of(self, name: str, load: float, sequence: int) -> Moves | None:
+        """The moves that were recorded of an episode; None if nothing might move."""
+        rules = self.part(name, load).scenario.move_rules()
+        if rules is None:
+            return None
+        workload, slot, source, target = self.moved.get((name, load, sequence), NO_MOVES).T
+        return Moves(workload, slot, source, target, rules)
 
     def _followed(
         self,
@@ -117,7 +150,8 @@ class Explored:
     ) -> Recording:
         machine, start = self.placed[name, float(runner.sequences.load), sequence]
         knowledge = KNOWLEDGE.get(name, CURRENT_LOAD)
-        return record(runner, Followed(name, knowledge, machine, start, behind), sequence, what_if, seconds)
+        moves = self.moves_of(name, float(runner.sequences.load), sequence)
+        return record(runner, Followed(name, knowledge, machine, start, behind, moves), sequence, what_if, seconds)
 
 
 def open_explored(folder: Path, live: Mapping[str, Scheduler] | None = None) -> Explored:
@@ -149,7 +183,34 @@ def open_explored(folder: Path, live: Mapping[str, Scheduler] | None = None) -> 
         placed[scheduler, load, sequence] = machine, start
         names[load, sequence] = (group["workload_id"].to_numpy(), group["source_workload"].to_numpy())
     schedulers = tuple(dict.fromkeys(frame["scheduler"].to_list()))
-    return Explored(folder, about, schedulers, read_observed(folder, names), placed, dict(live or {}))
+    parts = read_observed(folder, names)
+    moved = _read_moved(folder / MOVES, names) if any(part.scenario.moves_per_slot for part in parts) else {}
+    return Explored(folder, about, schedulers, parts, placed, moved, dict(live or {}))
+
+
+def _read_moved(
+    path: Path, names: Mapping[tuple[float, int], tuple[Strings, Strings]]
+) -> dict[tuple[str, float, int], Int]:
+    """Scheduler, load, sequence -> (n, 4) workload, slot, from, to; `names`: of the workloads of each sequence."""
+    import polars as pl
+
+    try:
+        frame = pl.read_parquet(path)
+        found = {}
+        for group in frame.partition_by(("scheduler", "load", "sequence"), maintain_order=True):
+            scheduler, load, sequence = group.select("scheduler", "load", "sequence").row(0)
+            place = {name: i for i, name in enumerate(names[load, sequence][0])}
+            workload = [place[name] for name in group["workload_id"]]
+            rows = [workload, *(group[name].to_list() for name in ("slot", "from", "to"))]
+            found[scheduler, load, sequence] = np.array(rows, np.int64).T
+    except (OSError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path}: damaged: {error}") from error
+    return found
+
+
+def _rows_of(moves: Moves | None) -> Int:
+    """(n, 4) workload, slot, from, to."""
+    return NO_MOVES if moves is None else np.stack([moves.workload, moves.slot, moves.source, moves.target], axis=1)
 
 
 @lru_cache(maxsize=1)
@@ -233,7 +294,9 @@ class EpisodeCell(Cell):
         """What `run` left in its folder."""
         drawn = explored.part(self.scheduler, self.load).sequences
         machine, start = explored.placed[self.scheduler, self.load, self.sequence]
-        return read_recording(folder / RECORDING, drawn, self.sequence, self.scheduler, machine, start)
+        found, why = read_recording(folder / RECORDING, drawn, self.sequence, self.scheduler, machine, start)
+        moves = explored.moves_of(self.scheduler, self.load, self.sequence)
+        return replace(found, episode=replace(found.episode, moves=moves)), why
 
 
 def cells_of(
@@ -248,3 +311,127 @@ def cells_of(
                 if (name, load, sequence) not in explored.placed:
                     raise InputError(f"{explored.folder / EPISODES}: '{name}' did not play sequence {sequence}")
                 yield EpisodeCell(explored.folder, name, load, sequence, what_if, policies.get(name))
+
+
+FIRST_LOOK = 5.0  # seconds for an episode
+
+Read = Callable[[str, float, int], tuple[Recording, str]]  # scheduler, load, sequence -> see `Explored.record`
+Chosen = Mapping[float, Sequence[int]]  # load -> sequences
+
+
+def write_page(
+    file: Path,
+    explored: Explored,
+    schedulers: Sequence[str],
+    chosen: Chosen,
+    read: Read,
+    left_out: Iterable[str] = (),
+) -> None:
+    """Write the explorer of these schedulers and sequences; `left_out`: sentences on what is not in the file."""
+    part, shown, reasons = explored.parts[0], [], dict.fromkeys(left_out)
+    seen = [_with_forecasts(explored, load) for load in chosen]
+    for load, sequences in chosen.items():
+        for sequence in sequences:
+            found = [read(name, load, sequence) for name in schedulers]
+            reasons |= dict.fromkeys(f"{why}." for _, why in found if why)
+            shown.append(Shown(_with_forecasts(explored, load), sequence, [recording for recording, _ in found]))
+    machines, scenario = part.scenario.cluster(part.sequences.resources), part.scenario
+    reasons |= dict.fromkeys(_limits(shown, len(machines)))
+    unseen = [p for p in explored.parts if p.sequences.load in chosen and not any(p.sequences is s for s in seen)]
+    if others := [name for name in schedulers if any(name in part.schedulers for part in unseen)]:
+        reasons[f"The classes and forecasts shown are not those that these schedulers saw: {', '.join(others)}."] = None
+    expensive = [one for number, each in enumerate(shown) for one in costliest(each, number)]
+    title, trace = explored.folder.absolute().name, explored.about["trace"]
+    index = facts_of(title, trace, machines, scenario, max(drawn.classes for drawn in seen)) | {
+        "schedulers": scheduler_facts(shown[0].recordings, explored.knowledge(), explored.about.get("policies") or {}),
+        "sequences": [sequence_facts(one) for one in shown],
+        "costliest": most_costly(expensive, len(schedulers)),
+        "left_out": list(reasons),
+    }
+    write_explorer(file, index, (sequence_tree(one, scenario.peak_units, machines) for one in shown))
+
+
+def write_at_once(
+    explored: Explored,
+    file: Path,
+    chosen: Chosen,
+    what_if: bool = True,
+    seconds: float = SECONDS,
+    report: Report = say,
+    left_out: Iterable[str] = (),
+    schedulers: Sequence[str] = (),
+) -> None:
+    """Play the episodes of the schedulers, by default of all, in this process, and write the explorer.
+
+    `seconds`: see `explorer.record`
+    """
+    schedulers = schedulers or explored.schedulers
+    count = len(schedulers) * sum(map(len, chosen.values()))
+    report(f"playing {count} episode{'s' * (count > 1)}" + " and simulating the alternatives" * what_if)
+    with ticking("episodes", report, total=count, unit="episode") as bar:
+
+        def read(scheduler: str, load: float, sequence: int) -> tuple[Recording, str]:
+            found = explored.record(scheduler, load, sequence, what_if, seconds)
+            bar.update()
+            if bar.disable and scheduler == schedulers[-1] and count > len(schedulers):  # no terminal, but a log
+                report(f"load {load:g}: {sequence + 1} of {len(chosen[load])} sequences are simulated")
+            return found
+
+        write_page(file, explored, schedulers, chosen, read, left_out)
+
+
+def first_look(folder: Path) -> str:
+    """Write the explorer of the first sequence of each load of an evaluation; returns what a user should know of it."""
+    explored = open_explored(folder)
+    file, command = explored.folder / PAGE, shlex.join(["tvwrl", "explore", str(folder)])
+    left_out = [
+        f"Of the {played:,} sequences of load {load:g}, only the first is shown. {command} shows {explored.kept(load)}."
+        for load in explored.loads
+        if (played := explored.played(load)) > 1
+    ]
+    write_at_once(explored, file, {load: [0] for load in explored.loads}, True, FIRST_LOOK, left_out=left_out)
+    text = f"see every decision, and what the alternatives would have cost: {file.absolute().as_uri()}"
+    return f"{text}\nthis page shows the first sequence; for more, run: {command}" if left_out else text
+
+
+def sequences_of(
+    explored: Explored, loads: Sequence[float], count: int | None = None
+) -> tuple[dict[float, list[int]], list[str]]:
+    """Load -> its first `count` sequences, by default all that were kept, and sentences on those left out.
+
+    Raises InputError for more than were kept.
+    """
+    chosen, left_out = {}, []
+    for load in loads:
+        kept = explored.kept(load)
+        if count is not None and not 1 <= count <= kept:
+            raise InputError(f"sequences is {count}: must be 1 to {kept}; the evaluation kept {kept} of load {load:g}")
+        chosen[load] = list(range(count or kept))
+        if (played := explored.played(load)) > len(chosen[load]):
+            left_out.append(f"Of the {played:,} sequences of load {load:g}, the first {len(chosen[load])} are shown.")
+    return chosen, left_out
+
+
+def _with_forecasts(explored: Explored, load: float) -> SequenceSet:
+    """The sequences of a load, with forecasts if any scheduler saw some."""
+    parts = [part.sequences for part in explored.parts if part.sequences.load == load]
+    return next((drawn for drawn in parts if drawn.forecast is not None), parts[0])
+
+
+def _limits(shown: Sequence[Shown], machines: int) -> Iterator[str]:
+    """Sentences on what recordings leave out."""
+    for number, first in enumerate(shown[0].recordings):
+        mine = [one.recordings[number] for one in shown]
+        name, decisions = first.episode.scheduler, sum(map(len, mine))
+        played = sum(int(recording.simulated.sum()) for recording in mine)
+        if 0 < played < decisions:
+            yield (
+                f"{name}: alternatives were simulated for {played:,} of {decisions:,} decisions only; the others would "
+                "take too long."
+            )
+        if not all(recording.repeats for recording in mine):
+            yield f"{name} does not decide the same way twice: the cost of an alternative is one sample."
+    if machines > ALL:
+        yield f"Each decision is compared with the {MOST} most promising of {machines:,} machines."
+    if any(one.sequences.forecast is not None and one.sequences.arrival.shape[1] > EVERY_AGE for one in shown):
+        yield "Only the forecasts made at a workload's arrival are shown."

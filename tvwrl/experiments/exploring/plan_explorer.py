@@ -26,14 +26,8 @@ from tvwrl.runs import read_csv, whole_file
 from tvwrl.types import InputError
 
 COMMANDS = ("place", "provision")
-SAME = (
-    "applications",
-    "replicas",
-    "times",
-    "resources",
-    "limits",
-    "machines",
-)  # of run.json: what tells problems apart
+# Of run.json: what tells problems apart
+SAME = ("applications", "replicas", "times", "resources", "limits", "machines")
 
 
 def write_explorer_of(results: Results) -> None:

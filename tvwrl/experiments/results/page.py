@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.episode_rows import GAPS, incomplete_by, no_value
 from tvwrl.experiments.plots import PENALTY
 from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate, estimates_by_column, interquartile_mean, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
+from tvwrl.experiments.training_runs import DEEPRM
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates, ranked
 from tvwrl.schedulers import GROUPS, is_ours, knowing_no_more, titles_of
@@ -91,13 +91,6 @@ def gap_closed(measures: Measures, scheduler: str) -> Estimate:
     return way / Estimate(whole.mean if whole.mean > 0 else float("nan"), draws)
 
 
-def of_another(measures: Measures, scheduler: str, other: str, column: str) -> Estimate:
-    """Its mean as a share of another scheduler's; NaN if one of them is not there."""
-    if not {scheduler, other} <= measures.keys():
-        return NO_ESTIMATE
-    return measures[scheduler][column] / measures[other][column]
-
-
 def shown(found: Estimate, decimals: int = 2, scale: float = 1.0, sign: str = "") -> str:
     """Mean [interval], or a dash."""
     return with_interval(found.mean, found.interval, decimals, sign, scale)
@@ -138,14 +131,21 @@ def write_pages(
             continue
         trace = trained.filter(trained["group"] == group)["trace"][0]
         parts = traces.setdefault(trace, [f"# {trace}", f"![{trace}]({trace}.png)", f"{NOTE} {COLUMNS}"])
-        played = f"{sequences[group]} test sequences{_of_seeds(trained, group)}"
+        learnt = trained.filter(trained["group"] == group)["evaluated"]
+        played = f"{sequences[group]} test sequences; {int(learnt.sum())} of {len(learnt)} learnt schedulers"
         parts += [
             f"## Load {loads[group]:g}",
             played,
             _table(measures[group], knowledge, {n: what for (of, n), what in left.items() if of == group}),
         ]
     links = [f"[{trace}]({trace}.md)" for trace in traces]
-    main = ["# Results", _seeds(trained), _missing(measures, trained, groups)]
+    main = ["# Results"]
+    if (seeds := trained["seed"].n_unique()) < ENOUGH:
+        main.append(
+            f"**Fewer than {ENOUGH} training seeds ({seeds}) were asked for**: the intervals say little, with one seed "
+            "nothing, of what another training would have given."
+        )
+    main.append(_missing(measures, trained, groups))
     main += ["## Agents against schedulers that know no more", _averages(measures, knowledge, cells)]
     main += [_overview(measures, knowledge, cells), NOTE, "## Every scheduler"]
     main += [
@@ -164,7 +164,11 @@ def plot_trace(rows: pl.DataFrame, file: Path) -> None:
     measures, loads = measure(rows), dict(rows.select("group", "load").unique().rows())
     groups = dict(rows.select("column", "knowledge").unique().rows())
     cost = {name: sum(_cost(of[name]) for of in measures.values() if name in of) for name in groups}
-    names = _drawn(cost, groups)
+    names: list[str] = []
+    for title in GROUPS:  # the cheapest schedulers of each group over all loads, then what was trained
+        group = [name for name in cost if groups[name] == title and name not in LEARNT]
+        names += sorted(group, key=lambda name: cost[name])[:DRAWN]
+    names += [name for name in LEARNT if name in cost]
     titles = titles_of(names)
     shown = ranked(
         (Row(titles[name], groups[name], is_ours(name)) for name in names),
@@ -195,15 +199,6 @@ def plot_trace(rows: pl.DataFrame, file: Path) -> None:
     draw_estimates(file, shown, panels, series, note, across=len(panels))
 
 
-def _drawn(cost: Mapping[str, float], knowledge: Mapping[str, str]) -> list[str]:
-    """The `DRAWN` cheapest schedulers of each group over all loads, and what was trained."""
-    best: list[str] = []
-    for title in GROUPS:
-        group = [name for name in cost if knowledge[name] == title and name not in LEARNT]
-        best += sorted(group, key=lambda name: cost[name])[:DRAWN]
-    return best + [name for name in LEARNT if name in cost]
-
-
 def _point(found: Estimate, scale: float) -> Point:
     return Point(scale * found.mean, *sorted(scale * end for end in found.interval))
 
@@ -211,22 +206,6 @@ def _point(found: Estimate, scale: float) -> Point:
 def _cost(own: Mapping[str, Estimate]) -> float:
     """Minus the mean reward, by which schedulers are ranked; infinite for one that left workloads unplaced."""
     return np.inf if np.isnan(own["reward"].mean) else -own["reward"].mean
-
-
-def _seeds(trained: pl.DataFrame) -> str:
-    """A warning where there are too few."""
-    few = trained["seed"].n_unique()
-    if few >= ENOUGH:
-        return ""
-    return (
-        f"**Fewer than {ENOUGH} training seeds ({few}) were asked for**: the intervals say little, with one seed "
-        "nothing, of what another training would have given."
-    )
-
-
-def _of_seeds(trained: pl.DataFrame, group: str) -> str:
-    own = trained.filter(trained["group"] == group)
-    return f"; {int(own['evaluated'].sum())} of {len(own)} learnt schedulers"
 
 
 def _trained(trained: pl.DataFrame) -> str:
@@ -334,7 +313,7 @@ def _line(measures: Measures, name: str, left: str) -> list[str]:
         "" if ahead is None else shown(ahead, scale=0.001, sign="+"),
         shown(gap_closed(measures, name), 0, 100),
         shown(own["overshoot_pct"], 3),
-        shown(of_another(measures, name, "tetris", "machines_used")),
+        shown(own["machines_used"] / measures["tetris"]["machines_used"] if "tetris" in measures else NO_ESTIMATE),
         *(shown(own[gap], 1) for gap in GAPS),
         shown(own["wait_mean"]),
     ]

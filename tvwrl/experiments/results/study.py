@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tvwrl.agents import PRESETS
 from tvwrl.checks import different, one_of
-from tvwrl.experiments.deeprm_baseline import DEEPRM
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
 from tvwrl.experiments.reproducing import Report, commands
 from tvwrl.experiments.results import TITLE
@@ -36,6 +35,7 @@ from tvwrl.experiments.training_cells import (
     read_columns,
     sessions,
 )
+from tvwrl.experiments.training_runs import DEEPRM
 from tvwrl.schedulers import KNOWLEDGE, LEARNT_PEAKS_AND_LENGTHS, knowledge_of
 from tvwrl.traces import describe_source
 from tvwrl.types import InputError

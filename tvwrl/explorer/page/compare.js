@@ -6,7 +6,7 @@ function makeVerdict(element, x) {
     const {a, b} = x, cost = costOf(a), parts = costParts(a);
     const largest = parts.indexOf(Math.max(...parts)), k = a.byRegret.length && matters(a, a.byRegret[0]) ? a.byRegret[0] : -1;
     const words = [make("strong", null, a.scheduler.name), ` cost ${amount(cost)} over ${plural(a.episode.penalties.shape[0], "slot")}`];
-    words.push(cost > 0 ? `, ${amount(parts[largest])} of it for ${termWords(x.index.terms[largest])}. ` : ". ");
+    words.push(cost > 0 ? `, ${amount(parts[largest])} of it for ${x.index.terms[largest]}. ` : ". ");
     const unplaced = a.episode.machine.reduce((sum, m) => sum + (m < 0), 0);
     if (unplaced) words.push(`${plural(unplaced, "workload was", "workloads were")} never placed, and what never ran costs nothing: this schedule is not complete. `);
     if (k >= 0) {
@@ -15,7 +15,7 @@ function makeVerdict(element, x) {
         : "Its costliest decision, ", link(`slot ${number(a.episode.slot[k])}, ${decisionWords(a, k).replace(/ waits$/, " left waiting")}`, () => x.chooseDecision(k)),
         `, cost ${amount(a.regret[k])} more than ${bestOf(a, k)}${mostOf(a, k)}. `);
     } else if (a.episode.slot.length) {
-      words.push(a.regret.every(Number.isNaN) ? "Its alternatives were not simulated. " : "No decision had a cheaper alternative. ");
+      words.push(`${capital(a.episode.why_none_is_costly)}. `);
     }
     if (b) words.push(...against(a, b, cost));
     fill(element, ...words);
@@ -27,14 +27,14 @@ function makeVerdict(element, x) {
 
   function bestOf(model, k) {
     const m = model.episode.machines[k * model.episode.machines.shape[1] + model.best[k]];
-    return `${machineWords(m)} would have`;
+    return `${machineWords(x.index, m)} would have`;
   }
 
   // ", 60,000 of it for overshoot" where one term is more than half.
   function mostOf(a, k) {
     const parts = regretParts(a, k), term = parts.indexOf(Math.min(...parts)), most = -parts[term];
-    if (most > a.regret[k]) return `, mainly for ${termWords(x.index.terms[term])}`;
-    return most > a.regret[k] / 2 ? `, ${amount(most)} of it for ${termWords(x.index.terms[term])}` : "";
+    if (most > a.regret[k]) return `, mainly for ${x.index.terms[term]}`;
+    return most > a.regret[k] / 2 ? `, ${amount(most)} of it for ${x.index.terms[term]}` : "";
   }
 
   function against(a, b, cost) {
@@ -48,7 +48,7 @@ function makeVerdict(element, x) {
   function drawCosts() {
     const models = [x.a, x.b].filter(Boolean);
     fill(byId("costs"), make("thead", null, make("tr", null, make("th", {scope: "col"}, "Cost"),
-      ...x.index.terms.map(term => make("th", {scope: "col", class: "number"}, capital(termWords(term)))), make("th", {scope: "col", class: "number"}, "Total"))),
+      ...x.index.terms.map(term => make("th", {scope: "col", class: "number"}, capital(term))), make("th", {scope: "col", class: "number"}, "Total"))),
     make("tbody", null, ...models.map((model, i) => make("tr", null,
       make("th", {scope: "row"}, x.b ? make("span", {class: `side ${"ab"[i]}`}, "AB"[i]) : "", ` ${model.scheduler.name}`),
       ...[...costParts(model), costOf(model)].map(value => make("td", {class: "number"}, amount(value)))))));
@@ -59,7 +59,7 @@ function makeVerdict(element, x) {
   function drawAll() {
     const {episodes} = x.index.sequences[x.view.sequence], sum = one => one.penalties.reduce((total, value) => total + value, 0);
     const order = (one, other) => one.unplaced - other.unplaced || sum(one) - sum(other);
-    const head = ["Scheduler", "Knows", ...x.index.terms.map(term => capital(termWords(term))), "Total", "Unplaced", ""];
+    const head = ["Scheduler", "Knows", ...x.index.terms.map(capital), "Total", "Unplaced", ""];
     fill(byId("all-schedulers"),
       make("thead", null, make("tr", null, ...head.map((text, i) => make("th", {scope: "col", class: i > 1 ? "number" : null}, text)))),
       make("tbody", null, ...[...episodes].sort(order).map(one => {
@@ -75,7 +75,7 @@ function makeVerdict(element, x) {
 
 function differenceWords(x) {
   const {slot, workload} = x.difference, name = short(x.tree.workloads.name[workload]);
-  const did = model => (placedAt(model, workload, slot) < 0 ? "waits" : machineWords(placedAt(model, workload, slot)));
+  const did = model => (placedAt(model, workload, slot) < 0 ? "waits" : machineWords(x.index, placedAt(model, workload, slot)));
   return `slot ${number(slot)}, ${name}: ${did(x.a)} under A, ${did(x.b)} under B`;
 }
 
@@ -102,7 +102,7 @@ function makeCompare(figure, x) {
   // Total and terms, B minus A, added up; the value at t is of all slots before t.
   function added() {
     const {slots} = x.a, lines = [0, 1, 2, 3, 4].map(() => new Array(slots + 1).fill(0));
-    const at = (model, t, term) => model.episode.penalties[t * 4 + term] || 0;
+    const at = (model, t, term) => model.episode.penalties[t * model.episode.penalties.shape[1] + term] || 0;
     for (let t = 0; t < slots; t++) {
       lines[0][t + 1] = lines[0][t];
       for (let term = 0; term < 4; term++) {
@@ -127,7 +127,7 @@ function makeCompare(figure, x) {
     }))];
     options.hooks.draw = [made => nowLine(made, x.view.slot), zero];
     chart = new uPlot(options, [Array.from({length: slots + 1}, (_, t) => t), ...sums], plot);
-    fill(byId("difference-legend"), ...["total", ...x.index.terms.map(termWords)].map((name, i) =>
+    fill(byId("difference-legend"), ...["total", ...x.index.terms].map((name, i) =>
       make("span", null, make("span", {class: `key line-${i}`, "aria-hidden": "true"}), name)));
   }
 

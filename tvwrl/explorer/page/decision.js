@@ -81,8 +81,8 @@ function makeDecision(section, x) {
     const better = meaning === "expected cost" ? one => one.score < own.score : one => one.score > own.score;
     const allowed = all.filter(one => one.possible || one === own);
     const place = `rank ${allowed.filter(better).length + 1} of ${allowed.length}`, whose = after && after !== name ? `${after}'s` : "Its";
-    const other = best && best !== own ? `; for ${machineWords(best.machine)} it was ${scoreWords(best.score, meaning)}` : "";
-    return `${whose} ${meaning} for ${machineWords(own.machine)} was ${scoreWords(own.score, meaning)}, ${place}${other}.`;
+    const other = best && best !== own ? `; for ${machineWords(x.index, best.machine)} it was ${scoreWords(best.score, meaning)}` : "";
+    return `${whose} ${meaning} for ${machineWords(x.index, own.machine)} was ${scoreWords(own.score, meaning)}, ${place}${other}.`;
   }
 
   // Whether the machine that was chosen overshot while the workload ran there.
@@ -100,14 +100,14 @@ function makeDecision(section, x) {
     const found = alternativesOf(model, k), terms = x.index.terms, {meaning} = model.scheduler;
     const scored = meaning && found.some(one => !Number.isNaN(one.score));
     const digits = digitsOf(Math.max(0, ...found.map(one => one.total).filter(Number.isFinite)));
-    const head = ["Alternative", ...(scored ? [capital(meaning)] : []), ...terms.map(term => capital(termWords(term))), "Total", "Difference"];
+    const head = ["Alternative", ...(scored ? [capital(meaning)] : []), ...terms.map(capital), "Total", "Difference"];
     const rows = found.map(one => {
       const costs = Number.isNaN(one.total)
         ? [make("td", {colspan: terms.length + 2, class: "quiet"}, "not simulated")]
         : [...one.costs, one.total].map(value => make("td", {class: "number"}, number(value, digits)))
           .concat(make("td", {class: "number strong"}, one.chosen ? "–" : signed(one.difference, digits)));
       const tags = [one.chosen && "chosen", one.cheapest && "cheapest", !one.possible && "ruled out"].filter(Boolean);
-      const name = one.machine < 0 ? "wait one slot" : `machine ${one.machine}`;
+      const name = one.machine < 0 ? x.index.waiting : `machine ${one.machine}`;
       return make("tr", {class: [one.chosen && "chosen", one.cheapest && "cheapest", one.machine >= 0 && one.machine === x.view.machine && "current"].filter(Boolean).join(" "), "data-machine": one.machine},
         make("th", {scope: "row"}, one.machine < 0 ? make("span", {class: "name"}, name) : link(name, () => x.set({machine: one.machine})),
           ...tags.map(tag => make("span", {class: `tag ${tag === "ruled out" ? "not-possible" : tag}`}, tag))),

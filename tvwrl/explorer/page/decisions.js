@@ -41,7 +41,7 @@ function makeDecisions(section, x) {
     return found.map(one => {
       const {load, sequence} = x.index.sequences[one.sequence];
       const words = one.chosen < 0 ? `${short(one.workload)} waits` : `${short(one.workload)} to machine ${one.chosen}`;
-      return () => row(one.slot, words, `${one.best < 0 ? "wait one slot" : `machine ${one.best}`} · load ${load}, sequence ${sequence}`, one.regret, most,
+      return () => row(one.slot, words, `${machineWords(x.index, one.best)} · load ${load}, sequence ${sequence}`, one.regret, most,
         () => x.jump({sequence: one.sequence, decision: one.decision}), one.sequence === x.view.sequence ? one.decision : -1);
     });
   }
@@ -49,7 +49,7 @@ function makeDecisions(section, x) {
   function bestWords(model, k) {
     if (Number.isNaN(model.regret[k]) || !matters(model, k)) return "";
     const m = model.episode.machines[k * model.episode.machines.shape[1] + model.best[k]];
-    return m < 0 ? "wait one slot" : machineWords(m);
+    return machineWords(x.index, m);
   }
 
   function row(slot, words, better, regret, largest, choose, k) {

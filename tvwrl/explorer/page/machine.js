@@ -92,11 +92,11 @@ function makeMachine(figure, x, side) {
     };
     ctx.save();
     if (tree.background) for (let t = 0; t < slots; t++) paint(t, backgroundAt(model, m, d, t), colour("background"), colour("paper"));
-    const chosen = [], isHere = model.runs[m].includes(workload);
-    for (const i of model.runs[m]) {
+    const chosen = [], isHere = model.runs[m].some(({i}) => i === workload);
+    for (const {i, begin, end} of model.runs[m]) {
       ctx.globalAlpha = isHere && i !== workload ? 0.45 : 1;
-      const start = model.episode.start[i], end = Math.min(slots, endOf(model, i));
-      for (let t = start; t < end; t++) {
+      const start = model.episode.start[i];
+      for (let t = begin; t < end; t++) {
         const value = work.demand[(work.offset[i] + t - start) * model.resources + d];
         const group = work.label[work.offset[i] + i + t - start + 1];
         if (i === workload) chosen.push([t, base[t], base[t] + value]);

@@ -20,14 +20,21 @@ function episodeModel(index, tree, number) {
   for (let i = 0; i < count; i++) {
     const m = episode.machine[i], start = m < 0 ? slots : episode.start[i], end = Math.min(slots, start + work.length[i]);
     for (let t = work.arrival[i]; t < Math.min(start, slots); t++) waiting[t]++;
-    if (m < 0) continue;
-    runs[m].push(i);
-    for (let d = 0; d < resources; d++) {
-      let from = work.offset[i] * resources + d, to = (d * machines + m) * slots + start;
-      for (let t = start; t < end; t++, from += resources) load[to++] += work.demand[from];
-    }
+    if (m >= 0 && !episode.stays) runs[m].push({i, begin: start, end});
   }
-  for (const list of runs) list.sort((i, j) => episode.start[i] - episode.start[j] || i - j);
+  if (episode.stays) {
+    const {workload, machine, begin, end} = episode.stays;
+    workload.forEach((i, k) => runs[machine[k]].push({i, begin: begin[k], end: Math.min(slots, end[k])}));
+  }
+  runs.forEach((list, m) => {
+    list.sort((one, other) => episode.start[one.i] - episode.start[other.i] || one.i - other.i);
+    for (const {i, begin, end} of list) {
+      for (let d = 0; d < resources; d++) {
+        let from = (work.offset[i] + begin - episode.start[i]) * resources + d, to = (d * machines + m) * slots + begin;
+        for (let t = begin; t < end; t++, from += resources) load[to++] += work.demand[from];
+      }
+    }
+  });
   return {
     number, episode, tree, index, slots, machines, resources, load, waiting, runs, ...overshoots(index, load, slots),
     ...regrets(episode), scheduler: index.schedulers[number],
@@ -70,9 +77,16 @@ function regrets(episode) {
   return {regret, own, best, byRegret, mostRegret: count ? Math.max(0, worth(byRegret[0])) : 0};
 }
 
+// The costs of an alternative by term: four, or five where workloads may be moved.
+function costsOf(episode, k, a) {
+  const terms = episode.costs.shape[2], at = (k * episode.machines.shape[1] + a) * terms;
+  return episode.costs.subarray(at, at + terms);
+}
+
 function totalOf(episode, k, a) {
-  const at = (k * episode.machines.shape[1] + a) * 4;
-  return episode.costs[at] + episode.costs[at + 1] + episode.costs[at + 2] + episode.costs[at + 3];
+  let sum = 0;
+  for (const cost of costsOf(episode, k, a)) sum += cost;
+  return sum;
 }
 
 // The alternatives of a decision, cheapest first, those not simulated last.
@@ -84,7 +98,7 @@ function alternativesOf(model, k) {
     if (machine === NOTHING) continue;
     const total = totalOf(episode, k, a);
     found.push({
-      machine, total, costs: Array.from(episode.costs.subarray(at * 4, at * 4 + 4)), difference: total - mine,
+      machine, total, costs: Array.from(costsOf(episode, k, a)), difference: total - mine,
       score: episode.scores[at], possible: Boolean(episode.possible[at]), chosen: a === model.own[k],
       cheapest: a === model.best[k],
     });
@@ -96,16 +110,15 @@ function alternativesOf(model, k) {
 // Chosen minus cheapest by term, or null where that is not known.
 function regretParts(model, k) {
   if (!(model.regret[k] >= 0)) return null;
-  const width = model.episode.machines.shape[1], costs = model.episode.costs;
-  return [0, 1, 2, 3].map(term =>
-    costs[(k * width + model.best[k]) * 4 + term] - costs[(k * width + model.own[k]) * 4 + term]);
+  const own = costsOf(model.episode, k, model.own[k]);
+  return Array.from(costsOf(model.episode, k, model.best[k]), (cost, term) => cost - own[term]);
 }
 
 const matters = (model, k) => model.regret[k] > 1e-9 * Math.max(1, Math.abs(totalOf(model.episode, k, model.own[k])));
 const loadAt = (model, m, d, t) => model.load[(d * model.machines + m) * model.slots + t];
 const capacityOf = (model, m, d) => model.index.capacity[m * model.resources + d];
 const endOf = (model, i) => model.episode.start[i] + model.tree.workloads.length[i];
-const runsAt = (model, m, t) => model.runs[m].filter(i => model.episode.start[i] <= t && t < endOf(model, i));
+const runsAt = (model, m, t) => model.runs[m].filter(({begin, end}) => begin <= t && t < end).map(({i}) => i);
 
 // The last decision about a workload, preferably the one that placed it; -1 if there is none.
 function decisionOf(model, workload) {
@@ -172,6 +185,6 @@ function differs(model, other, k) {
 const costOf = (model, term = -1) => {
   const {penalties} = model.episode;
   let sum = 0;
-  for (let at = 0; at < penalties.length; at++) if (term < 0 || at % 4 === term) sum += penalties[at];
+  for (let at = 0; at < penalties.length; at++) if (term < 0 || at % penalties.shape[1] === term) sum += penalties[at];
   return sum;
 };

@@ -1,4 +1,4 @@
-// Data of the page: base64 of gzip of [length of a JSON text][the text][arrays]; see packed.py.
+// Data of the page: base64 of gzip of [length of a JSON text][the text][arrays]; see packed of html.py.
 
 const ARRAYS = {
   u1: Uint8Array, u2: Uint16Array, i2: Int16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array,

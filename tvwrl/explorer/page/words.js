@@ -33,8 +33,7 @@ function duration(seconds) {
   return parts.slice(0, 2).join(" ") || "0 s";
 }
 
-const machineWords = m => (m < 0 ? "waiting one slot" : `machine ${m}`);
-const termWords = term => (term === "wait" ? "waiting" : term.replace(/_/g, "-"));
+const machineWords = (index, m) => (m < 0 ? index.waiting : `machine ${m}`);
 
 // "30,000 less for overshoot and 1,204 more for waiting"; what adds less than a thousandth of the largest is left out.
 function byTerm(parts, terms) {
@@ -42,7 +41,7 @@ function byTerm(parts, terms) {
   const order = parts.map((value, i) => i).sort((i, j) => Math.abs(parts[j]) - Math.abs(parts[i]));
   const digits = parts.every(Number.isInteger) ? 0 : digitsOf(Math.max(1000 * least, Math.abs(parts.reduce((sum, value) => sum + value, 0))));
   const said = order.filter(i => Math.abs(parts[i]) > least)
-    .map(i => `${number(Math.abs(parts[i]), digits)} ${parts[i] < 0 ? "less" : "more"} for ${termWords(terms[i])}`);
+    .map(i => `${number(Math.abs(parts[i]), digits)} ${parts[i] < 0 ? "less" : "more"} for ${terms[i]}`);
   return listed(said);
 }
 

@@ -39,7 +39,14 @@ function makeWorkload(figure, x) {
     if (m < 0) return [`${who} was never placed. `];
     const where = link(`machine ${m}`, () => x.set({machine: m, slot: model.episode.start[i]}));
     return [`${who} ${wait > 0 ? `waited ${plural(wait, "slot")}, then ran on` : "ran immediately on"} `, where,
-      ` for ${plural(x.tree.workloads.length[i], "slot")} (${duration(x.tree.workloads.length[i] * x.index.slot_seconds)}). `];
+      ` for ${plural(x.tree.workloads.length[i], "slot")} (${duration(x.tree.workloads.length[i] * x.index.slot_seconds)}). `,
+      ...moved(model, i)];
+  }
+
+  function moved({episode: {stays, start}}, i) {
+    const later = stays ? Array.from(stays.workload.keys()).filter(k => stays.workload[k] === i && stays.begin[k] > start[i]) : [];
+    return later.flatMap(k => [`In slot ${number(stays.begin[k])} it moved to `,
+      link(`machine ${stays.machine[k]}`, () => x.set({machine: stays.machine[k], slot: stays.begin[k]})), ". "]);
   }
 
   function build(i, d) {

@@ -14,11 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
 from tvwrl.checks import at_least, within
-from tvwrl.interference.categories import Thresholds
+from tvwrl.interference.categories import CORES, Thresholds, categories, shares
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.testbed.arrivals import read_hour, replay_hour
 from tvwrl.interference.testbed.deployment import (
@@ -29,11 +28,9 @@ from tvwrl.interference.testbed.deployment import (
     draw_services,
 )
 from tvwrl.interference.testbed.instance_kernels import DEFAULT
-from tvwrl.interference.testbed.laws import LAWS, Pressures
-from tvwrl.interference.testbed.responses import draw_response_model
+from tvwrl.interference.testbed.laws import LAWS, Pressures, draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, Snapshots, simulate, take_snapshots
-from tvwrl.interference.workloads import CORES, categories, shares
-from tvwrl.types import Episode, Float, Machines
+from tvwrl.types import Episode, Machines
 
 WARM_UP_SECONDS = 1800  # after which machines are as full as they stay
 
@@ -81,7 +78,7 @@ def _simulate_days(days: TwoDays) -> tuple[Deployment, Snapshots]:
     return deployment, take_snapshots(record, every)
 
 
-TRAIT = 0.5  # assumed: standard deviation of the logarithm
+TRAIT = 0.5  # assumed: standard deviation of the logarithm of what windows of one workload of the trace share
 
 
 def uniform_deployment(machines: int, rng: np.random.Generator) -> Deployment:
@@ -106,38 +103,28 @@ def episode_snapshots(
 
     `seed`: of the workloads' traits. Schedulers know the compositions, only the law knows the pressures.
     """
-    parts = [_one_episode(episode, machines, step_seconds, thresholds, seed) for episode in episodes]
-    composition = np.concatenate([counts for counts, _ in parts])
-    bandwidth, cache, cpu = (np.concatenate([sums[number] for _, sums in parts]) for number in range(3))
-    cores = np.maximum(shares(machines.capacity, machines.capacity.max(axis=0))[0], 1e-9)  # 0: switched off
+    largest, counts, sums = machines.capacity.max(axis=0), [], []
+    for episode in episodes:
+        slots = int(episode.arrival.max(initial=0)) + 1
+        composition = np.zeros((slots, len(machines), CATEGORIES), np.int32)
+        total = np.zeros((3, slots, len(machines)))  # pressure on bandwidth and cache, cores in use
+        for i in np.flatnonzero(episode.start >= 0):
+            m, begin = episode.machine[i], episode.start[i]
+            demand = episode.demand[i][: max(slots - begin, 0)]
+            there = slice(begin, begin + len(demand))
+            category = categories(demand[None], largest, step_seconds, thresholds)[0]
+            composition[np.arange(slots)[there], m, category] += 1
+            cpu, memory = shares(demand, largest)
+            name = zlib.crc32(str(episode.source_workload[i]).encode())
+            heavy = memory * float(np.exp(TRAIT * np.random.default_rng([seed, name]).normal()))
+            total[:, there, m] += np.stack([cpu * heavy, heavy, cpu])
+        counts.append(composition)
+        sums.append(total)
+    bandwidth, cache, cpu = np.concatenate(sums, axis=1)
+    cores = np.maximum(shares(machines.capacity, largest)[0], 1e-9)  # 0: switched off
     return Snapshots(
         seconds=step_seconds * np.arange(float(len(cpu))),
-        composition=composition,
+        composition=np.concatenate(counts),
         batch_cpu=cpu,
         pressures=Pressures(bandwidth=bandwidth, cache=cache, queue=cpu / cores, cpu=cpu / cores),
     )
-
-
-def _one_episode(
-    episode: Episode, machines: Machines, step_seconds: int, thresholds: Thresholds, seed: int
-) -> tuple[npt.NDArray[np.int32], Float]:
-    """Compositions (T, M, 60) and sums over workloads (3, T, M): pressure on bandwidth and cache, cores in use."""
-    slots = int(episode.arrival.max(initial=0)) + 1
-    composition = np.zeros((slots, len(machines), CATEGORIES), np.int32)
-    sums = np.zeros((3, slots, len(machines)))
-    largest = machines.capacity.max(axis=0)
-    for i in np.flatnonzero(episode.start >= 0):
-        m, begin = episode.machine[i], episode.start[i]
-        demand = episode.demand[i][: max(slots - begin, 0)]
-        there = slice(begin, begin + len(demand))
-        category = categories(demand[None], largest, step_seconds, thresholds)[0]
-        composition[np.arange(slots)[there], m, category] += 1
-        cpu, memory = shares(demand, largest)
-        heavy = memory * _trait(str(episode.source_workload[i]), seed)
-        sums[:, there, m] += np.stack([cpu * heavy, heavy, cpu])
-    return composition, sums
-
-
-def _trait(name: str, seed: int) -> float:
-    """> 0, the same for every workload that stems from the same workload of the trace."""
-    return float(np.exp(TRAIT * np.random.default_rng([seed, zlib.crc32(name.encode())]).normal()))

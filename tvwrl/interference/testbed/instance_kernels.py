@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tvwrl.compiled import inner, njit
+from tvwrl.interference.observations import MonitoredMachines
 from tvwrl.interference.placement_kernels import place_instances, takes_instance, update_usage
-from tvwrl.interference.score_kernels import score_one
+from tvwrl.interference.score_kernels import Trees, score_one
+from tvwrl.types import Float, Int, Int32
 
 DEFAULT = -1  # kind of the default scheduler, which draws machines unevenly; other kinds: `placement_kernels`
 TRIES = 8  # machines that the default scheduler draws before it rejects an instance
@@ -17,23 +19,23 @@ TRIES = 8  # machines that the default scheduler draws before it rejects an inst
 class Tasks(NamedTuple):
     """Columns of `Arrivals` that the clock needs, and the first instance of each task."""
 
-    second: Any  # (N,) int64
-    cpu: Any  # (N,) float64
-    memory: Any  # (N,) float64
-    makespan: Any  # (N,) int64
-    category: Any  # (N,) int64 that the scheduler assumes
-    first: Any  # (N + 1,) int64 instances of task i are first[i] .. first[i + 1] - 1
+    second: Int  # (N,)
+    cpu: Float  # (N,)
+    memory: Float  # (N,)
+    makespan: Int  # (N,)
+    category: Int  # (N,) that the scheduler assumes
+    first: Int  # (N + 1,) instances of task i are first[i] .. first[i + 1] - 1
 
 
 class Calendar(NamedTuple):
     """Which instances end when: a linked list per second, seconds modulo the longest makespan + 1."""
 
-    head: Any  # (longest makespan + 1,) int64 first instance of the list, -1: none
-    following: Any  # (instances,) int64 next instance that ends in the same second, -1: none
-    task: Any  # (instances,) int64
+    head: Int  # (longest makespan + 1,) first instance of the list, -1: none
+    following: Int  # (instances,) next instance that ends in the same second, -1: none
+    task: Int  # (instances,)
 
 
-def empty_calendar(instances: np.ndarray[Any, Any], longest: int) -> Calendar:
+def empty_calendar(instances: Int, longest: int) -> Calendar:
     """A calendar for tasks of `instances` (N,) that run up to `longest` seconds."""
     total = int(instances.sum())
     return Calendar(
@@ -44,13 +46,21 @@ def empty_calendar(instances: np.ndarray[Any, Any], longest: int) -> Calendar:
 
 
 @inner
-def _draw_machines(machines, cumulative_share, category, cpu, memory, rng, placed):  # type: ignore[no-untyped-def]
+def _draw_machines(
+    machines: MonitoredMachines,
+    cumulative_share: Float,
+    category: int,
+    cpu: float,
+    memory: float,
+    rng: np.random.Generator,
+    placed: Int,
+) -> int:
     """As `place_instances`, but machines are drawn with the probabilities of `cumulative_share` (M,)."""
     found = 0
     for i in range(len(placed)):
         placed[i] = -1
         for _ in range(TRIES):
-            m = min(np.searchsorted(cumulative_share, rng.random(), side="right"), len(cumulative_share) - 1)
+            m = min(int(np.searchsorted(cumulative_share, rng.random(), side="right")), len(cumulative_share) - 1)
             if takes_instance(machines, m, cpu, memory):
                 update_usage(machines, m, category, 1, cpu, memory)
                 placed[i] = m
@@ -60,16 +70,29 @@ def _draw_machines(machines, cumulative_share, category, cpu, memory, rng, place
 
 
 @njit
-def play(  # type: ignore[no-untyped-def]
-    machines, trees, weight, history,  # as of `place_instances`
-    tasks,  # `Tasks`
-    calendar,  # `Calendar`, updated in place
-    cumulative_share,  # (M,) rising to 1; only DEFAULT reads it
-    kind, candidates, since, rng,  # as of `place_instances`
-    span,  # begin and end second, first task and last task + 1 to arrive
-    placed,  # (instances,) int64, receives the machines of the tasks' instances
-):  # fmt: skip
-    """Advances the cluster second by second; instances that end leave before others arrive."""
+def play(
+    machines: MonitoredMachines,
+    trees: Trees,
+    weight: Float,
+    history: Float,
+    tasks: Tasks,
+    calendar: Calendar,
+    cumulative_share: Float,
+    kind: int,
+    candidates: int,
+    since: float,
+    rng: np.random.Generator,
+    span: tuple[int, int, int, int],
+    placed: Int,
+) -> None:
+    """Advances the cluster second by second; instances that end leave before others arrive.
+
+    `machines` to `history` and `kind` to `rng`: as of `place_instances`
+    `calendar`: updated in place
+    `cumulative_share` (M,): rising to 1; only DEFAULT reads it
+    `span`: begin and end second, first task and last task + 1 to arrive
+    `placed` (instances,): receives the machines of the tasks' instances
+    """
     begin, stop, task, last = span
     head, following, owner = calendar.head, calendar.following, calendar.task
     ring = len(head)
@@ -100,7 +123,7 @@ def play(  # type: ignore[no-untyped-def]
 
 
 @njit
-def count_running_now(tasks, owner, span, placed, now, out):  # type: ignore[no-untyped-def]
+def count_running_now(tasks: Tasks, owner: Int, span: tuple[int, int], placed: Int, now: int, out: Int32) -> Int32:
     """Counts in `out` (M, 60) what runs when second `now` begins, of instances `span` (first, last + 1)."""
     for i in range(span[0], span[1]):
         j = owner[i]
@@ -110,7 +133,7 @@ def count_running_now(tasks, owner, span, placed, now, out):  # type: ignore[no-
 
 
 @njit
-def add_running(begin, end, machine, value, out):  # type: ignore[no-untyped-def]
+def add_running(begin: Int, end: Int, machine: Int, value: Float, out: Float) -> None:
     """Adds `value` (n,) of what runs in rows `begin` .. `end` - 1 (n,) on `machine` (n,) to `out` (T, M)."""
     for i in range(len(machine)):
         for t in range(begin[i], end[i]):
@@ -118,7 +141,7 @@ def add_running(begin, end, machine, value, out):  # type: ignore[no-untyped-def
 
 
 @njit
-def count_running(begin, end, machine, category, out):  # type: ignore[no-untyped-def]
+def count_running(begin: Int, end: Int, machine: Int, category: Int, out: Int32) -> None:
     """Counts what runs in rows `begin` .. `end` - 1 (n,) on `machine` (n,) by `category` (n,) in `out` (T, M, 60)."""
     for i in range(len(machine)):
         for t in range(begin[i], end[i]):
@@ -130,23 +153,31 @@ SHARE = 0.2  # share of the machines that count as having high scores; as many c
 
 
 @njit
-def move_instances(  # type: ignore[no-untyped-def]
-    machines,  # `MonitoredMachines`, updated in place
-    trees,  # `Trees`
-    weight,  # (rows of machines.service,) >= 0
-    tasks,  # `instance_kernels.Tasks`
-    owner,  # (instances,) task of each instance
-    now,  # second; machines that did not report at it take no part
-    span,  # (first, last + 1) instances that may run now
-    most,  # instances that may leave one machine
-    placed,  # (instances,) machine of each, updated in place
-    moves,  # (n, 3) receives rows (now, instance, destination)
-):  # fmt: skip
+def move_instances(
+    machines: MonitoredMachines,
+    trees: Trees,
+    weight: Float,
+    tasks: Tasks,
+    owner: Int,
+    now: int,
+    span: tuple[int, int],
+    most: int,
+    placed: Int,
+    moves: Int,
+) -> int:
     """Moves instances from the machines with the highest scores to those with the lowest; returns how many.
 
     From the worst machine on, the category whose departure lowers the score most gives up the instance that has
     longest to run. It goes to the low-scored machine with room whose score with it is least, provided that the sum of
     both scores falls. Paper: says neither how many move nor which.
+
+    `machines`, `placed` (instances,) machine of each: updated in place
+    `weight` (rows of machines.service,) >= 0
+    `owner` (instances,): task of each instance
+    `now`: second; machines that did not report at it take no part
+    `span`: first and last + 1 of the instances that may run now
+    `most`: instances that may leave one machine
+    `moves` (n, 3): receives rows (now, instance, destination)
     """
     score = np.empty(len(machines.cores))
     for m in range(len(score)):
@@ -170,20 +201,23 @@ def move_instances(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _move_one(  # type: ignore[no-untyped-def]
-    machines,  # `MonitoredMachines`, updated in place
-    trees,  # `Trees`
-    weight,  # (rows of machines.service,) >= 0
-    tasks,  # `instance_kernels.Tasks`
-    owner,  # (instances,) task of each instance
-    source,  # machine that one may leave
-    targets,  # (n,) machines that may take it
-    score,  # (M,) of all machines, updated in place for the two
-    head,  # (60,) the instance of each category on `source` that may leave; -1: none
-):  # fmt: skip
-    """Books one instance from machine `source` to one of `targets`.
+def _move_one(
+    machines: MonitoredMachines,
+    trees: Trees,
+    weight: Float,
+    tasks: Tasks,
+    owner: Int,
+    source: int,
+    targets: Int,
+    score: Float,
+    head: Int,
+) -> tuple[int, int]:
+    """Books one instance from machine `source` to one of `targets` (n,).
 
     Returns the instance and its new machine, both -1 if no move lowers the sum of the two scores.
+    `machines` to `owner`: as of `move_instances`
+    `score` (M,) of all machines: updated in place for the two
+    `head` (60,): the instance of each category on `source` that may leave; -1: none
     """
     lowest, category = _best_departure(machines, trees, weight, source, score[source], head)
     if category < 0:
@@ -200,7 +234,7 @@ def _move_one(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _score_with(machines, trees, weight, m, category, change):  # type: ignore[no-untyped-def]
+def _score_with(machines: MonitoredMachines, trees: Trees, weight: Float, m: int, category: int, change: int) -> float:
     """Score of machine m with `change` instances of the category more."""
     machines.composition[m, category] += change
     score = score_one(machines, trees, weight, m)
@@ -209,7 +243,9 @@ def _score_with(machines, trees, weight, m, category, change):  # type: ignore[n
 
 
 @inner
-def _best_departure(machines, trees, weight, source, score, head):  # type: ignore[no-untyped-def]
+def _best_departure(
+    machines: MonitoredMachines, trees: Trees, weight: Float, source: int, score: float, head: Int
+) -> tuple[float, int]:
     """Lowest score of a machine without one of its instances, and that instance's category; -1: none lowers it."""
     lowest, category = score, -1
     for c in range(len(head)):
@@ -221,7 +257,9 @@ def _best_departure(machines, trees, weight, source, score, head):  # type: igno
 
 
 @inner
-def _best_target(machines, trees, weight, among, category, cpu, memory):  # type: ignore[no-untyped-def]
+def _best_target(
+    machines: MonitoredMachines, trees: Trees, weight: Float, among: Int, category: int, cpu: float, memory: float
+) -> tuple[int, float]:
     """The machine with room whose score with the instance is least, and that score; -1: none has room."""
     target, after = -1, np.inf
     for m in among:
@@ -233,7 +271,9 @@ def _best_target(machines, trees, weight, among, category, cpu, memory):  # type
 
 
 @inner
-def _running(shape, tasks, owner, now, span, placed):  # type: ignore[no-untyped-def]
+def _running(
+    shape: tuple[int, int], tasks: Tasks, owner: Int, now: int, span: tuple[int, int], placed: Int
+) -> tuple[Int, Int]:
     """Linked lists of running instances by machine and category, longest to run first.
 
     Returns heads (M, 60) and followers of instances from `span[0]` on; -1: none.

@@ -1,7 +1,7 @@
 """Simulates a cluster: batch instances arrive, are placed beside services, move, and end.
 
 The simulation records where each instance ran and nothing else; every figure is computed from that record
-(`testbed.snapshots`).
+(`take_snapshots`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from tvwrl.interference.testbed.instance_kernels import (
 )
 from tvwrl.interference.testbed.laws import Pressures
 from tvwrl.schedulers import REPORT_WEIGHT, no_history, remember
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, InputError, Int, Int32
 
 SILENCE = 30.0  # mean minutes that a machine stays silent
 
@@ -51,7 +51,7 @@ class Reports:
         self._is_silent = rng.random(count) < silent if silent else np.zeros(count, bool)
         self._reported = machines.composition.copy()
 
-    def deliver(self, machines: MonitoredMachines, now: float, count_running: Callable[[], Int]) -> None:
+    def deliver(self, machines: MonitoredMachines, now: float, count_running: Callable[[], Int32]) -> None:
         """Update the machines with the reports of second `now`; `count_running` gives the true composition (M, 60)."""
         if not self._silent:
             machines.last_report[:] = now
@@ -155,7 +155,7 @@ class Snapshots(NamedTuple):
     """The cluster at T times."""
 
     seconds: Float  # (T,)
-    composition: Any  # (T, M, 60) int32 instances by the category that the scheduler assumed
+    composition: Int32  # (T, M, 60) instances by the category that the scheduler assumed
     batch_cpu: Float  # (T, M) cores
     pressures: Pressures
 

@@ -12,14 +12,31 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tvwrl.checks import at_least, different, positive, within
-from tvwrl.experiments import Cell, Report, Rows, check_seeds, commands, distinct, read_cell_rows, select
+from tvwrl.experiments import (
+    Cell,
+    Report,
+    Rows,
+    bootstrap_interval,
+    check_seeds,
+    column,
+    distinct,
+    read_cell_rows,
+    select,
+)
 from tvwrl.markdown import markdown_table
+from tvwrl.papers import ALADDIN as ALADDIN_H
 from tvwrl.papers.aladdin.cells import TIANCHI, PlacementCell
-from tvwrl.papers.aladdin.plots import SHOWN, plot_largest, plot_repacking
-from tvwrl.papers.aladdin.published import REPORTED, reported
-from tvwrl.papers.aladdin.titles import FIGURES, PAPER, PREFIX
-from tvwrl.planning import ALADDIN, BASELINES, DEMAND, GENERATED, abilities
+from tvwrl.papers.aladdin.published import GROUPS, MACHINES, MEDEA, REPORTED, reported
+from tvwrl.planning import DEMAND, GENERATED, SEARCH, abilities, title_of_planner
+from tvwrl.plotting import Panel, Point, Row, draw_estimates, ranked
+from tvwrl.types import Float
 
+ALADDIN = tuple(f"{name}({order})" for name in GROUPS for order in ("LRF", "SRF"))
+BASELINES = (
+    *("Tetris.1", "Tetris.4", "Graphene.1", "Graphene.4"),
+    *MEDEA,
+    *("TRIVIAL-cpu", "TRIVIAL-mem", "OCTOPUS-cpu", "OCTOPUS-mem"),
+)
 OTHERS = ("FF", "SpreadWFD-Avg-BinSearch", "best")  # beside the paper's own
 DEMANDS = (0.75, 0.85, 0.9, 0.93, 0.96)
 
@@ -44,7 +61,7 @@ REPACKED = tuple(
 )
 
 
-class Panel(NamedTuple):
+class Column(NamedTuple):
     """A table of one column of the rows."""
 
     title: str
@@ -54,22 +71,22 @@ class Panel(NamedTuple):
 
 PANELS = {
     "fig10": (
-        Panel("Violations", "violations", 0),
-        Panel("Replicas that are placed, %", "placed_pct", 2),
-        Panel("Machines used", "machines_used", 0),
-        Panel("Machines above the lower bound, %", "gap_pct", 1),
-        Panel("CPU efficiency, %", "cpu_pct", 1),
-        Panel("Memory efficiency, %", "mem_pct", 1),
+        Column("Violations", "violations", 0),
+        Column("Replicas that are placed, %", "placed_pct", 2),
+        Column("Machines used", "machines_used", 0),
+        Column("Machines above the lower bound, %", "gap_pct", 1),
+        Column("CPU efficiency, %", "cpu_pct", 1),
+        Column("Memory efficiency, %", "mem_pct", 1),
     ),
     "fig11": (
-        Panel("Latency, ms per replica", "latency_ms", 3),
-        Panel("Runtime, s", "seconds", 2),
-        Panel("Migrations", "migrations", 0),
+        Column("Latency, ms per replica", "latency_ms", 3),
+        Column("Runtime, s", "seconds", 2),
+        Column("Migrations", "migrations", 0),
     ),
     "repack": (
-        Panel("Replicas left out", "left_out", 1),
-        Panel("Machines used", "machines_used", 1),
-        Panel("Migrations", "migrations", 0),
+        Column("Replicas left out", "left_out", 1),
+        Column("Machines used", "machines_used", 1),
+        Column("Migrations", "migrations", 0),
     ),
 }
 
@@ -88,11 +105,11 @@ class _Study(ABC):
     def report(self, figure: str, out: Path, cells: Sequence[PlacementCell]) -> Report:
         """A table per panel, with a line per planner and a column per size or demand."""
         parts, rows, plots = self._make(PANELS[figure], read_cell_rows(out, cells))
-        title = f"# {FIGURES[figure][0].upper()}{FIGURES[figure][1:]}"
-        return Report("\n\n".join([title, *parts]), rows, plots)
+        title = ALADDIN_H.titles[figure]
+        return Report("\n\n".join([f"# {title[0].upper()}{title[1:]}", *parts]), rows, plots)
 
     @abstractmethod
-    def _make(self, panels: Sequence[Panel], rows: Rows) -> Made:
+    def _make(self, panels: Sequence[Column], rows: Rows) -> Made:
         """Tables, rows and plots of a figure."""
 
     def _means(self) -> str:
@@ -106,7 +123,7 @@ class SizeStudy(_Study):
     tianchi: str = ""
     """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
     planners: tuple[str, ...] = (*ALADDIN, *BASELINES, *OTHERS)
-    """Planners to compare, e.g. best,Aladdin+H.4(SRF); the error for an unknown name lists all."""
+    """Planners to compare, e.g. best,Aladdin+H.4(SRF); tvwrl place --list-planners names all."""
     demand: float = DEMAND
     """Demand of generated replicas, as a share of the scarcer resource of all machines, above 0 and at most 1."""
     medea_machines: int = 1_000
@@ -134,7 +151,7 @@ class SizeStudy(_Study):
             if machines <= self.medea_machines or not name.startswith("Medea(")
         ]
 
-    def _make(self, panels: Sequence[Panel], rows: Rows) -> Made:
+    def _make(self, panels: Sequence[Column], rows: Rows) -> Made:
         """Sections of generated problems and of the contest's."""
         rows = [row | {"placed_pct": 100.0 * row["placed"] / row["replicas"]} for row in rows]
         parts: list[str] = []
@@ -170,8 +187,8 @@ class RepackStudy(_Study):
     """Aladdin+H with several rules for when placed replicas may move, on generated problems."""
 
     planners: tuple[str, ...] = REPACKED
-    """Planners to compare, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists
-    all."""
+    """Planners to compare, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; tvwrl place --list-planners
+    names all."""
     demands: tuple[float, ...] = DEMANDS
     """Demand of the replicas, as shares of the scarcer resource of all machines."""
 
@@ -186,7 +203,7 @@ class RepackStudy(_Study):
             for name in self.planners
         ]
 
-    def _make(self, panels: Sequence[Panel], rows: Rows) -> Made:
+    def _make(self, panels: Sequence[Column], rows: Rows) -> Made:
         """Unplaced replicas and machines used by demand, for each planner."""
         rows = [row | {"left_out": row["replicas"] - row["placed"]} for row in rows]
         parts = [
@@ -216,7 +233,7 @@ def _spread_note(column: str) -> str:
     return ", mean over machines in use [5th to 95th percentile]" if column in ("cpu_pct", "mem_pct") else ""
 
 
-def _table(rows: Rows, panel: Panel, across: str, heading: str, beside: bool = False) -> str:
+def _table(rows: Rows, panel: Column, across: str, heading: str, beside: bool = False) -> str:
     """Means over seeds: a line per planner, a column per value of `across`, and `beside` them what was published."""
     beside = beside and panel.column in REPORTED
     places = sorted({row[across] for row in rows})
@@ -229,7 +246,7 @@ def _table(rows: Rows, panel: Panel, across: str, heading: str, beside: bool = F
     return markdown_table(head, lines)
 
 
-def _mean(rows: Rows, panel: Panel) -> str:
+def _mean(rows: Rows, panel: Column) -> str:
     """Mean over seeds; empty where a planner was not run, a dash where the value does not exist."""
     if not rows:
         return ""
@@ -244,6 +261,101 @@ def _mean(rows: Rows, panel: Panel) -> str:
     return text
 
 
-SIZES = {figure: title for figure, title in FIGURES.items() if figure != "repack"}
-COMMANDS = commands(PREFIX, PAPER, SIZES, SizeStudy)
-COMMANDS |= commands(PREFIX, PAPER, {"repack": FIGURES["repack"]}, RepackStudy)
+SHOWN = {
+    "violations": "Violations (lower is better)",
+    "machines_used": "Machines used (lower is better)",
+    "cpu_pct": "CPU in use, % (higher is better)",
+    "mem_pct": "Memory in use, % (higher is better)",
+    "seconds": "Runtime, seconds (lower is better)",
+    "migrations": "Migrations (lower is better)",
+    "left_out": "Replicas left out (lower is better)",
+}
+SPREAD = {"cpu_pct": ("cpu_low", "cpu_high"), "mem_pct": ("mem_low", "mem_high")}  # percentiles over machines
+FAMILIES = {
+    "Aladdin+H": "flow through groups of machines",
+    "Tetris": "violations rescheduled",
+    "Graphene": "violations rescheduled",
+    "Medea": "integer programmes",
+    "TRIVIAL": "Firmament, one resource",
+    "OCTOPUS": "Firmament, one resource",
+    "": "rules and search of provisioning",
+}
+
+
+def family_of(name: str) -> str:
+    """The kind of planner, in words."""
+    return next(family for start, family in FAMILIES.items() if name.startswith(start))
+
+
+def plot_largest(file: Path, rows: Rows, columns: Sequence[str]) -> None:
+    """A PNG of the planners that were run on the largest cluster, a panel per column of `SHOWN`; means over seeds.
+
+    Ranked by the first column, then by the next; published values stand beside problems like the paper's.
+    """
+    largest = max(row["machines"] for row in rows)
+    rows = select(rows, machines=largest)
+    like_theirs = rows[0]["instance"] == GENERATED and largest == MACHINES
+    names = distinct(rows, "planner")
+    order = sorted(names, key=lambda name: [float(column(rows, field, planner=name).mean()) for field in columns])
+    shown = ranked(
+        (Row(title_of_planner(name), family_of(name), name == SEARCH) for name in names),
+        {title_of_planner(name): place for place, name in enumerate(order)},
+        tuple(FAMILIES.values()),
+    )
+    panels = []
+    for field in columns:
+        points = {title_of_planner(name): [_point(select(rows, planner=name), field)] for name in names}
+        said = {title_of_planner(name): found for name in names if (found := reported(field, name)) and like_theirs}
+        published = {title: [(one.low, one.high)] for title, one in said.items() if one.low == one.low}
+        panels.append(Panel(SHOWN[field], points, published, logarithmic=None if field == "seconds" else False))
+    seeds = len(distinct(rows, "seed"))
+    caption = f"{rows[0]['replicas']:,} replicas, {largest:,} machines"
+    if "machines_used" in columns and np.isfinite(bound := _mean_of(column(rows, "bound"))):
+        caption += f" (at least {bound:,.0f} needed)"
+    caption += f", means over {seeds} seeds" * (seeds > 1)
+    percentiles = "5th to 95th percentile of machines" if SPREAD.keys() & set(columns) else ""
+    lines = "; ".join(filter(None, [percentiles, "95 % intervals of other means" if seeds > 1 else ""]))
+    sides = "the search of this project", "others"
+    draw_estimates(file, shown, panels, across=len(panels), sides=sides, caption=caption, lines=lines)
+
+
+def plot_repacking(file: Path, rows: Rows, columns: Sequence[str]) -> None:
+    """A PNG of ways of repacking, a panel per column of `SHOWN` and a point per demand; means over seeds."""
+    names, demands = distinct(rows, "planner"), sorted(distinct(rows, "demand"))
+    strip = _prefix(names)
+    shown = [Row(strip(title_of_planner(name)), ours=name.endswith("-blocked")) for name in names]
+    panels = [
+        Panel(
+            SHOWN[field],
+            {
+                strip(title_of_planner(name)): [
+                    _point(select(rows, planner=name, demand=one), field) for one in demands
+                ]
+                for name in names
+            },
+        )
+        for field in columns
+    ]
+    seeds = len(distinct(rows, "seed"))
+    caption = f"{rows[0]['machines']:,} machines, demand as a share of the scarcer resource"
+    caption += f", means over {seeds} seeds" * (seeds > 1)
+    series = [f"demand {100 * demand:g} %" for demand in demands]
+    draw_estimates(file, shown, panels, series, sides=("the default", "others"), caption=caption)
+
+
+def _prefix(names: Sequence[str]) -> Callable[[str], str]:
+    """Takes `Aladdin+H, 4 groups, ` from titles that all begin so."""
+    begin = {", ".join(title_of_planner(name).split(", ")[:2]) + ", " for name in names}
+    return lambda title: title.removeprefix(next(iter(begin))) if len(begin) == 1 else title
+
+
+def _point(rows: Rows, field: str) -> Point:
+    """Mean over seeds with its interval; of a share in use, with percentiles over machines."""
+    values = column(rows, field)
+    if field in SPREAD:
+        return Point(_mean_of(values), *(_mean_of(column(rows, end)) for end in SPREAD[field]))
+    return Point(_mean_of(values), *bootstrap_interval(values))
+
+
+def _mean_of(values: Float) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")

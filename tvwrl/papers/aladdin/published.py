@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from math import inf, nan
 from typing import NamedTuple
 
@@ -53,4 +52,4 @@ REPORTED: dict[str, dict[str, Reported]] = {  # column of the rows -> planner ->
 def reported(column: str, planner: str) -> Reported | None:
     """What the text says of a planner, or of it whatever the order of arrival."""
     known = REPORTED.get(column, {})
-    return known.get(planner) or known.get(re.sub(r"\((LRF|SRF)\)$", "", planner))
+    return known.get(planner) or known.get(planner.removesuffix("(LRF)").removesuffix("(SRF)"))

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from tvwrl.checks import at_least, below, different, one_of, positive
-from tvwrl.experiments import Report, Rows, RowsCell, check_seeds, commands, read_cell_rows
+from tvwrl.experiments import Report, Rows, RowsCell, check_seeds, read_cell_rows
 from tvwrl.interference import ARRIVALS_FILE, LAWS, LEAST_SERVICES, STALE_AFTER, USAGE_FILE, TwoDays, check_training
-from tvwrl.papers.pism import cluster_tables, clusters, measured_tables, prediction_tables, titles, trace_tables
+from tvwrl.papers import PISM
+from tvwrl.papers.pism import cluster_tables, clusters, measured_tables, prediction_tables, trace_tables
 from tvwrl.papers.pism.cells import (
     AnchorCell,
     ClassifierCell,
@@ -37,7 +38,7 @@ class PaperStudy:
 
     def report(self, figure: str, out: Path, cells: Sequence[RowsCell]) -> Report:
         """The figure, made of finished cells."""
-        return TABLES[figure](titles.FIGURES[figure], read_cell_rows(out, cells), self)
+        return TABLES[figure](PISM.titles[figure], read_cell_rows(out, cells), self)
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ class SchedulerStudy(SchedulerTrial, StudyUnderLaws):
         "target-load-packing",
         "risk-balancing",
     )
-    """Schedulers to compare; the error for an unknown name lists all."""
+    """Schedulers to compare; tvwrl evaluate --list-schedulers names all."""
 
     @property
     def trial(self) -> SchedulerTrial:
@@ -271,15 +272,6 @@ class LawStudy(StudyOfData):
         return [AnchorCell(seed, self.recorded) for seed in self.seeds]
 
 
-STUDIES: dict[type, dict[str, str]] = {
-    TraceStudy: titles.TRACE,
-    ClassifierStudy: titles.CLASSIFIER,
-    ClusterStudy: titles.CLUSTER,
-    PredictionStudy: titles.PREDICTION,
-    NginxStudy: titles.NGINX,
-    SchedulerStudy: titles.SCHEDULERS,
-    LawStudy: titles.LAWS,
-}
 TABLES: dict[str, Callable[[str, Rows, Any], Report]] = {  # of title, rows and study
     "table1": trace_tables.report,
     "table2": trace_tables.report,
@@ -297,6 +289,3 @@ TABLES: dict[str, Callable[[str, Rows, Any], Report]] = {  # of title, rows and 
     "schedulers": measured_tables.schedulers,
     "laws": measured_tables.law_curves,
 }
-COMMANDS: dict[str, type] = {}
-for _study, _titles in STUDIES.items():
-    COMMANDS |= commands(titles.PREFIX, titles.PAPER, _titles, _study)

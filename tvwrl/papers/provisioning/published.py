@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tvwrl.papers.provisioning import titles
+from tvwrl.papers import PROVISIONING
 from tvwrl.planning import SIZES
 from tvwrl.types import InputError
 
@@ -135,7 +135,7 @@ _FAST = ("FF", "BFD-Avg", "Medea-TP")
 
 FIGURES = {
     "fig3": Figure(
-        titles.FIGURES["fig3"],
+        PROVISIONING.titles["fig3"],
         study="density2D",
         algorithms=EVERY,
         known=("TClab_2D", "arbitrary_d1_0"),
@@ -145,7 +145,7 @@ FIGURES = {
         claims=(*_ALIKE, *_RANKS, _LAST),
     ),
     "fig4": Figure(
-        titles.FIGURES["fig4"],
+        PROVISIONING.titles["fig4"],
         study="density2D",
         algorithms=(*SHOWN, "Medea-NC"),
         deviation=_DENSITIES,
@@ -153,7 +153,7 @@ FIGURES = {
         claims=(*_RANKS, _LAST),
     ),
     "fig5": Figure(
-        titles.FIGURES["fig5"],
+        PROVISIONING.titles["fig5"],
         study="large2D",
         algorithms=SHOWN,
         deviation={
@@ -174,7 +174,7 @@ FIGURES = {
         claims=_RANKS,
     ),
     "fig6": Figure(
-        titles.FIGURES["fig6"],
+        PROVISIONING.titles["fig6"],
         study="densityTS",
         algorithms=SERIES,
         known=("TClab_TS", "arbitrary_d1_0_TS"),
@@ -184,7 +184,7 @@ FIGURES = {
         claims=(*_BEST, _WFD),
     ),
     "fig7": Figure(
-        titles.FIGURES["fig7"],
+        PROVISIONING.titles["fig7"],
         study="largeTS",
         algorithms=SERIES,
         deviation={SPREAD: "3.2 at 10,000, 3.8 at 100,000"},

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tvwrl.experiments import DEEPRM, TVW_RL, Changes, Column, Setup
+from tvwrl.papers import TVW_RL as TVW_RL_PAPER
 from tvwrl.papers.tvw_rl import published as paper
 from tvwrl.papers.tvw_rl.published import INFINITE, Claim, Numbers
-from tvwrl.papers.tvw_rl.titles import FIGURES
 
 LOADS = (0.3, 0.5, 0.8)
 LOADS_OF_WEIGHTS = (0.3, 0.5)  # at 0.5 nearly all machines are in use, so their number can differ at 0.3 only
@@ -109,46 +109,46 @@ WAITING = tuple(
 
 EXPERIMENTS: dict[str, Experiment] = {
     "fig4": Experiment(
-        FIGURES["fig4"],
+        TVW_RL_PAPER.titles["fig4"],
         _figure("google"),
         claims=paper.FIGURE_CLAIMS,
         note=GAP_NOTE,
     ),
     "fig5": Experiment(
-        FIGURES["fig5"],
+        TVW_RL_PAPER.titles["fig5"],
         _figure("alibaba"),
         claims=paper.FIGURE_CLAIMS,
         note=GAP_NOTE,
     ),
     "table2-noise": Experiment(
-        FIGURES["table2-noise"],
+        TVW_RL_PAPER.titles["table2-noise"],
         NOISES,
         paper.NOISE,
         paper.NOISE_CLAIMS,
         "[0-n]: every machine has a background load of 0 to n units, drawn anew for each resource and slot. Perturbed: "
         "demand is changed by -1 to 1 units; the paper does not say whether the agent was trained so too.",
     ),
-    "table2-clustering": Experiment(FIGURES["table2-clustering"], CLASSES, paper.CLUSTERING),
+    "table2-clustering": Experiment(TVW_RL_PAPER.titles["table2-clustering"], CLASSES, paper.CLUSTERING),
     "table3-ku": Experiment(
-        FIGURES["table3-ku"],
+        TVW_RL_PAPER.titles["table3-ku"],
         _weight("K_u", 0.0, 1.0, 2.0, 3.0),
         paper.KU,
         note=REWARDS,
     ),
     "sensitivity-ko": Experiment(
-        FIGURES["sensitivity-ko"],
+        TVW_RL_PAPER.titles["sensitivity-ko"],
         _weight("K_o", 0.0, 15000.0, 30000.0, 45000.0),
         paper.KO,
         note="The paper gives only the ends of its range of machines, 2 and 6.2. " + REWARDS,
     ),
     "sensitivity-kc": Experiment(
-        FIGURES["sensitivity-kc"],
+        TVW_RL_PAPER.titles["sensitivity-kc"],
         _weight("K_c", 0.0, 0.1, 1.0, 10.0),
         paper.KC,
         note="The paper gives only the ends of its range. " + REWARDS,
     ),
     "sensitivity-kw": Experiment(
-        FIGURES["sensitivity-kw"],
+        TVW_RL_PAPER.titles["sensitivity-kw"],
         WAITING,
         claims=WAITING_CLAIMS,
         note="The paper says, without numbers, that a low K_w suits calm times, when placement may take time, and a "

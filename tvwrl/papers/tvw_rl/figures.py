@@ -24,7 +24,6 @@ from tvwrl.experiments import (
     Scale,
     Setup,
     cells_of,
-    commands,
     describe_training,
     estimates_by_column,
     incomplete_by,
@@ -35,7 +34,6 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS, Experiment
 from tvwrl.papers.tvw_rl.published import BESIDE, SIX, Claim, Metric
 from tvwrl.papers.tvw_rl.table1 import PaperTraces, Table1Study
-from tvwrl.papers.tvw_rl.titles import ALL, FIGURES, PAPER, PREFIX
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates, ranked
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, LEARNT_PEAKS_AND_LENGTHS, is_ours, knowledge_of, title_of
 from tvwrl.traces import describe_source
@@ -280,11 +278,3 @@ def with_the_papers_knowledge(base: TrainConfig) -> TrainConfig:
 def _check_resources(name: str) -> None:
     if missing := {"cpu", "mem"} - set(opened(name)[0].resources):
         raise InputError(f"trace '{name}' lacks {', '.join(sorted(missing))}: the paper's tables are of cpu and mem")
-
-
-_MEASURED = {name: title for name, title in FIGURES.items() if name != TABLE1}
-COMMANDS = (
-    commands(PREFIX, PAPER, {TABLE1: FIGURES[TABLE1]}, Table1Study)
-    | commands(PREFIX, PAPER, _MEASURED, TvwRlStudy)
-    | {"all": commands(PREFIX, PAPER, FIGURES, TvwRlStudy, ALL)["all"]}
-)

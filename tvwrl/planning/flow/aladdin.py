@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from tvwrl.planning.flow.firmament import Firmament
-from tvwrl.planning.flow.medea import Medea
-from tvwrl.planning.flow.network import FlowNetwork, FlowSettings
-from tvwrl.planning.flow.tetris_graphene import Graphene, Tetris
+from tvwrl.names import choice, whole
+from tvwrl.planning.base import ALADDIN, BY_FLOW, FLOW, Planner, register
+from tvwrl.planning.flow.network import MOST_GROUPS, FlowNetwork, FlowSettings
 from tvwrl.planning.instance import Affinity, Fleet, Instance
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
-from tvwrl.types import InputError, Int
+from tvwrl.types import Int
 
 
 def place_by_flow(problem: PlanningProblem, settings: FlowSettings | None = None, seed: int = 0) -> Plan:
@@ -53,19 +50,29 @@ def place_by_flow(problem: PlanningProblem, settings: FlowSettings | None = None
         else (f"nor did chains of up to {settings.chain_length} moves make room")
     )
     reasons = merged.reasons(network.left, f"no machine with room allows it, {tried}")
-    return Plan.of(_name(settings), *rows, seconds, reasons=reasons, migrations=network.migrations, details=details)
-
-
-def _name(settings: FlowSettings) -> str:
-    moves = "" if settings.repack == "blocked" and settings.consolidate else f"-{settings.repack}"
-    still = "-still" if settings.repack != "none" and not settings.consolidate else ""
-    return f"Aladdin+H.{settings.groups}({settings.order}){moves}{still}"
+    return Plan.of("Aladdin+H", *rows, seconds, reasons=reasons, migrations=network.migrations, details=details)
 
 
 def arrival_order(merged: Merged, order: str) -> Int:
-    """(n,) vertices that are not refused, large demands first (LRF) or small ones first (SRF), Section 4.3.
+    """The order in which vertices arrive, Section 4.3.
 
     The size of a vertex is the largest share of any resource of the largest machine that one copy takes.
+
+    Parameters
+    ----------
+    merged : Merged
+        As in `problem.merged`.
+    order : {'LRF', 'SRF'}
+        Large demands first (LRF), or small ones (SRF).
+
+    Returns
+    -------
+    array
+        (n,) vertices that are not refused.
+
+    Examples
+    --------
+    >>> queue = arrival_order(open_problem("generated").merged, "LRF")  # doctest: +SKIP
     """
     share = (merged.instance.peak / merged.fleet.capacity.max(axis=0)).max(axis=1)
     arriving = np.setdiff1d(np.arange(len(share)), np.fromiter(merged.refused, dtype=np.int64))
@@ -92,39 +99,39 @@ def _compile(times: int, resources: tuple[str, ...], settings: FlowSettings) -> 
     network.improve()
 
 
-FlowPlanner = Callable[[PlanningProblem], Plan]
+def _aladdin(groups: int, order: Any = "LRF", moves: tuple[Any, bool] = ("blocked", True)) -> Planner:
+    repack, consolidate = moves
+    settings = FlowSettings(groups, order, repack, consolidate=consolidate)
+    return lambda problem, options: place_by_flow(problem, settings, options.seed)
 
-ALADDIN = tuple(f"Aladdin+H.{groups}({order})" for groups in (2, 4, 8) for order in ("LRF", "SRF"))
-BASELINES = (
-    *("Tetris.1", "Tetris.4", "Graphene.1", "Graphene.4"),
-    *("Medea(1,1,1)", "Medea(1,0.5,0.5)", "Medea(0.5,0.5,0.5)"),
-    *("TRIVIAL-cpu", "TRIVIAL-mem", "OCTOPUS-cpu", "OCTOPUS-mem"),
+
+register(
+    "Aladdin+H.{groups}[({order})][-{moves}]",
+    "Aladdin+H, {groups}, {order}{moves}",
+    BY_FLOW,
+    FLOW,
+    ALADDIN,
+    _aladdin,
+    groups=whole("group", 2, 4, 8)._replace(told=f"a whole number from 1 to {MOST_GROUPS}"),
+    order=choice(
+        {"LRF": "LRF", "SRF": "SRF"}, {"": "large first", "LRF": "large first", "SRF": "small first"}, ("LRF", "SRF")
+    ),
+    moves=choice(  # when placed replicas move, and whether machines are emptied at the end: see `FlowSettings`
+        {
+            "none": ("none", True),
+            "blocked": ("blocked", True),
+            "cheapest": ("cheapest", True),
+            "still": ("blocked", False),
+            "blocked-still": ("blocked", False),
+            "cheapest-still": ("cheapest", False),
+        },
+        {
+            "none": ", nothing moves",
+            "blocked": ", moves to empty machines too",
+            "cheapest": ", moves where cheaper too",
+            "still": ", moves to let one in",
+            "blocked-still": ", moves to let one in",
+            "cheapest-still": ", moves where cheaper",
+        },
+    ),
 )
-_WEIGHT = r"(0(?:\.\d+)?|1(?:\.0+)?)"
-
-
-def flow_planner(name: str, seed: int = 0, medea_seconds: float = 2.0) -> FlowPlanner | None:
-    """The planner of a `name` like those in `ALADDIN` and `BASELINES`, with any numbers and resources in it.
-
-    `Aladdin+H.4` means `(LRF)`. A suffix `-none`, `-blocked` or `-cheapest` sets `FlowSettings.repack`; a further
-    suffix `-still` switches `consolidate` off. `medea_seconds` limits each of Medea's integer programmes. `seed` >= 0
-    decides what planners draw. None: there is no such planner.
-
-    >>> plan = flow_planner("Tetris.1")(problem)  # doctest: +SKIP
-    """
-    if found := re.fullmatch(r"Aladdin\+H\.([1-9]\d*)(?:\((LRF|SRF)\))?(?:-(none|blocked|cheapest))?(-still)?", name):
-        if found[3] == "none" and found[4]:
-            raise InputError(f"planner '{name}': -still has no effect with -none: leave it out")
-        order: Any = found[2] or "LRF"
-        repack: Any = found[3] or "blocked"
-        settings = FlowSettings(int(found[1]), order, repack, consolidate=not found[4])
-        return partial(place_by_flow, settings=settings, seed=seed)
-    if found := re.fullmatch(r"(Tetris|Graphene)\.(\d+)", name):
-        return (Tetris if found[1] == "Tetris" else Graphene)(int(found[2]))
-    if found := re.fullmatch(rf"Medea\({_WEIGHT},{_WEIGHT},{_WEIGHT}\)", name):
-        a, b, c = map(float, found.groups())
-        return Medea(a, b, c, limit=medea_seconds, seed=seed)
-    if found := re.fullmatch(r"(TRIVIAL|OCTOPUS)-(\w+)", name):
-        policy: Any = found[1]
-        return Firmament(policy, found[2])
-    return None

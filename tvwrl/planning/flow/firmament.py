@@ -10,10 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from tvwrl.checks import one_of
+from tvwrl.names import choice, word
 from tvwrl.packing import fits, replicas_that_fit
+from tvwrl.planning.base import BASELINE, UNCONSTRAINED, Options, register
 from tvwrl.planning.flow.tetris_graphene import NO_ROOM
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import NOWHERE, PlanningProblem
+from tvwrl.plotting import people_call
 from tvwrl.types import Float, InputError, Int
 
 STEP = 1.25  # demands in one network differ by less than this factor
@@ -39,12 +42,7 @@ class Firmament:
     def __post_init__(self) -> None:
         one_of(("TRIVIAL", "OCTOPUS"), policy=self.policy)
 
-    @property
-    def name(self) -> str:
-        """Its name in Figure 10."""
-        return f"{self.policy}-{self.resource}"
-
-    def __call__(self, problem: PlanningProblem) -> Plan:
+    def __call__(self, problem: PlanningProblem, options: Options | None = None) -> Plan:
         """Place all replicas for which there is room. Raises InputError if the resource is not one of the problem's."""
         one_of(problem.instance.resources, resource=self.resource)
         begun = time.process_time()
@@ -64,7 +62,7 @@ class Firmament:
         left = np.unique(problem.application[state.machine == NOWHERE]).tolist()
         seconds = time.process_time() - begun
         facts = {"reasons": dict.fromkeys(left, NO_ROOM), "details": counts}
-        return Plan.of_replicas(self.name, problem.application, state.machine, seconds, **facts)
+        return Plan.of_replicas(self.policy, problem.application, state.machine, seconds, **facts)
 
     def _pass(self, state: _State, todo: Int, need: Float, counts: dict[str, int]) -> Int:
         """Place replicas of `todo` by a sequence of networks; returns those that remain.
@@ -118,6 +116,19 @@ class Firmament:
         flow = np.zeros(len(slots), dtype=np.int64)
         flow[open_] = np.rint(sent).astype(np.int64)
         return flow
+
+
+_POLICIES = ("TRIVIAL", "OCTOPUS")
+register(
+    "{policy}-{resource}",
+    "{policy}, {resource}",
+    UNCONSTRAINED,
+    BASELINE,
+    "Gog et al. 2016",
+    Firmament,
+    policy=choice({name: name for name in _POLICIES}, listed=_POLICIES),
+    resource=word(people_call, "cpu", "mem"),
+)
 
 
 class _State:

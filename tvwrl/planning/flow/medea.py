@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import within
+from tvwrl.names import shares
 from tvwrl.packing import fits, replicas_that_fit
+from tvwrl.planning.base import BASELINE, MEDEA, PROGRAMMES, Options, register
 from tvwrl.planning.merged import Merged
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.solver import run_milp
 from tvwrl.types import Float, InputError, Int
 
+DEFAULT = Options()
 UNLIMITED = 10**9
 REFUSED = "not placed by the programme: no room on the machines it was shown, or worth less than what it breaks"
 
@@ -29,7 +32,7 @@ class Medea:
     every resource is still free, and a violation is a replica above a limit. Copies of affinity groups stay whole.
     Paper: all machines are candidates. Here: `candidates` of them plus 1.5 for each replica of the batch's largest
     application, drawn from machines with room for any of the batch, half of them in use if possible. A programme ends
-    within `gap` of the optimum or after `limit` seconds, so that large problems end.
+    within `gap` of the optimum or after `Options.medea_seconds`, so that large problems end.
     """
 
     a: float = 1.0
@@ -38,33 +41,26 @@ class Medea:
     batch: int = 60  # replicas, unless one application has more
     applications: int = 12  # at most in a batch
     candidates: int = 40
-    limit: float = 2.0
     gap: float = 0.01
-    seed: int = 0
 
     def __post_init__(self) -> None:
         within(0, 1, a=self.a, b=self.b, c=self.c)
         if not (self.a or self.b or self.c):
             raise InputError("weights are 0, 0, 0: at least one must be above 0")
 
-    @property
-    def name(self) -> str:
-        """Its name in Figure 10."""
-        return f"Medea({self.a:g},{self.b:g},{self.c:g})"
-
-    def __call__(self, problem: PlanningProblem) -> Plan:
+    def __call__(self, problem: PlanningProblem, options: Options = DEFAULT) -> Plan:
         """Solve a programme for each batch."""
         begun = time.process_time()
         vertices = Merged.of(problem)
         state = _State(problem, vertices)
-        rng, solved = np.random.default_rng(self.seed), 0
+        rng, solved = np.random.default_rng(options.seed), 0
         for batch in self._batches(vertices):
             machines = self._candidates(state, batch, rng)
             if len(machines):
-                state.put(batch, machines, _Programme(self, state, batch, machines).solve())
+                state.put(batch, machines, _Programme(self, state, batch, machines).solve(options.medea_seconds))
                 solved += 1
         copies = np.repeat(np.arange(len(state.left)), vertices.instance.replicas)
-        made = vertices.expanded(Plan.of_replicas(self.name, copies, state.machine))
+        made = vertices.expanded(Plan.of_replicas("Medea", copies, state.machine))
         left = np.flatnonzero(state.left[vertices.vertex] > 0).tolist()
         reasons = {i: vertices.refused.get(int(vertices.vertex[i]), REFUSED) for i in left}
         seconds = time.process_time() - begun
@@ -99,6 +95,17 @@ class Medea:
         return np.sort(chosen)
 
 
+register(
+    "Medea({weights})",
+    "Medea, weights {weights}",
+    PROGRAMMES,
+    BASELINE,
+    MEDEA,
+    lambda weights: Medea(*weights),
+    weights=shares(3, "1,1,1", "1,0.5,0.5", "0.5,0.5,0.5"),
+)
+
+
 class _State:
     """Copies of vertices on machines."""
 
@@ -116,13 +123,6 @@ class _State:
         with np.errstate(invalid="ignore"):
             self.least = np.where(self.demand > 0, self.demand, np.inf).min(axis=0)  # smallest demand, by dimension
         self.least[~np.isfinite(self.least)] = 0.0
-
-    def limits_of(self, v: int) -> tuple[dict[int, int], dict[int, int]]:
-        """Limits of v beside other vertices, and of other vertices beside v, by vertex."""
-        a = self.affinity
-        into, out = slice(a.into_start[v], a.into_start[v + 1]), slice(a.start[v], a.start[v + 1])
-        beside = dict(zip(a.into[into].tolist(), a.into_limit[into].tolist(), strict=True))
-        return beside, dict(zip(a.to[out].tolist(), a.limit[out].tolist(), strict=True))
 
     def put(self, batch: Int, machines: Int, count: Int) -> None:
         """Place `count` (batch, machines) copies."""
@@ -152,7 +152,10 @@ class _Programme:
         row_of = {int(v): row for row, v in enumerate(self._batch)}
         within = []
         for v, row in row_of.items():
-            beside, allows = state.limits_of(v)
+            a = state.affinity
+            into, out = slice(a.into_start[v], a.into_start[v + 1]), slice(a.start[v], a.start[v + 1])
+            beside = dict(zip(a.into[into].tolist(), a.into_limit[into].tolist(), strict=True))  # of v, beside others
+            allows = dict(zip(a.to[out].tolist(), a.limit[out].tolist(), strict=True))  # of others, beside v
             cap[row] = beside.get(v, UNLIMITED)
             for column, m in enumerate(self._machines.tolist()):
                 for other, held in state.held[m].items():
@@ -161,8 +164,8 @@ class _Programme:
             within += [(row, row_of[j], limit) for j, limit in allows.items() if j in row_of and j != v]
         return cap, within
 
-    def solve(self) -> Int:
-        """(V, C) copies."""
+    def solve(self, seconds: float) -> Int:
+        """(V, C) copies that are found within `seconds`."""
         from scipy.optimize import Bounds
 
         v, c, m = self._v, self._c, self._medea
@@ -179,7 +182,7 @@ class _Programme:
             integrality=integral,
             bounds=Bounds(0, high),
             constraints=self._constraints(most, pairs),
-            options={"time_limit": m.limit, "mip_rel_gap": m.gap},
+            options={"time_limit": seconds, "mip_rel_gap": m.gap},
         )
         if found.x is None:
             return np.zeros((v, c), dtype=np.int64)

@@ -66,23 +66,44 @@ ONLINE_EXAMINED = 2_000  # machines examined for each ejection while an arrival 
 
 @dataclass(frozen=True)
 class FlowSettings:
-    """Parameters of Aladdin+H. Raises InputError for values out of range."""
+    """Parameters of Aladdin+H.
+
+    Parameters
+    ----------
+    groups : int, default 4
+        Groups of similar machines, K in Section 3.2; the paper uses 2, 4 and 8.
+    order : {'LRF', 'SRF'}, default 'LRF'
+        Order of arrival: large demands first (LRF) or small ones (SRF), Section 4.3.
+    repack : {'none', 'blocked', 'cheapest'}, default 'blocked'
+        When placed replicas may move: never; to let in a replica without a direct path; or also where that is cheaper,
+        which is the min-cost flow if capacities can be divided.
+    consolidate : bool, default True
+        At the end, empty machines whose replicas find room on others in use.
+    regroup_every : int, default 10_000
+        Replicas placed between two regroupings of machines by their residuals (Section 3.3); 0: never.
+    chain_length : int, default 50
+        Replicas that may eject others in one chain of moves, before the chain is rolled back.
+    examined : int, default 20_000
+        Machines that are examined for each ejection.
+
+    Raises
+    ------
+    InputError
+        For values out of range.
+
+    Examples
+    --------
+    >>> FlowSettings(groups=2).repack
+    'blocked'
+    """
 
     groups: int = 4
-    """Groups of similar machines, K in Section 3.2; the paper uses 2, 4 and 8."""
     order: Literal["LRF", "SRF"] = "LRF"
-    """Order of arrival: large demands first (LRF) or small ones (SRF), Section 4.3."""
     repack: Literal["none", "blocked", "cheapest"] = "blocked"
-    """When placed replicas may move: never; to let in a replica without a direct path; or also where that is cheaper,
-    which is the min-cost flow if capacities can be divided."""
     consolidate: bool = True
-    """At the end, empty machines whose replicas find room on others in use."""
     regroup_every: int = 10_000
-    """Replicas placed between two regroupings of machines by their residuals (Section 3.3); 0: never."""
     chain_length: int = 50
-    """Replicas that may eject others in one chain of moves, before the chain is rolled back."""
     examined: int = 20_000
-    """Machines that are examined for each ejection."""
 
     def __post_init__(self) -> None:
         within(1, MOST_GROUPS, groups=self.groups)
@@ -110,9 +131,24 @@ class FlowNetwork:
     never placed. Replicas of a vertex are interchangeable: they are counted by machine, not numbered. `left` (V,)
     counts replicas without a machine, which wait for `place`.
 
-        merged = problem.merged
-        network = FlowNetwork(merged.instance, merged.fleet, FlowSettings(), refused=merged.refused)
-        network.place(arrival_order(merged, "LRF"))
+    Parameters
+    ----------
+    instance : Instance
+        Its applications are the vertices.
+    fleet : Fleet
+        The machines.
+    settings : FlowSettings
+        How machines are grouped, and what may move.
+    seed : int, default 0
+        Of the grouping of machines.
+    refused : dict[int, str], optional
+        Vertices that are never placed, and why.
+
+    Examples
+    --------
+    >>> merged = open_problem("generated").merged  # doctest: +SKIP
+    >>> network = FlowNetwork(merged.instance, merged.fleet, FlowSettings(), refused=merged.refused)  # doctest: +SKIP
+    >>> network.place(arrival_order(merged, "LRF"))  # doctest: +SKIP
     """
 
     def __init__(
@@ -192,7 +228,15 @@ class FlowNetwork:
         self.regroup_seconds += time.process_time() - begun
 
     def set_groups(self, group: Int, cost: Float) -> None:
-        """Set the group (M,) of each machine, the largest of a group first, and the costs (V, G) of vertices there."""
+        """Set the groups of machines, and what vertices cost there.
+
+        Parameters
+        ----------
+        group : array
+            (M,) group of each machine; the largest machine of a group comes first.
+        cost : array
+            (V, G) cost of each vertex in each group.
+        """
         from tvwrl.planning.flow.network_kernels import build_trees
 
         n, groups = self._n, cost.shape[1]
@@ -219,16 +263,35 @@ class FlowNetwork:
         build_trees(self._n)
 
     def placed(self) -> tuple[Int, Int, Int]:
-        """Columns vertex, machine and replicas (>= 1) of everything that is placed, sorted by machine."""
+        """What is placed, sorted by machine.
+
+        Returns
+        -------
+        tuple of arrays
+            Columns vertex, machine and replicas (>= 1).
+        """
         n = self._n
         machine = np.repeat(np.arange(len(n.kinds)), n.kinds)
         entry = np.arange(len(machine)) - np.repeat(np.cumsum(n.kinds) - n.kinds, n.kinds)
         return n.application[machine, entry].astype(np.int64), machine, n.count[machine, entry].astype(np.int64)
 
     def place(self, queue: Int) -> int:
-        """Place waiting replicas of the vertices in `queue` (n,), in that order. Returns how many were placed.
+        """Place waiting replicas.
 
-        Raises InputError for vertices that do not exist.
+        Parameters
+        ----------
+        queue : array
+            (n,) vertices, in the order in which their replicas are placed.
+
+        Returns
+        -------
+        int
+            How many replicas were placed.
+
+        Raises
+        ------
+        InputError
+            For vertices that do not exist.
         """
         within(0, len(self.left) - 1, vertex=queue[(queue < 0) | (queue >= len(self.left))][:1])
         return self._place(queue[~np.isin(queue, list(self._refused))], self.settings.examined)
@@ -258,7 +321,25 @@ class FlowNetwork:
         place_all(self._applications, self._n, queue, self.left, cheapest, chain, examined, self._moved)
 
     def arrive(self, vertex: int, replicas: int = 1) -> int:
-        """Add replicas of a vertex. Returns how many waiting ones found a machine; the others stay in `left`."""
+        """Add replicas of a vertex, and place those that wait.
+
+        Parameters
+        ----------
+        vertex : int
+            Whose replicas arrive.
+        replicas : int, default 1
+            How many arrive, >= 1.
+
+        Returns
+        -------
+        int
+            How many waiting replicas of it found a machine; the others stay in `left`.
+
+        Raises
+        ------
+        InputError
+            There is no such vertex, it fits nowhere, or `replicas` is below 1.
+        """
         within(0, len(self.left) - 1, vertex=vertex)
         if replicas < 1 or replicas != int(replicas):
             raise InputError(f"replicas is {replicas}: must be a whole number, at least 1")
@@ -268,7 +349,20 @@ class FlowNetwork:
         return self._place(np.array([vertex]), min(self.settings.examined, ONLINE_EXAMINED))
 
     def depart(self, vertex: int, machine: int) -> None:
-        """Remove a replica of a vertex from a machine. Raises InputError if there is none."""
+        """Remove a replica of a vertex from a machine.
+
+        Parameters
+        ----------
+        vertex : int
+            Whose replica leaves.
+        machine : int
+            Where it was.
+
+        Raises
+        ------
+        InputError
+            There is none.
+        """
         from tvwrl.planning.flow.network_kernels import remove_replica
 
         within(0, len(self.left) - 1, vertex=vertex)
@@ -279,7 +373,24 @@ class FlowNetwork:
         remove_replica(self._applications, self._n, vertex, machine)
 
     def fail(self, machine: int) -> Repair:
-        """Take a machine out of service and place its replicas elsewhere, moving others where that is necessary."""
+        """Take a machine out of service and place its replicas elsewhere, moving others where that is necessary.
+
+        Parameters
+        ----------
+        machine : int
+            The machine that fails.
+
+        Returns
+        -------
+        Repair
+            How many replicas were displaced, how many of them have another machine now, how many others moved, and the
+            seconds that it took.
+
+        Raises
+        ------
+        InputError
+            There is no such machine, or it has already failed.
+        """
         from tvwrl.packing import INITIAL_WEIGHT
         from tvwrl.planning.flow.network_kernels import remove_replica, update_trees
 
@@ -309,7 +420,18 @@ class FlowNetwork:
         return Repair(displaced, displaced - lost, self.migrations - moved, time.perf_counter() - begun)
 
     def recover(self, machine: int) -> None:
-        """Put a failed machine, now empty, back into service. Raises InputError if it has not failed."""
+        """Put a failed machine, now empty, back into service.
+
+        Parameters
+        ----------
+        machine : int
+            The machine.
+
+        Raises
+        ------
+        InputError
+            It has not failed.
+        """
         from tvwrl.planning.flow.network_kernels import update_trees
 
         within(0, len(self._n.kinds) - 1, machine=machine)

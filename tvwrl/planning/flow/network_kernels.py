@@ -13,7 +13,7 @@ P <= 4 dimensions in the trees, the busiest ones.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,16 +21,19 @@ from tvwrl.compiled import inner, njit
 from tvwrl.packing import (
     INITIAL_WEIGHT,
     UNLIMITED,
+    Applications,
     add,
     affinity_ejections,
     capacity_ejections,
     clear_limits,
     drop_empty_entries,
     has_room,
+    int64,
     lacks,
     remove,
     set_limits,
 )
+from tvwrl.types import Bool, Float, Int, Int32
 
 NO_MACHINE = -1
 ANY, USED = np.bool_(False), np.bool_(True)  # eligible machines; no literals, for which numba compiles twice
@@ -39,41 +42,42 @@ MAX_DISPLACED = 4096  # replicas that may be without a machine at a time
 
 
 class Network(NamedTuple):
-    """Machines, their groups and the replicas on them, changed in place. Typed loosely, since numba sees the dtypes."""
+    """Machines, their groups and the replicas on them, changed in place."""
 
-    capacity: Any  # (M, K) float64
-    largest: Any  # (P,) float64: capacity of the largest machine
-    residual: Any  # (M, K) float64
-    up: Any  # (M,) bool: machines that have not failed
-    kinds: Any  # (M,) int32 entries of the machine: different vertices on it
-    application: Any  # (M, W) int32 vertex of each entry
-    count: Any  # (M, W) int32 replicas of each entry
-    group: Any  # (M,) int32
-    order: Any  # (M,) int32 machines sorted by group
-    position: Any  # (M,) int32 position of each machine in `order`
-    begin: Any  # (G + 1,) int64: group g has positions begin[g] .. begin[g + 1] - 1
-    used: Any  # (2 S, P) float64 tree of maximal residuals of machines in use; position p is leaf S + p
-    fresh: Any  # (2 S, P) float64: the same of empty machines
-    kind: Any  # (V,) int32: row of `cost`
-    cost: Any  # (T, G) float64: c_ij of vertices of a kind to groups (Eq. 8)
-    preference: Any  # (T, G) int32 groups by increasing cost
-    smallest: Any  # (T, P) float64: smallest demand of any vertex of a kind
-    present: Any  # (G, T) int64 replicas of each kind on machines of each group
-    weight: Any  # (V,) float64: penalty for ejecting a replica of the vertex
-    displaced: Any  # (MAX_DISPLACED,) int32, scratch: stack of replicas without a machine
-    journal: Any  # (J, 2) int32, scratch: vertex, and machine + 1, negative if it was removed
-    log: Any  # (2,) int64: rows in the journal; machine at which the next search for an ejection starts
-    allows: Any  # (V,) int32, scratch: a_ki for the current vertex i; UNLIMITED otherwise
-    bears: Any  # (V,) int32, scratch: a_ik, likewise
-    out: Any  # (2, W) int32, scratch: entries and replicas to eject from the best machine
-    trial: Any  # (2, W) int32, scratch: the same for the machine under test
-    room: Any  # (K,) float64, scratch
+    capacity: Float  # (M, K) float64
+    largest: Float  # (P,) float64: capacity of the largest machine
+    residual: Float  # (M, K) float64
+    up: Bool  # (M,) bool: machines that have not failed
+    kinds: Int32  # (M,) int32 entries of the machine: different vertices on it
+    application: Int32  # (M, W) int32 vertex of each entry
+    count: Int32  # type: ignore[assignment]  # (M, W) int32 replicas of each entry
+    group: Int32  # (M,) int32
+    order: Int32  # (M,) int32 machines sorted by group
+    position: Int32  # (M,) int32 position of each machine in `order`
+    begin: Int  # (G + 1,) int64: group g has positions begin[g] .. begin[g + 1] - 1
+    used: Float  # (2 S, P) float64 tree of maximal residuals of machines in use; position p is leaf S + p
+    fresh: Float  # (2 S, P) float64: the same of empty machines
+    kind: Int32  # (V,) int32: row of `cost`
+    cost: Float  # (T, G) float64: c_ij of vertices of a kind to groups (Eq. 8)
+    preference: Int32  # (T, G) int32 groups by increasing cost
+    smallest: Float  # (T, P) float64: smallest demand of any vertex of a kind
+    present: Int  # (G, T) int64 replicas of each kind on machines of each group
+    weight: Float  # (V,) float64: penalty for ejecting a replica of the vertex
+    displaced: Int32  # (MAX_DISPLACED,) int32, scratch: stack of replicas without a machine
+    journal: Int32  # (J, 2) int32, scratch: vertex, and machine + 1, negative if it was removed
+    log: Int  # (2,) int64: rows in the journal; machine at which the next search for an ejection starts
+    allows: Int32  # (V,) int32, scratch: a_ki for the current vertex i; UNLIMITED otherwise
+    bears: Int32  # (V,) int32, scratch: a_ik, likewise
+    out: Int32  # (2, W) int32, scratch: entries and replicas to eject from the best machine
+    trial: Int32  # (2, W) int32, scratch: the same for the machine under test
+    room: Float  # (K,) float64, scratch
 
 
 @njit(inline="always")
-def _set_leaf(net, m):  # type: ignore[no-untyped-def]
+def _set_leaf(net: Network, m: int) -> int:
     """Write the residuals of machine m to its leaf of the tree that it belongs to. Returns the leaf."""
-    leaf, busy, up = len(net.used) // 2 + net.position[m], net.kinds[m] > 0, net.up[m]
+    leaf: int = len(net.used) // 2 + net.position[m]
+    busy, up = net.kinds[m] > 0, net.up[m]
     for p in range(net.used.shape[1]):
         net.used[leaf, p] = net.residual[m, p] if up and busy else ABSENT
         net.fresh[leaf, p] = net.residual[m, p] if up and not busy else ABSENT
@@ -81,7 +85,7 @@ def _set_leaf(net, m):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _join(net, node):  # type: ignore[no-untyped-def]
+def _join(net: Network, node: int) -> None:
     """Write the maxima of the two nodes below it to `node` of both trees."""
     for p in range(net.used.shape[1]):
         net.used[node, p] = max(net.used[2 * node, p], net.used[2 * node + 1, p])
@@ -89,7 +93,7 @@ def _join(net, node):  # type: ignore[no-untyped-def]
 
 
 @njit
-def update_trees(net, m):  # type: ignore[no-untyped-def]
+def update_trees(net: Network, m: int) -> None:
     """Update both trees after a change on machine m."""
     node = _set_leaf(net, m)
     while node > 1:
@@ -98,7 +102,7 @@ def update_trees(net, m):  # type: ignore[no-untyped-def]
 
 
 @njit
-def build_trees(net):  # type: ignore[no-untyped-def]
+def build_trees(net: Network) -> None:
     """Rebuild both trees after machines changed groups."""
     for m in range(len(net.group)):
         _set_leaf(net, m)
@@ -107,7 +111,7 @@ def build_trees(net):  # type: ignore[no-untyped-def]
 
 
 @inner
-def next_with_room(tree, largest, wanted, row, at, end):  # type: ignore[no-untyped-def]
+def next_with_room(tree: Float, largest: Float, wanted: Float, row: int, at: int, end: int) -> int:
     """First position in at .. end - 1 whose residual in `tree` may hold `wanted[row]`; `end` if there is none.
 
     `largest` (P,): capacity of the largest machine.
@@ -135,7 +139,9 @@ def next_with_room(tree, largest, wanted, row, at, end):  # type: ignore[no-unty
 
 
 @inner
-def limits_allow(i, own, application, count, kinds, m, allows, bears):  # type: ignore[no-untyped-def]
+def limits_allow(
+    i: int, own: int, application: Int32, count: Int32, kinds: Int32, m: int, allows: Int32, bears: Int32
+) -> bool:
     """Whether one more replica of i breaks no affinity limit on machine m (its blacklist, Eq. 9 and 10).
 
     `own`: a_ii; the other arrays are those of `Network`.
@@ -154,7 +160,7 @@ def limits_allow(i, own, application, count, kinds, m, allows, bears):  # type: 
 
 
 @inner
-def _holds(i, application, kinds, m):  # type: ignore[no-untyped-def]
+def _holds(i: int, application: Int32, kinds: Int32, m: int) -> bool:
     """Whether machine m holds a replica of i."""
     found = False
     for w in range(kinds[m]):
@@ -163,7 +169,7 @@ def _holds(i, application, kinds, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _first_position(apps, net, i, tree, at, end):  # type: ignore[no-untyped-def]
+def _first_position(apps: Applications, net: Network, i: int, tree: Float, at: int, end: int) -> int:
     """First position in at .. end - 1 of `tree` whose machine can take a replica of i; `end` if none can."""
     demand, residual, order = apps.demand, net.residual, net.order
     own, width = apps.own[i], net.application.shape[1]
@@ -172,7 +178,7 @@ def _first_position(apps, net, i, tree, at, end):  # type: ignore[no-untyped-def
         at = next_with_room(tree, net.largest, demand, i, at, end)
         if at >= end:
             return end
-        m = np.int64(order[at])
+        m = int64(order[at])
         fits = has_room(apps.needed, i, residual, m) and (kinds[m] < width or _holds(i, application, kinds, m))
         if fits and limits_allow(i, own, application, count, kinds, m, allows, bears):
             return at
@@ -180,33 +186,33 @@ def _first_position(apps, net, i, tree, at, end):  # type: ignore[no-untyped-def
 
 
 @inner
-def find_in_group(apps, net, i, g, only_used):  # type: ignore[no-untyped-def]
+def find_in_group(apps: Applications, net: Network, i: int, g: int, only_used: np.bool_) -> int:
     """A machine of group g that can take a replica of i, preferably one in use; NO_MACHINE if none can."""
     begin, end = net.begin[g], net.begin[g + 1]
     at = _first_position(apps, net, i, net.used, begin, end)
     if at == end and not only_used:
         at = _first_position(apps, net, i, net.fresh, begin, end)
-    return NO_MACHINE if at == end else np.int64(net.order[at])
+    return NO_MACHINE if at == end else int64(net.order[at])
 
 
 @inner
-def find_machine(apps, net, i, only_used):  # type: ignore[no-untyped-def]
+def find_machine(apps: Applications, net: Network, i: int, only_used: np.bool_) -> int:
     """The machine at the end of the cheapest path of i on which nothing has to move, or NO_MACHINE."""
     for g in net.preference[net.kind[i]]:
-        m = find_in_group(apps, net, i, np.int64(g), only_used)
+        m = find_in_group(apps, net, i, int64(g), only_used)
         if m != NO_MACHINE:
             return m
     return NO_MACHINE
 
 
 @inner
-def _record(net, i, m):  # type: ignore[no-untyped-def]
+def _record(net: Network, i: int, m: int) -> None:
     net.journal[net.log[0], 0], net.journal[net.log[0], 1] = i, m
     net.log[0] += 1
 
 
 @inner
-def add_replica(apps, net, i, m):  # type: ignore[no-untyped-def]
+def add_replica(apps: Applications, net: Network, i: int, m: int) -> None:
     """Place a replica of i on machine m, which must have room for it."""
     add(apps, net, i, m, 1)
     net.present[net.group[m], net.kind[i]] += 1
@@ -215,7 +221,7 @@ def add_replica(apps, net, i, m):  # type: ignore[no-untyped-def]
 
 
 @njit
-def remove_replica(apps, net, i, m):  # type: ignore[no-untyped-def]
+def remove_replica(apps: Applications, net: Network, i: int, m: int) -> None:
     """Remove a replica of i from machine m, which must have one."""
     for w in range(net.kinds[m]):
         if net.application[m, w] == i:
@@ -227,12 +233,12 @@ def remove_replica(apps, net, i, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def roll_back(apps, net, to):  # type: ignore[no-untyped-def]
+def roll_back(apps: Applications, net: Network, to: int) -> None:
     """Undo the changes in the journal beyond row `to`, the latest first."""
     while net.log[0] > to:
         net.log[0] -= 1
         row = net.log[0]
-        i, m = np.int64(net.journal[row, 0]), np.int64(net.journal[row, 1])
+        i, m = int64(net.journal[row, 0]), int64(net.journal[row, 1])
         if m > 0:
             remove_replica(apps, net, i, m - 1)
         else:
@@ -240,7 +246,7 @@ def roll_back(apps, net, to):  # type: ignore[no-untyped-def]
         net.log[0] = row
 
 
-def empty_network(capacity: Any, vertices: int, width: int, trees: int) -> Network:
+def empty_network(capacity: Float, vertices: int, width: int, trees: int) -> Network:
     """A network of empty machines in one group, for `capacity` (M, K), V = `vertices`, W = `width` and P = `trees`."""
     machines, dimensions = capacity.shape
     leaves = 1 << max(machines - 1, 1).bit_length()
@@ -276,19 +282,19 @@ def empty_network(capacity: Any, vertices: int, width: int, trees: int) -> Netwo
 
 
 @njit
-def cancel_cycles(apps, net, moved):  # type: ignore[no-untyped-def]
+def cancel_cycles(apps: Applications, net: Network, moved: Int) -> int:
     """Cancel negative cycles of one move: replicas move to cheaper groups that have room. Returns how many moved."""
     before = moved[0]
     for m in range(len(net.kinds)):
         w = 0
         while w < net.kinds[m]:
-            i, net.log[0] = np.int64(net.application[m, w]), 0
+            i, net.log[0] = int64(net.application[m, w]), 0
             here = net.cost[net.kind[i], net.group[m]]
             for g in net.preference[net.kind[i]]:
                 if net.cost[net.kind[i], g] >= here:
                     break
                 set_limits(apps, net, i)
-                to = find_in_group(apps, net, i, np.int64(g), USED)
+                to = find_in_group(apps, net, i, int64(g), USED)
                 clear_limits(apps, net, i)
                 if to != NO_MACHINE:
                     remove_replica(apps, net, i, m)
@@ -297,11 +303,12 @@ def cancel_cycles(apps, net, moved):  # type: ignore[no-untyped-def]
                     break
             if net.log[0] == 0:
                 w += 1  # otherwise the entry now holds another replica
-    return moved[0] - before
+    more: int = moved[0] - before
+    return more
 
 
 @inner
-def empty_machine(apps, net, m):  # type: ignore[no-untyped-def]
+def empty_machine(apps: Applications, net: Network, m: int) -> int:
     """Move all replicas of machine m to others in use, or none of them. Returns how many moved."""
     net.log[0] = 0
     begun = net.log[0]
@@ -309,7 +316,7 @@ def empty_machine(apps, net, m):  # type: ignore[no-untyped-def]
     update_trees(net, m)
     moves = 0
     while net.kinds[m] > 0 and net.log[0] + 2 < len(net.journal):
-        i = np.int64(net.application[m, 0])
+        i = int64(net.application[m, 0])
         set_limits(apps, net, i)
         to = find_machine(apps, net, i, USED)
         clear_limits(apps, net, i)
@@ -327,23 +334,23 @@ def empty_machine(apps, net, m):  # type: ignore[no-untyped-def]
 
 
 @njit
-def consolidate(apps, net, order, moved):  # type: ignore[no-untyped-def]
+def consolidate(apps: Applications, net: Network, order: Int, moved: Int) -> int:
     """Try to empty the machines of `order` (n,) in turn. Returns how many were emptied."""
     closed = 0
     for m in order:
         if net.kinds[m] > 0:
-            moves = empty_machine(apps, net, np.int64(m))
+            moves = empty_machine(apps, net, int64(m))
             moved[0] += moves
             closed += moves > 0
     return closed
 
 
-MAX_EJECTED = np.int64(64)  # replicas that one replica may eject from a machine
+MAX_EJECTED = int64(64)  # replicas that one replica may eject from a machine
 MAX_PATHS = 8  # shortest paths that are tried for one replica
 
 
 @inner
-def _shortest_paths(net, i, banned, before, via, distance):  # type: ignore[no-untyped-def]
+def _shortest_paths(net: Network, i: int, banned: Bool, before: Int, via: Int, distance: Float) -> None:
     """Distances of groups from vertex i in the residual network, by Bellman-Ford.
 
     There is an arc from g to h if g holds a replica; its cost is the change in cost when that replica moves.
@@ -373,15 +380,15 @@ def _shortest_paths(net, i, banned, before, via, distance):  # type: ignore[no-u
 
 
 @inner
-def _replace_one(apps, net, i, g, t):  # type: ignore[no-untyped-def]
+def _replace_one(apps: Applications, net: Network, i: int, g: int, t: int) -> int:
     """Place i on a machine of group g instead of a replica of kind t. Returns the vertex of that replica, or -1."""
     demand, residual, application, count, kinds = apps.demand, net.residual, net.application, net.count, net.kinds
     allows, bears, own, dimensions = net.allows, net.bears, apps.own[i], apps.demand.shape[1]
     capacity = net.capacity
     for at in range(net.begin[g], net.begin[g + 1]):
-        m = np.int64(net.order[at])
+        m = int64(net.order[at])
         for w in range(kinds[m]):
-            k = np.int64(application[m, w])
+            k = int64(application[m, w])
             if net.kind[k] != t or k == i or not net.up[m]:
                 continue
             full = False
@@ -400,7 +407,7 @@ def _replace_one(apps, net, i, g, t):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _push_along(apps, net, i, path, kinds, length):  # type: ignore[no-untyped-def]
+def _push_along(apps: Applications, net: Network, i: int, path: Int, kinds: Int, length: int) -> int:
     """Push i along `path` (length,) of groups, where a replica of kind `kinds` (length,) moves from each to the next.
 
     Returns the number of steps taken, `length` if complete; otherwise all of them are rolled back.
@@ -419,12 +426,12 @@ def _push_along(apps, net, i, path, kinds, length):  # type: ignore[no-untyped-d
         if k < 0:
             roll_back(apps, net, begun)
             return step
-        i = np.int64(k)
+        i = int64(k)
     return length
 
 
 @inner
-def _push_cheapest(apps, net, i, most):  # type: ignore[no-untyped-def]
+def _push_cheapest(apps: Applications, net: Network, i: int, most: float) -> bool:
     """Place a replica of i by a shortest augmenting path that costs less than `most`. Returns whether there is one."""
     groups = net.cost.shape[1]
     banned, shut = np.zeros((groups, groups), np.bool_), np.zeros(groups, np.bool_)
@@ -464,7 +471,7 @@ def _push_cheapest(apps, net, i, most):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _cheapest_ejection(apps, net, i, examined):  # type: ignore[no-untyped-def]
+def _cheapest_ejection(apps: Applications, net: Network, i: int, examined: int) -> tuple[int, int]:
     """The machine that has to eject the least weight for a replica of i, and the number of entries to eject.
 
     The entries are in `net.out`. Examines `examined` machines, starting where the last search ended. Returns
@@ -499,7 +506,7 @@ def _cheapest_ejection(apps, net, i, examined):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _eject(apps, net, m, entries, waiting):  # type: ignore[no-untyped-def]
+def _eject(apps: Applications, net: Network, m: int, entries: int, waiting: int) -> int:
     """Move the entries in `net.out` from machine m to the stack, which already holds `waiting` replicas.
 
     Returns the new height of the stack, or -1 if it is full.
@@ -518,7 +525,7 @@ def _eject(apps, net, m, entries, waiting):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _make_room(apps, net, i, chain_length, examined):  # type: ignore[no-untyped-def]
+def _make_room(apps: Applications, net: Network, i: int, chain_length: int, examined: int) -> bool:
     """Place a replica of i by ejecting others, which eject others in turn, at most `chain_length` times.
 
     Returns False, with everything rolled back, if that does not suffice. A vertex that had to eject others weighs more
@@ -528,7 +535,7 @@ def _make_room(apps, net, i, chain_length, examined):  # type: ignore[no-untyped
     net.displaced[0] = i
     while waiting > 0:
         waiting -= 1
-        k = np.int64(net.displaced[waiting])
+        k = int64(net.displaced[waiting])
         set_limits(apps, net, k)
         m = find_machine(apps, net, k, ANY)
         if m == NO_MACHINE and step < chain_length and net.log[0] + 2 * len(net.displaced) < len(net.journal):
@@ -548,7 +555,7 @@ def _make_room(apps, net, i, chain_length, examined):  # type: ignore[no-untyped
 
 
 @inner
-def _place_replica(apps, net, i, cheapest, chain_length, examined):  # type: ignore[no-untyped-def]
+def _place_replica(apps: Applications, net: Network, i: int, cheapest: bool, chain_length: int, examined: int) -> bool:
     """Place one replica of i and record all moves in the journal. Returns whether that was possible.
 
     cheapest: move others even if there is a direct path, where that costs less
@@ -570,7 +577,7 @@ def _place_replica(apps, net, i, cheapest, chain_length, examined):  # type: ign
 
 
 @inner
-def _count_migrations(net):  # type: ignore[no-untyped-def]
+def _count_migrations(net: Network) -> int:
     """Migrations in the journal: replicas that left their machine and did not return to it."""
     journal, rows, moves = net.journal, net.log[0], 0
     for row in range(rows):
@@ -586,7 +593,16 @@ def _count_migrations(net):  # type: ignore[no-untyped-def]
 
 
 @njit
-def place_all(apps, net, queue, left, cheapest, chain_length, examined, moved):  # type: ignore[no-untyped-def]
+def place_all(
+    apps: Applications,
+    net: Network,
+    queue: Int,
+    left: Int,
+    cheapest: bool,
+    chain_length: int,
+    examined: int,
+    moved: Int,
+) -> None:
     """Place the unplaced replicas of the vertices in `queue` (n,), in that order, as `_place_replica` does.
 
     After a replica that cannot be placed, the other replicas of its vertex are skipped.

@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.compiled import inner, njit
-from tvwrl.packing import UNLIMITED, clear_limits, has_room, lacks, set_limits
+from tvwrl.names import whole
+from tvwrl.packing import UNLIMITED, Applications, clear_limits, has_room, lacks, set_limits
+from tvwrl.planning.base import BASELINE, UNCONSTRAINED, Options, register
 from tvwrl.planning.plan import Plan
 from tvwrl.planning.problem import NOWHERE, PlanningProblem
-from tvwrl.types import Float, Int
+from tvwrl.types import Float, Int, Int32
 
 NOBODY = -1  # end of a chain; no machine; no copy
 
@@ -22,17 +24,17 @@ NOBODY = -1  # end of a chain; no machine; no copy
 class State(NamedTuple):
     """The replicas on each machine, as a chain that starts at `head[m]` and continues with `following[r]`."""
 
-    application: Any  # (R,) int64 application of each replica
-    residual: Any  # (M, K) float64
-    head: Any  # (M,) int64 last replica placed on the machine, or NOBODY
-    following: Any  # (R,) int64 next replica on the same machine, or NOBODY
-    allows: Any  # (A,) int32, scratch: a_ki for the current application i; UNLIMITED otherwise
-    bears: Any  # (A,) int32, scratch: a_ik, likewise
-    count: Any  # (A,) int32, scratch: zeros
+    application: Int  # (R,) int64 application of each replica
+    residual: Float  # (M, K) float64
+    head: Int  # (M,) int64 last replica placed on the machine, or NOBODY
+    following: Int  # (R,) int64 next replica on the same machine, or NOBODY
+    allows: Int32  # (A,) int32, scratch: a_ki for the current application i; UNLIMITED otherwise
+    bears: Int32  # (A,) int32, scratch: a_ik, likewise
+    count: Int32  # type: ignore[assignment]  # (A,) int32, scratch: zeros
 
 
 @inner
-def most_aligned(demand, capacity, residual, best, score):  # type: ignore[no-untyped-def]
+def most_aligned(demand: Float, capacity: Float, residual: Float, best: Int, score: Float) -> None:
     """Write the n machines where `demand` (K,) fits and aligns best to `best` (n,), filled up with NOBODY.
 
     Alignment (Grandl et al. 2014) is the inner product of demand and residual, both as shares of the machine's
@@ -57,7 +59,7 @@ def most_aligned(demand, capacity, residual, best, score):  # type: ignore[no-un
 
 
 @inner
-def breaks_limit(state, i, m):  # type: ignore[no-untyped-def]
+def breaks_limit(state: State, i: int, m: int) -> bool:
     """Whether one more replica of i on machine m exceeds a limit of i or of an application there."""
     application, following, count = state.application, state.following, state.count
     r = state.head[m]
@@ -78,7 +80,7 @@ def breaks_limit(state, i, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _first_allowed(apps, state, i, best, mate):  # type: ignore[no-untyped-def]
+def _first_allowed(apps: Applications, state: State, i: int, best: Int, mate: int) -> tuple[int, int]:
     """The first machine that breaks no constraint of i, or NOBODY, and the number of reschedulings up to there.
 
     Tries the machine `best[0]`; then `mate`, where the rest of the bundle copy is, if there is one with room; then the
@@ -100,7 +102,9 @@ def _first_allowed(apps, state, i, best, mate):  # type: ignore[no-untyped-def]
 
 
 @njit
-def place_aligned(apps, order, application, copy, capacity, tries):  # type: ignore[no-untyped-def]
+def place_aligned(
+    apps: Applications, order: Int, application: Int, copy: Int, capacity: Float, tries: int
+) -> tuple[Int, int]:
     """Place every replica where it aligns best; reschedule one that breaks a constraint at most `tries` times.
 
     A replica for which no machine in these tries breaks no constraint stays where it aligns best.
@@ -157,17 +161,12 @@ class Tetris:
     def __post_init__(self) -> None:
         at_least(0, reschedules=self.reschedules)
 
-    @property
-    def name(self) -> str:
-        """Its name in Figure 10."""
-        return f"{type(self).__name__}.{self.reschedules}"
-
     def order(self, problem: PlanningProblem) -> Int:
         """(R,) replicas by decreasing demand, those of an application next to each other."""
         order: Int = np.argsort(-size_of(problem)[problem.application], kind="stable")
         return order
 
-    def __call__(self, problem: PlanningProblem) -> Plan:
+    def __call__(self, problem: PlanningProblem, options: Options | None = None) -> Plan:
         """Place all replicas for which there is room."""
         _compile()
         begun = time.process_time()
@@ -175,7 +174,7 @@ class Tetris:
         seconds = time.process_time() - begun
         left = np.unique(problem.application[machine == NOWHERE]).tolist()
         facts = {"reasons": dict.fromkeys(left, NO_ROOM), "migrations": moves}
-        return Plan.of_replicas(self.name, problem.application, machine, seconds, **facts)
+        return Plan.of_replicas(type(self).__name__, problem.application, machine, seconds, **facts)
 
     def _place(self, problem: PlanningProblem) -> tuple[Int, int]:
         """(R,) machines, and the number of reschedulings."""
@@ -186,7 +185,8 @@ class Tetris:
         capacity = np.ascontiguousarray(np.tile(problem.fleet.capacity, times))
         a = instance.affinity
         limits = (a.own, a.start, a.to, a.limit, a.into_start, a.into, a.into_limit)
-        apps = Applications(demand, needed(demand, capacity), instance.replicas, *limits)
+        replicas = instance.replicas.astype(np.int32)
+        apps = Applications(demand, needed(demand, capacity), replicas, *limits)
         order, copies = self.order(problem), copy_of(problem)
         machine, moves = place_aligned(apps, order, problem.application, copies, capacity, self.reschedules)
         return machine, int(moves)
@@ -235,3 +235,15 @@ def copy_of(problem: PlanningProblem) -> Int:
         own = np.arange(replicas[i]) // bundles.count[row]
         copy[problem.first[i] : problem.first[i + 1]] = begin[bundles.owner[row]] + own
     return copy
+
+
+for _made, _source in ((Tetris, "Grandl et al. 2014"), (Graphene, "Grandl et al. 2016")):
+    register(
+        f"{_made.__name__}.{{reschedules}}",
+        f"{_made.__name__}, {{reschedules}}",
+        UNCONSTRAINED,
+        BASELINE,
+        _source,
+        _made,
+        reschedules=whole("rescheduling", 1, 4, least=0),
+    )

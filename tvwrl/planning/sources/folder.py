@@ -32,21 +32,40 @@ def is_folder(path: Path) -> bool:
 
 
 def read_folder(folder: Path, fleet: Fleet | None = None) -> PlanningProblem:
-    """Read `applications.csv`, `machines.csv` (unless a `fleet` is given), and the other tables that exist in `folder`.
+    """Read a problem from the tables of a folder.
 
-    - applications and machines: see `planning.sources.lists`
-    - affinity: columns `group`, `application` and, optionally, `count`, its replicas in each copy of the group (1)
-    - anti-affinity: columns `app_a`, `app_b` and `limit`, the most replicas of app_b beside one of app_a (0: none), or
-      `k` as the contest has it. These limits hold in addition to the column `limit` of the applications.
-    - blacklist: columns `application` and `machine`, which must not hold it: a machine, or a row of several by its name
-    - running: columns `application`, `machine`, `replicas` and, optionally, `pinned` (true for replicas that must stay)
+    - applications.csv: see `planning.sources.lists`
+    - machines.csv: likewise; machines have the names of its column `machine`, or are numbered from 1
+    - affinity.csv: columns `group`, `application` and, optionally, `count`, its replicas in each copy of the group (1)
+    - anti-affinity.csv: columns `app_a`, `app_b` and `limit`, the most replicas of app_b beside one of app_a (0: none),
+      or `k` as the contest has it. These limits hold in addition to the column `limit` of the applications.
+    - blacklist.csv: columns `application` and `machine`, which must not hold it: a machine, or a row of several by its
+      name
+    - running.csv: columns `application`, `machine`, `replicas` and, optionally, `pinned` (true for replicas that stay)
 
-    A table of another name is refused if it seems to be one of these that is missing; else a line says that it is not
-    read.
+    All but the first two may be absent. A table of another name is refused if it seems to be one of these that is
+    missing; else a line says that it is not read.
 
-    Machines have the names of the column `machine` of `machines.csv`, or are numbered from 1.
+    Parameters
+    ----------
+    folder : Path
+        Where the tables are.
+    fleet : Fleet or None
+        Machines in place of machines.csv.
 
-    Raises InputError with file, row and field for bad tables.
+    Returns
+    -------
+    PlanningProblem
+        Applications and machines, named after the folder.
+
+    Raises
+    ------
+    InputError
+        A bad table, with file, row and field.
+
+    Examples
+    --------
+    >>> read_folder(Path("my-cluster")).instance  # doctest: +SKIP
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
@@ -74,7 +93,12 @@ def read_folder(folder: Path, fleet: Fleet | None = None) -> PlanningProblem:
                 f"{MACHINE} with a name for each row"
             )
     elif fleet.name is None:
-        _check_same_numbers(folder)
+        tables = [name for name in (BLACKLIST, RUNNING) if (folder / name).exists()]
+        if tables and (folder / MACHINES).exists() and MACHINE in InputTable.read(folder / MACHINES).columns:
+            raise InputError(
+                f"{folder / tables[0]} names machines of {MACHINES}, and the machines given instead of it have no "
+                f"names: give a table with a column {MACHINE}"
+            )
     named = replace(instance, name=folder.name)
     barred = _read_blacklist(folder / BLACKLIST, named, fleet)
     problem = PlanningProblem(named, fleet, groups, barred)
@@ -102,18 +126,6 @@ def _check_names(folder: Path, other_machines: bool) -> None:
                 "it out of the folder"
             )
         say(f"{folder / name} is not read: tables are called {', '.join(TABLES)}")
-
-
-def _check_same_numbers(folder: Path) -> None:
-    """Raise InputError where tables name machines of `machines.csv` that have been replaced by others without names."""
-    tables = [name for name in (BLACKLIST, RUNNING) if (folder / name).exists()]
-    if not tables or not (folder / MACHINES).exists():
-        return
-    if MACHINE in InputTable.read(folder / MACHINES).columns:
-        raise InputError(
-            f"{folder / tables[0]} names machines of {MACHINES}, and the machines given instead of it have no names: "
-            f"give a table with a column {MACHINE}"
-        )
 
 
 def _read_blacklist(path: Path, instance: Instance, fleet: Fleet) -> Int:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvwrl.checks import at_least, one_of, positive, within
-from tvwrl.planning.instance import MOST_MACHINES, MOST_REPLICAS, Affinity, Fleet, Instance, Int32
+from tvwrl.planning.instance import MOST_MACHINES, MOST_REPLICAS, Affinity, Fleet, Instance
 from tvwrl.planning.problem import Bundles, PlanningProblem
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, InputError, Int, Int32
 
 Graph = Callable[[int, float, np.random.Generator], tuple[Int, Int32]]  # (A + 1,) starts of rows, (E,) ends of arcs
 
@@ -38,7 +38,7 @@ def generate_instance(
 
     Raises InputError for arguments out of range, and if `base` has no limits to draw from.
 
-    >>> generate(base, "threshold", density=0.05, applications=20_000, seed=3)  # doctest: +SKIP
+    >>> generate_instance(base, "threshold", density=0.05, applications=20_000, seed=3)  # doctest: +SKIP
     """
     one_of(GRAPHS, graph=graph)
     within(0, 1, density=density)
@@ -47,25 +47,19 @@ def generate_instance(
     if not len(limits) and density:
         raise InputError(f"instance '{base.name}' has no affinity limits to draw from")
     rng = np.random.default_rng(seed)
-    if applications is not None:
-        base = _more(base, applications, rng)
+    if applications is not None:  # named 1, 2, 3, ...
+        sizes, replicas = (rng.integers(len(base), size=applications) for _ in range(2))
+        base = replace(
+            base,
+            application=np.arange(1, applications + 1).astype(str).astype(object),
+            replicas=base.replicas[replicas],
+            demand=base.demand[sizes],
+            affinity=Affinity.of(applications),
+        )
     start, to = GRAPHS[graph](len(base), density, rng)
     limit = limits[rng.integers(len(limits), size=len(to), dtype=np.int32)] if len(to) else np.empty(0, np.int32)
     name = f"{graph}_{len(base)}_d{100 * density:g}_s{seed}"
     return replace(base, name=name, affinity=Affinity.of_rows(start, to, limit))
-
-
-def _more(base: Instance, applications: int, rng: np.random.Generator) -> Instance:
-    """So many applications, named 1, 2, 3, ..., with demand and replicas drawn from those of `base`; no limits."""
-    sizes, replicas = (rng.integers(len(base), size=applications) for _ in range(2))
-    names = np.arange(1, applications + 1).astype(str).astype(object)
-    return replace(
-        base,
-        application=names,
-        replicas=base.replicas[replicas],
-        demand=base.demand[sizes],
-        affinity=Affinity.of(applications),
-    )
 
 
 def arbitrary(applications: int, density: float, rng: np.random.Generator) -> tuple[Int, Int32]:
@@ -338,18 +332,14 @@ class _Constraints:
             for j in self.rng.choice(limited, 1 + self.rng.poisson(PARTNERS - 1)).tolist():
                 if i != j and not self._together(i, j):
                     pairs[i, j] = 0
-        for i in self._excluders(limited):
+        # The smallest, so that few machines are closed to the many replicas that they exclude
+        for i in limited[np.argsort(self.count[limited], kind="stable")][:EXCLUDERS].tolist():
             pairs |= {(i, j): 0 for j in self._many(i, limited)}
         ends = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
         return Affinity.of(len(self.count), ends[:, 0], ends[:, 1], np.array(list(pairs.values()), dtype=np.int64))
 
     def _together(self, i: int, j: int) -> bool:
         return bool(self.bundle[i] >= 0 and self.bundle[i] == self.bundle[j])
-
-    def _excluders(self, limited: Int) -> list[int]:
-        """The smallest limited applications, so that few machines are closed to the many replicas that they exclude."""
-        few: list[int] = limited[np.argsort(self.count[limited], kind="stable")][:EXCLUDERS].tolist()
-        return few
 
     def _many(self, i: int, limited: Int) -> list[int]:
         """Limited applications, without i and those in its bundle, with as many replicas in total as i excludes."""

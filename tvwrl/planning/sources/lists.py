@@ -40,12 +40,17 @@ def is_list(path: Path) -> bool:
     """Whether a file is a list of applications, by its header."""
     if not path.is_file() or path.suffix != ".csv":
         return False
+    names = set(columns_of(path))
+    return bool({NAME, REPLICAS} & names) and not {"workload_id", "slot"} & names  # which a trace has
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names in the header of a CSV file."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         columns = next(csv.reader(file), [])
     if len(columns) == 1 and ";" in columns[0]:  # refused by `InputTable`, with what is wrong
         columns = columns[0].split(";")
-    names = {name.strip() for name in columns}
-    return bool({NAME, REPLICAS} & names) and not {"workload_id", "slot"} & names  # which a trace has
+    return [name.strip() for name in columns]
 
 
 def read_applications(path: Path) -> Instance:

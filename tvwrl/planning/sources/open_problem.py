@@ -16,7 +16,7 @@ from tvwrl.planning.problem import PlanningProblem
 from tvwrl.planning.sources.folder import APPLICATIONS, MACHINES, is_folder, read_folder
 from tvwrl.planning.sources.generated import DEMAND, generate_cluster, usual_replicas
 from tvwrl.planning.sources.generated import MACHINES as USUAL_MACHINES
-from tvwrl.planning.sources.lists import affinity_of, is_list, read_applications
+from tvwrl.planning.sources.lists import NAME, REPLICAS, affinity_of, columns_of, is_list, read_applications
 from tvwrl.planning.sources.published_format import HEADER, read_published
 from tvwrl.planning.sources.traces import instance_of, with_replicas
 from tvwrl.traces import HEADER as TRACE
@@ -27,14 +27,35 @@ from tvwrl.types import InputError
 def open_instance(
     source: str | Path, times: int | None = None, affinity: str | Path | None = None, slot_seconds: int | None = None
 ) -> Instance:
-    """The instance that `source` is: a published .csv or .csv.gz, the contest's zip or folder, a list of applications
-    (.csv, see `lists`), or a trace.
+    """The instance that a source is.
 
-    A trace is a folder or CSV (which needs `slot_seconds`), or a name of the catalogue; `affinity.parquet` in its
-    folder is used unless `affinity` names another table (.parquet, .csv) of columns app_a, app_b and limit or k.
-    `times` >= 1: cut the series into that many windows of the same length, each with its largest demand; default: all
-    times there are. One time is the paper's two-dimensional form (5.1): with cores and GiB, rounded up to whole ones.
-    Raises InputError if it is none of these, and for what is wrong in the files.
+    Parameters
+    ----------
+    source : str or Path
+        A published .csv or .csv.gz, the Tianchi contest's zip or folder, a list of applications (.csv, see `lists`), or
+        a trace: a folder, a CSV, or a name of the catalogue.
+    times : int or None
+        Cut series into that many windows of the same length, >= 1, each with its largest demand; default: all times
+        there are. One time is the paper's two-dimensional form (5.1): with cores and GiB, rounded up to whole ones.
+    affinity : str, Path or None
+        A table (.parquet, .csv) of columns app_a, app_b and limit or k; default: the source's own limits, for a trace
+        those of `affinity.parquet` in its folder.
+    slot_seconds : int or None
+        Length of a slot, which a trace in one CSV needs.
+
+    Returns
+    -------
+    Instance
+        Applications, their replicas and limits.
+
+    Raises
+    ------
+    InputError
+        It is none of these, or something is wrong in the files.
+
+    Examples
+    --------
+    >>> open_instance("small_500_threshold_d10_s103.csv.gz", times=1)  # doctest: +SKIP
     """
     at_least(1, times=times)
     path = Path(source).expanduser()
@@ -43,7 +64,12 @@ def open_instance(
     if path.suffix and not path.exists():
         raise InputError(f"{path}: no such file")
     if is_trace(source):
-        return _from_trace(str(source), times, affinity, slot_seconds)
+        _refuse_neither(path)
+        folder, trace = find_trace(str(source)), open_trace(str(source), slot_seconds)
+        own = None if folder is None else folder / "affinity.parquet"
+        table = Path(affinity) if affinity is not None else own if own is not None and own.exists() else None
+        instance = instance_of(trace, times, None if table is None else InputTable.read(table))
+        return instance if folder is None else with_replicas(instance, folder)
     if is_list(path):
         instance = read_applications(path)
     elif _is_published(path):
@@ -75,6 +101,15 @@ def is_trace(source: str | Path) -> bool:
     return not (_is_published(path) or is_list(path) or path.suffix == ".zip" or folder)
 
 
+def _refuse_neither(path: Path) -> None:
+    """Refuse a CSV that has the columns neither of a trace nor of a list of applications."""
+    if path.is_file() and path.suffix == ".csv" and not {"workload_id", "slot"} & set(names := columns_of(path)):
+        raise InputError(
+            f"{path}: the columns are {', '.join(names)}: a list of applications needs {NAME} and {REPLICAS} (a trace: "
+            "workload_id and slot)"
+        )
+
+
 def _is_published(path: Path) -> bool:
     if not path.is_file() or not path.name.endswith((".csv", ".csv.gz")):
         return False
@@ -83,15 +118,6 @@ def _is_published(path: Path) -> bool:
             return file.read(len(HEADER)).split(b"\t")[0] == HEADER.split(b"\t")[0]
     except (OSError, EOFError):
         return False  # whoever reads it will say what is wrong
-
-
-def _from_trace(source: str, times: int | None, affinity: str | Path | None, slot_seconds: int | None) -> Instance:
-    folder = find_trace(source)
-    trace = open_trace(source, slot_seconds)
-    beside = None if folder is None or not folder.is_dir() else folder / "affinity.parquet"
-    table = Path(affinity) if affinity is not None else beside if beside is not None and beside.exists() else None
-    instance = instance_of(trace, times, None if table is None else InputTable.read(table))
-    return instance if folder is None else with_replicas(instance, folder)
 
 
 GENERATED = "generated"
@@ -113,50 +139,61 @@ class Reading:
 
 
 def open_problem(source: str, fleet: Fleet | None = None, reading: Reading | None = None) -> PlanningProblem:
-    """The problem that `source` and `fleet` make: without a fleet, the machines are the source's own.
+    """The problem that a source and a fleet make.
 
-    `source`: `generated`, a folder of tables (see `folder`), the contest's zip or folder, or, with a fleet, whatever
-        `open_instance` takes
-    `fleet`: machines in place of the source's
-    `reading`: how the source is read
+    Parameters
+    ----------
+    source : str
+        ``generated``, a folder of tables (see `read_folder`), the Tianchi contest's zip or folder, or, with a fleet,
+        whatever `open_instance` takes.
+    fleet : Fleet or None
+        Machines in place of the source's own.
+    reading : Reading or None
+        How the source is read.
 
-    Raises InputError for options that do not go with the source, and for what is wrong in it.
+    Returns
+    -------
+    PlanningProblem
+        Applications and machines.
+
+    Raises
+    ------
+    InputError
+        An option does not go with the source, or something is wrong in it.
+
+    Examples
+    --------
+    >>> open_problem(GENERATED, reading=Reading(machines=23, replicas=62)).fleet
+    <Fleet machines=23, kinds=23, fixed=True>
     """
     reading = reading or Reading()
-    problem = _with_own_machines(source, reading) if fleet is None else _on(source, fleet, reading)
+    path = Path(source).expanduser()
+    if fleet is None:
+        problem = _with_own_machines(source, reading)
+    else:
+        _refuse(reading, "machines", "replicas", "demand", why="the machines are given")
+        if is_folder(path):
+            _refuse(reading, "times", "affinity", "slot_seconds", why="a folder of tables has its own")
+            problem = read_folder(path, fleet)
+        else:
+            instance = open_instance(source, reading.times, reading.affinity, reading.slot_seconds)
+            problem = PlanningProblem(instance, fleet)
     if reading.running is not None:
         running, pinned = read_running(reading.running, problem)
         problem = replace(problem, running=running, pinned=pinned)
     return problem
 
 
-def _on(source: str, fleet: Fleet, reading: Reading) -> PlanningProblem:
-    for option in ("machines", "replicas", "demand"):
-        if (value := getattr(reading, option)) is not None:
-            raise InputError(f"{option} is {value}: must be left out where the machines are given")
-    path = Path(source).expanduser()
-    if is_folder(path):
-        _refuse(reading, "times", "affinity", "slot_seconds", why="a folder of tables has its own")
-        return read_folder(path, fleet)
-    return PlanningProblem(open_instance(source, reading.times, reading.affinity, reading.slot_seconds), fleet)
-
-
 def _with_own_machines(source: str, reading: Reading) -> PlanningProblem:
     path = Path(source).expanduser()
     if source == GENERATED:
-        if reading.times is not None:
-            raise InputError(
-                f"times is {reading.times}: must be left out of generated problems, whose demand does not change"
-            )
+        _refuse(reading, "times", why="the demand of generated problems does not change")
         machines = USUAL_MACHINES if reading.machines is None else reading.machines
         replicas = usual_replicas(machines) if reading.replicas is None else reading.replicas
         return generate_cluster(machines, replicas, reading.seed, DEMAND if reading.demand is None else reading.demand)
-    for option in ("replicas", "demand"):
-        if (value := getattr(reading, option)) is not None:
-            raise InputError(f"{option} is {value}: must be left out, except of generated problems")
+    _refuse(reading, "replicas", "demand", why="only generated problems have a choice of them")
     if is_folder(path):
-        if reading.machines is not None or reading.times is not None:
-            raise InputError("machines and times must be left out: a folder of tables has machines, and one time")
+        _refuse(reading, "machines", "times", why="a folder of tables has machines, and one time")
         _refuse(reading, "affinity", "slot_seconds", why="a folder of tables has its own limits, and no slots")
         return read_folder(path)
     if not path.exists():
@@ -173,5 +210,6 @@ def _with_own_machines(source: str, reading: Reading) -> PlanningProblem:
 
 
 def _refuse(reading: Reading, *options: str, why: str) -> None:
-    if any(getattr(reading, option) is not None for option in options):
-        raise InputError(f"{' and '.join(options)} must be left out: {why}")
+    for option in options:
+        if (value := getattr(reading, option)) is not None:
+            raise InputError(f"{option} is {value}: must be left out, as {why}")

@@ -1,25 +1,23 @@
-"""The tab-separated instances that were published with the provisioning paper: reads them, and writes others like them.
+"""The tab-separated instances that were published with the provisioning paper.
 
 One row per application, under a header: `app_id` (a whole number), `nb_instances` (replicas), `core` and `memory` of
 one replica (cores and GiB: one number each, or bracketed lists of one number per time), `inter_degree` (how many pairs
 follow) and `inter_aff`: pairs (j, a_ij), at most a_ij replicas of application j on a machine that holds this one.
-Pairs of an application with itself are not in the published files; they are read and written as self limits.
+Pairs of an application with itself are not in the published files; they are read as self limits.
 """
 
 from __future__ import annotations
 
 import gzip
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
-from tvwrl.planning.instance import LARGEST, Affinity, Instance, Int32
-from tvwrl.runs import whole_file
-from tvwrl.types import Float, InputError, Int, Strings
+from tvwrl.planning.instance import LARGEST, Affinity, Instance
+from tvwrl.types import Float, InputError, Int, Int32, Strings
 
 COLUMNS = ("app_id", "nb_instances", "core", "memory", "inter_degree", "inter_aff")
 HEADER = "\t".join(COLUMNS).encode()
@@ -34,7 +32,7 @@ def read_published(path: Path) -> Instance:
     """
     rows = _Rows(path)
     try:
-        with _opened(path) as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             if file.readline().rstrip(b"\r\n") != HEADER:
                 raise InputError(f"{path}: line 1: the columns must be {', '.join(COLUMNS)}, separated by tabs")
             for text in file:
@@ -42,40 +40,6 @@ def read_published(path: Path) -> Instance:
     except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
         raise InputError(f"{path}: line {rows.line}: cannot be read past it, truncated or damaged: {error}") from None
     return rows.instance()
-
-
-def write_published(instance: Instance, path: Path) -> None:
-    """Write an instance of two resources to a .csv or .csv.gz file, whole or not at all.
-
-    Names that are not whole numbers become 1, 2, 3, ... in order: the format has no others.
-    """
-    if len(instance.resources) != 2:
-        raise InputError(f"{path}: {len(instance.resources)} resources: the published format has two, core and memory")
-    names = instance.application.tolist()
-    if not all(name.isdecimal() and name == str(int(name)) for name in names):
-        names = [str(number + 1) for number in range(len(names))]
-    affinity, label = instance.affinity, np.array(names, dtype=object)
-    with whole_file(path) as partial, (gzip.open if path.suffix == ".gz" else open)(partial, "wt") as file:
-        file.write(HEADER.decode() + "\n")
-        for i, replicas in enumerate(instance.replicas.tolist()):
-            arcs = slice(affinity.start[i], affinity.start[i + 1])
-            pairs = zip(label[affinity.to[arcs]], affinity.limit[arcs].tolist(), strict=True)
-            listed = ", ".join(f"({j}, {limit})" for j, limit in pairs)
-            sizes = "\t".join(_shown(instance.demand[i, :, d]) for d in range(2))
-            file.write(f"{names[i]}\t{replicas}\t{sizes}\t{arcs.stop - arcs.start}\t[{listed}]\n")
-
-
-def _shown(series: Float) -> str:
-    """A number or a list of them, as the published files have them; whole numbers without a point where they can be."""
-    if len(series) > 1:
-        return str(series.tolist())
-    return str(int(series[0])) if series[0].is_integer() else repr(float(series[0]))
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        yield file  # type: ignore[misc]
 
 
 class _Rows:
@@ -112,28 +76,19 @@ class _Rows:
         if not self._names:
             raise InputError(f"{self._path}: empty: it has no applications")
         names = np.array(self._names, np.int64)
-        self._check_names(names)
-        demand = np.stack([self._series(d) for d in range(2)], axis=2)
-        self._check_sizes(demand)
-        label: Strings = names.astype(str).astype(object)
-        name = self._path.name.removesuffix(".gz").removesuffix(".csv")
-        return Instance(name, label, np.array(self._replicas), demand, RESOURCES, self._affinity(names))
-
-    def _check_names(self, names: Int) -> None:
         order = np.argsort(names, kind="stable")
         again = np.flatnonzero(np.diff(names[order]) == 0)
         if again.size:
             row = int(order[again[0] + 1])
             self._refuse(row + 2, f"app_id {names[row]} is in line {int(order[again[0]]) + 2} already")
-
-    def _check_sizes(self, demand: Float) -> None:
-        bad = ~((demand >= 0) & (demand <= LARGEST))
-        if bad.any():
+        demand = np.stack([self._series(d) for d in range(2)], axis=2)
+        if (bad := ~((demand >= 0) & (demand <= LARGEST))).any():
             row, time, d = np.argwhere(bad)[0]
-            value = demand[row, time, d]
-            self._refuse(
-                row + 2, f"{COLUMNS[2 + d]} is {value if value == value else 'not a number'}: must be 0 to {LARGEST:g}"
-            )
+            value = demand[row, time, d] if demand[row, time, d] == demand[row, time, d] else "not a number"
+            self._refuse(row + 2, f"{COLUMNS[2 + d]} is {value}: must be 0 to {LARGEST:g}")
+        label: Strings = names.astype(str).astype(object)
+        name = self._path.name.removesuffix(".gz").removesuffix(".csv")
+        return Instance(name, label, np.array(self._replicas), demand, RESOURCES, self._affinity(names))
 
     def _series(self, d: int) -> Float:
         """(A, H) of one resource."""

@@ -11,8 +11,7 @@ from tvwrl.metrics import penalties_by_slot
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.base import RULES, Scheduler
 from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill
-from tvwrl.schedulers.planning.replay import MOST_MEMORY, Replay, memory_of
-from tvwrl.schedulers.planning.replay_rules import BASES, NOWHERE
+from tvwrl.schedulers.planning.replay import BASES, MOST_MEMORY, NOWHERE, Replay, memory_of
 from tvwrl.schedulers.runner import Runner, play_on
 from tvwrl.simulation import PLACED, SEQUENCE, SLOT, WAITING, Simulation
 from tvwrl.types import Float, Int, Workload
@@ -31,7 +30,7 @@ class Continuation(ABC):
     def ask(
         self, simulation: Simulation, scheduler: Scheduler, shown: Sequence[Workload], place: int, machines: Int
     ) -> None:
-        """What does it cost to put the workload at `place` of the queue on each of `machines` (A,), `WAIT` or `NONE`?
+        """Ask what it costs to put the workload at `place` of the queue on each of `machines` (A,), `WAIT` or `NONE`.
 
         `simulation`: a batch of 1 where a decision is due
         `scheduler`: as it is after its own decision, which the action replaces
@@ -40,7 +39,7 @@ class Continuation(ABC):
 
     @abstractmethod
     def answers(self) -> list[Float]:
-        """(A, 4) penalties (`penalties.TERMS`) from the current slot to the end, by action, for every question since
+        """(A, 5) penalties (`penalties.TERMS`) from the current slot to the end, by action, for every question since
         the last call; NaN for `NONE`."""
 
 
@@ -76,15 +75,13 @@ class ByScheduler(Continuation):
         branch, every = self._branch, np.zeros(1, np.int64)
         branch.copy(simulation, every, every)
         counters, scenario = branch.state.counters[0], branch.scenario
-        now, limit, cost = int(counters[SLOT]), scenario.placements_per_slot, np.zeros(len(TERMS))
+        now, limit, passes = int(counters[SLOT]), scenario.placements_per_slot, False
         if machine != WAIT:
             branch.place(place, machine)
         if machine == WAIT or not counters[WAITING] or (limit is not None and counters[PLACED] >= limit):
-            branch.next_slot()
-            cost += branch.state.totals[0, : len(TERMS)]
-            shown = ()
+            shown, passes = (), True
         workloads = self._runner.workloads(int(counters[SEQUENCE]))
-        cost += play_on(branch, scheduler, workloads, shown=shown).penalties
+        cost = play_on(branch, scheduler, workloads, shown=shown, placed=passes).penalties
         if not counters[WAITING]:
             return cost
         # It was stopped with workloads that never start: the referee counts until the last that ran has finished
@@ -126,7 +123,7 @@ def continuation_of(scheduler: Scheduler, runner: Runner, actions: int, own: Sch
     """
     scenario, backfills = runner.scenario, isinstance(scheduler, Backfill)
     served = scheduler.served if isinstance(scheduler, Backfill) else scheduler
-    compiled = served.name in BASES and _is_registered(served)
+    compiled = served.name in BASES and _is_registered(served) and not scenario.moves_per_slot
     # A compiled rule backfills exactly where a policy may choose from the queue
     if compiled and backfills == (scenario.places > 1):
         workloads = runner.sequences.arrival.shape[1]

@@ -22,38 +22,41 @@ too, of many starts with a small share each.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.compiled import inner, njit
 from tvwrl.packing import enlarged
 from tvwrl.simulation import Scenario
-from tvwrl.types import Float, Int, Machines, SequenceSet
+from tvwrl.types import Float, InputError, Int, Machines, SequenceSet
+
+Short = npt.NDArray[np.int16]
 
 
 class Relaxed(NamedTuple):
     """A sequence of N workloads in T slots. A workload's demand has at most K levels, a machine one of X loads."""
 
-    level: Any  # (N, L) i8 the level of its demand by age
-    levels: Any  # (N,) i8 how many it has
-    arrival: Any  # (N,) i8, rising
-    length: Any  # (N,) i8
+    level: Int  # (N, L) the level of its demand by age
+    levels: Int  # (N,) how many it has
+    arrival: Int  # (N,), rising
+    length: Int  # (N,)
     wait: float  # K_w
-    leads: Any  # (N, K, X) i2 the load that a workload makes of a load, -1 = more than any machine holds
-    squares: Any  # (N, K) f8 contention of a level with itself, which `costs` counts and nobody pays
-    costs: Any  # (P, machines, X) f8 least cost of a machine by load in slot t, row t % P; infinite = overload
-    count: Any  # (machines,) i8 how many machines are alike
-    overload: Any  # (N,) f8 what a slot on an overloaded machine costs the workload at least
+    leads: Short  # (N, K, X) the load that a workload makes of a load, -1 = more than any machine holds
+    squares: Float  # (N, K) contention of a level with itself, which `costs` counts and nobody pays
+    costs: Float  # (P, machines, X) least cost of a machine by load in slot t, row t % P; infinite = overload
+    alike: Int  # (machines,) how many machines are alike
+    overload: Float  # (N,) what a slot on an overloaded machine costs the workload at least
     # What changes
-    slope: Any  # (T, N, K) f8 how often a level runs, less how often machines take it: the bound's gradient
-    gain: Any  # (2, X) f8 most that workloads pay that make a load, -inf = none do; before and after one is considered
-    taken: Any  # (N, X) i2 the level of the workload in that choice, -1 = it is not in it
-    source: Any  # (N, X) i2 the load before it
+    slope: Float  # (T, N, K) how often a level runs, less how often machines take it: the bound's gradient
+    gain: Float  # (2, X) most that workloads pay that make a load, -inf = none do; before and after one is considered
+    taken: Short  # (N, X) the level of the workload in that choice, -1 = it is not in it
+    source: Short  # (N, X) the load before it
 
 
 @njit(_nrt=False)
-def bound_at(x, price):  # type: ignore[no-untyped-def]
+def bound_at(x: Relaxed, price: Float) -> float:
     """The bound at prices (T, N, K): what a workload pays a machine for a slot, by its level. Sets `slope`."""
     x.slope[:] = 0.0
     total = 0.0
@@ -64,16 +67,17 @@ def bound_at(x, price):  # type: ignore[no-untyped-def]
         while arrived < len(x.arrival) and x.arrival[arrived] <= t:
             arrived += 1
         _fill(x, t, arrived, price)
-        for m in range(len(x.count)):
-            total += x.count[m] * _run(x, t, m, arrived, price)
+        for m in range(len(x.alike)):
+            total += x.alike[m] * _run(x, t, m, arrived, price)
     return total
 
 
 @inner(_nrt=False)
-def _start(x, w, price):  # type: ignore[no-untyped-def]
+def _start(x: Relaxed, w: int, price: Float) -> float:
     """The least that w pays for waiting and running."""
     slots, first, length = len(price), x.arrival[w], x.length[w]
-    least, begins = x.wait * (slots - first), slots  # from then on running is free
+    least: float = x.wait * (slots - first)
+    begins = slots  # from then on running is free
     for s in range(first, slots):
         pays = x.wait * (s - first)
         for age in range(min(length, slots - s)):
@@ -86,7 +90,7 @@ def _start(x, w, price):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _fill(x, t, arrived, price):  # type: ignore[no-untyped-def]
+def _fill(x: Relaxed, t: int, arrived: int, price: Float) -> None:
     """For every load, the workloads that make it and pay most: each at one of its levels, at most once."""
     before, after = x.gain[0], x.gain[1]
     after[:] = -np.inf
@@ -105,7 +109,7 @@ def _fill(x, t, arrived, price):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _run(x, t, m, arrived, price):  # type: ignore[no-untyped-def]
+def _run(x: Relaxed, t: int, m: int, arrived: int, price: Float) -> float:
     """What machine m costs at least in slot t, less what its workloads pay: at most 0, as it may run nothing."""
     costs, gain, least, load, over = x.costs[t % len(x.costs), m], x.gain[1], 0.0, 0, 0.0
     for y in range(1, len(gain)):
@@ -117,17 +121,17 @@ def _run(x, t, m, arrived, price):  # type: ignore[no-untyped-def]
         for w in range(arrived):
             k = _dearest(x, t, w, price)
             if x.overload[w] < price[t, w, k]:
-                x.slope[t, w, k] -= x.count[m]
+                x.slope[t, w, k] -= x.alike[m]
         return over
     for w in range(arrived - 1, -1, -1):
         if load > 0 and x.taken[w, load] >= 0:
-            x.slope[t, w, x.taken[w, load]] -= x.count[m]
+            x.slope[t, w, x.taken[w, load]] -= x.alike[m]
             load = x.source[w, load]
     return least
 
 
 @inner(_nrt=False)
-def _dearest(x, t, w, price):  # type: ignore[no-untyped-def]
+def _dearest(x: Relaxed, t: int, w: int, price: Float) -> int:
     """The level at which w pays most."""
     top = 0
     for k in range(x.levels[w]):
@@ -148,6 +152,8 @@ def cost_bound(
     sequences: SequenceSet, sequence: int, machines: Machines, scenario: Scenario, rounds: int = ROUNDS
 ) -> float:
     """The bound (>= 0) for one sequence of the set; more rounds make it larger."""
+    if scenario.moves_per_slot:
+        raise InputError("moves_per_slot is above 0: a bound on the reward holds for workloads that are never moved")
     weights = scenario.penalty_weights().per_resource(len(machines.resources))
     by_machine = scenario.overshoot_per == "machine"
     x = _relaxed(sequences, sequence, machines, weights, by_machine)
@@ -195,7 +201,7 @@ def _relaxed(sequences: SequenceSet, i: int, machines: Machines, weights: Float,
         leads=leads,
         squares=squares,
         costs=_costs(loads * cell, machines.capacity[first], background[:, first].astype(np.float64), weights, whole),
-        count=count,
+        alike=count,
         overload=np.full(len(length), np.inf) if by_machine else weights[2].min() / length,
         slope=np.zeros((slots, len(length), levels)),
         gain=np.zeros((2, len(loads))),

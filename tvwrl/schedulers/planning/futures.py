@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +26,25 @@ from tvwrl.simulation import (
     WAITING,
     WAITS,
     Cluster,
+    Demand,
     Simulation,
+    Steps,
 )
 from tvwrl.types import Float, ForecastTable, Int, SequenceSet
 
 
 @njit(_nrt=False)
-def fill(demand, forecast, which, seen, present, slot, horizon, out_demand, out_forecast):  # type: ignore[no-untyped-def]
+def fill(
+    demand: Float,
+    forecast: Steps,
+    which: Int,
+    seen: Int,
+    present: int,
+    slot: Int,
+    horizon: int,
+    out_demand: Demand,
+    out_forecast: Steps,
+) -> None:
     """Write what training workloads needed, and their forecasts, from the last slot seen to the horizon.
 
     `demand`: (W, L, D) of all training workloads, `forecast`: (W, L + 1, K), or K = 0
@@ -101,8 +112,7 @@ class Likeness:
                 found[some] = rows[tree.query(places[some], more)[1].reshape(-1, more)]
         own = self._source[found] == sequences.source_workload[sequence, workloads][:, None]
         order = np.argsort(own, axis=1, kind="stable")[:, :count]
-        nearest: Int = np.take_along_axis(found, order, axis=1)
-        return nearest
+        return np.take_along_axis(found, order, axis=1)
 
     def _view(self, sequences: SequenceSet, row: Int, workload: Int, seen: Int) -> Float:
         """(m, F) what makes beginnings alike."""
@@ -155,7 +165,7 @@ class Futures:
         self._demand = np.ascontiguousarray(training.demand.reshape(-1, longest, resources))  # (W, L, D)
         self._length, self._peak = training.length.ravel(), self._demand.max(axis=1)
         table = training.forecast if likeness.by_forecasts else None
-        self._forecast: npt.NDArray[np.unsignedinteger[Any]] = np.zeros((1, 1, 0), np.uint8)
+        self._forecast: Steps = np.zeros((1, 1, 0), np.uint8)
         if table is not None:
             self._forecast = table.values.reshape(-1, *table.values.shape[2:])
         scenario = replace(
@@ -233,7 +243,7 @@ class Futures:
         counters[:, PLACED] = self._real.state.counters[cluster.b, PLACED]
         order = ran[:running, RUNS]
         workloads[:, :running, RUNS] = np.arange(running)
-        workloads[:, :running, MACHINE] = ran[order, MACHINE]
+        workloads[:, :running, MACHINE] = cluster.machine_after(order)
         workloads[:, :running, OVERSHOT] = ran[order, OVERSHOT]
         workloads[:, :running, START] = now - seen[:, :running] + 1
         workloads[:, :waiting, WAITS] = np.arange(running, present)
@@ -305,14 +315,16 @@ def known_overshoots(cluster: Cluster, running: Int) -> tuple[Int, Int]:
     load = np.zeros((len(cluster.machines), end, cluster.capacity.shape[1]))
     if episode.background is not None:
         load += episode.background[np.arange(end) % len(episode.background)].swapaxes(0, 1)
-    for w in np.flatnonzero((episode.start >= 0) & (episode.start < end)):
-        own = episode.demand[w][: end - episode.start[w]]
-        load[episode.machine[w], episode.start[w] : episode.start[w] + len(own)] += own
+    stays = [stay for stay in zip(*(part.tolist() for part in episode.stays()), strict=True) if stay[2] < end]
+    for w, m, begin, until in stays:
+        own = episode.demand[w][begin - episode.start[w] : min(until, end) - episode.start[w]]
+        load[m, begin : begin + len(own)] += own
     capacity = cluster.capacity[:, None, :, None]
     bits = ~fits(load[..., None], capacity, capacity) @ (1 << np.arange(load.shape[2]))
-    begun = zip(episode.machine[running], episode.start[running], strict=True)
-    by_workload = np.array([np.bitwise_or.reduce(bits[m, start:]) for m, start in begun], np.int64)
-    return by_workload, np.bitwise_or.reduce(bits, axis=1)
+    by_workload = np.zeros(len(episode.start), np.int64)
+    for w, m, begin, until in stays:
+        by_workload[w] |= np.bitwise_or.reduce(bits[m, begin:until])
+    return by_workload[running], np.bitwise_or.reduce(bits, axis=1)
 
 
 def _blank(

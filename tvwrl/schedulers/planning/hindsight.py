@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import FUTURE
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation import SEQUENCE, Cluster, Scenario, next_random
-from tvwrl.types import Episode, Machines, Placement, Workload
+from tvwrl.types import Episode, Float, Int, Machines, Placement, Workload
 
 NOBODY = -1
 TOTAL, BEST = range(2)  # entries of `costs`
@@ -25,35 +25,35 @@ TOTAL, BEST = range(2)  # entries of `costs`
 class Plan(NamedTuple):
     """A sequence of N workloads, where and when each starts, and what the M machines hold in T slots."""
 
-    demand: Any  # (N, L, D) f8 units
-    arrival: Any  # (N,) i8
-    length: Any  # (N,) i8
-    background: Any  # (P, M, D) f8 units of unknown load, slot t has row t % P
-    capacity: Any  # (M, D) f8 units
-    weights: Any  # (4, D) f8 K_c, K_u, K_o, K_w
-    usable: Any  # (<= M,) i8 machines that are switched on
+    demand: Float  # (N, L, D) units
+    arrival: Int  # (N,)
+    length: Int  # (N,)
+    background: Float  # (P, M, D) units of unknown load, slot t has row t % P
+    capacity: Float  # (M, D) units
+    weights: Float  # (4, D) K_c, K_u, K_o, K_w
+    usable: Int  # (<= M,) machines that are switched on
     limit: int  # starts per slot, 0 = any
     queue: int  # visible places of the queue
     per_machine: bool  # first overshoots are charged per machine, not per workload
     # What changes
-    machine: Any  # (N,) i8, NOBODY while a workload is taken out
-    start: Any  # (N,) i8 slot
-    starts: Any  # (T,) i8 workloads that start in a slot
-    load: Any  # (M, T, D) f8 units, with background
-    running: Any  # (M, T) i8 workloads
-    unused: Any  # (M, T) f8 under-utilisation
-    beyond: Any  # (M,) i8 slots and resources in which it is overloaded and runs something
-    exceeded: Any  # (M,) f8 cost of its first overshoots
-    saving: Any  # (N,) f8 what its machine costs more without the workload (less, if negative)
-    known: Any  # (N,) i8 the machine's `version` for which `saving` holds
-    version: Any  # (M,) i8 how often what it runs has changed
-    costs: Any  # (2,) f8 of the plan, of the best one
-    best_machine: Any  # (N,) i8
-    best_start: Any  # (N,) i8
+    machine: Int  # (N,), NOBODY while a workload is taken out
+    start: Int  # (N,) slot
+    starts: Int  # (T,) workloads that start in a slot
+    load: Float  # (M, T, D) units, with background
+    running: Int  # (M, T) workloads
+    unused: Float  # (M, T) under-utilisation
+    beyond: Int  # (M,) slots and resources in which it is overloaded and runs something
+    exceeded: Float  # (M,) cost of its first overshoots
+    saving: Float  # (N,) what its machine costs more without the workload (less, if negative)
+    known: Int  # (N,) the machine's `version` for which `saving` holds
+    version: Int  # (M,) how often what it runs has changed
+    costs: Float  # (2,) of the plan, of the best one
+    best_machine: Int  # (N,)
+    best_start: Int  # (N,)
 
 
 @njit(_nrt=False)
-def begin(x):  # type: ignore[no-untyped-def]
+def begin(x: Plan) -> None:
     """Book the plan as `machine` and `start` say: sets everything else that changes."""
     machines, slots, resources = x.load.shape
     for m in range(machines):
@@ -72,25 +72,15 @@ def begin(x):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def keep(x):  # type: ignore[no-untyped-def]
+def keep(x: Plan) -> None:
     """Remember the plan as the best."""
     x.costs[BEST] = x.costs[TOTAL]
     for w in range(len(x.machine)):
         x.best_machine[w], x.best_start[w] = x.machine[w], x.start[w]
 
 
-@njit(_nrt=False)
-def saving(x, w):  # type: ignore[no-untyped-def]
-    """`_change` of its machine if w leaves."""
-    m = x.machine[w]
-    if x.known[w] != x.version[m]:
-        x.known[w] = x.version[m]
-        x.saving[w] = change(x, m, w, NOBODY, 0)
-    return x.saving[w]
-
-
 @inner(_nrt=False)
-def change(x, m, out, new, s):  # type: ignore[no-untyped-def]
+def change(x: Plan, m: int, out: int, new: int, s: int) -> float:
     """What machine m costs more if `out` leaves it and `new` starts in slot s (each may be NOBODY, or the same).
 
     Exact but for overshoots: of these, the first counts if it is the machine's first.
@@ -131,7 +121,7 @@ def change(x, m, out, new, s):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def apply(x, w, m, s, v, mv, sv):  # type: ignore[no-untyped-def]
+def apply(x: Plan, w: int, m: int, s: int, v: int, mv: int, sv: int) -> None:
     """Start w on machine m in slot s, and v (if any) on mv in sv, instead of where they are."""
     _take(x, w)
     if v != NOBODY:
@@ -141,7 +131,7 @@ def apply(x, w, m, s, v, mv, sv):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _put(x, w, m, s):  # type: ignore[no-untyped-def]
+def _put(x: Plan, w: int, m: int, s: int) -> None:
     """Start w on machine m in slot s."""
     x.machine[w], x.start[w] = m, s
     x.starts[s] += 1
@@ -149,7 +139,7 @@ def _put(x, w, m, s):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _take(x, w):  # type: ignore[no-untyped-def]
+def _take(x: Plan, w: int) -> None:
     """Take w from its machine; `start` stays."""
     m, s, x.machine[w] = x.machine[w], x.start[w], NOBODY
     x.starts[s] -= 1
@@ -157,7 +147,7 @@ def _take(x, w):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _book(x, w, m, s, sign):  # type: ignore[no-untyped-def]
+def _book(x: Plan, w: int, m: int, s: int, sign: int) -> float:
     """Add w to machine m from slot s on (`sign` 1) or take it off (-1). Returns what the machine costs more."""
     more, beyond = 0.0, x.beyond[m]
     x.version[m] += 1
@@ -186,7 +176,7 @@ def _book(x, w, m, s, sign):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _first_overshoots(x, m):  # type: ignore[no-untyped-def]
+def _first_overshoots(x: Plan, m: int) -> float:
     """What the first overshoots of machine m cost."""
     total = 0.0
     for d in range(x.capacity.shape[1]):
@@ -216,7 +206,7 @@ MANTISSA = 2.0**53
 
 
 @njit(_nrt=False)
-def anneal(x, stream, proposals, hot, cold):  # type: ignore[no-untyped-def]
+def anneal(x: Plan, stream: int, proposals: int, hot: float, cold: float) -> None:
     """Change the plan `proposals` times at random; a change that costs more is made with the chance exp(-cost / heat).
 
     `x`: `Plan`, after `begin`; its `best_machine` and `best_start` are the best plan seen
@@ -249,14 +239,14 @@ def anneal(x, stream, proposals, hot, cold):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _draw(stream, count):  # type: ignore[no-untyped-def]
+def _draw(stream: int, count: int) -> tuple[int, int]:
     """The stream, and a random number from 0 to count - 1."""
     stream, number = next_random(stream)
-    return stream, np.int64(number % np.uint64(count))
+    return stream, int(np.int64(number % np.uint64(count)))
 
 
 @njit(inline="always", _nrt=False)
-def _near(x, stream, w):  # type: ignore[no-untyped-def]
+def _near(x: Plan, stream: int, w: int) -> tuple[int, int]:
     """The stream, and a workload that arrives about when w does."""
     reach = min(WINDOW, len(x.machine) - 1)
     stream, i = _draw(stream, 2 * reach + 1)
@@ -264,7 +254,7 @@ def _near(x, stream, w):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _move(x, kind, w, v, m, ahead):  # type: ignore[no-untyped-def]
+def _move(x: Plan, kind: int, w: int, v: int, m: int, ahead: int) -> tuple[int, int]:
     """A machine and a slot for w: machine m or its own, or beside v."""
     s, way = x.start[w], kind % 8
     if kind == KINDS - 1:  # any slot
@@ -287,7 +277,7 @@ def _move(x, kind, w, v, m, ahead):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _exchange(x, kind, w, v, m, ahead):  # type: ignore[no-untyped-def]
+def _exchange(x: Plan, kind: int, w: int, v: int, m: int, ahead: int) -> tuple[int, int, int, int]:
     """Machine and slot for w, which takes the machine of v, and for v, which takes that of w or m."""
     old, taken, s, sv = x.machine[w], x.machine[v], x.start[w], x.start[v]
     if kind == 0:  # each takes the other's slot too
@@ -304,7 +294,7 @@ def _exchange(x, kind, w, v, m, ahead):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _attempt(x, w, m, s, v, mv, sv, budget):  # type: ignore[no-untyped-def]
+def _attempt(x: Plan, w: int, m: int, s: int, v: int, mv: int, sv: int, budget: float) -> None:
     """Let w start on machine m in slot s, if that is allowed and adds at most `budget`.
 
     If there is a v, it is on machine m, where w is not, and has to start on mv, another machine, in slot sv.
@@ -321,7 +311,13 @@ def _attempt(x, w, m, s, v, mv, sv, budget):  # type: ignore[no-untyped-def]
         if mv != old:
             more += change(x, mv, NOBODY, v, sv)
     if m != old:
-        more += change(x, old, w, v, sv) if mv == old else saving(x, w)
+        if mv == old:
+            more += change(x, old, w, v, sv)
+        else:
+            if x.known[w] != x.version[old]:
+                x.known[w] = x.version[old]
+                x.saving[w] = change(x, old, w, NOBODY, 0)
+            more += x.saving[w]
     more += change(x, m, out, w, s)
     moved = s != old_s or (v != NOBODY and sv != old_sv)
     if (sure and more > budget) or (moved and not _are_seen(x, w, s, v, sv)):
@@ -335,7 +331,7 @@ def _attempt(x, w, m, s, v, mv, sv, budget):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _may_start(x, w, s, v, sv):  # type: ignore[no-untyped-def]
+def _may_start(x: Plan, w: int, s: int, v: int, sv: int) -> bool:
     """Whether w may start in slot s and v (if any) in sv: they have arrived, and placements are left."""
     last = len(x.starts)
     if s < x.arrival[w] or s + x.length[w] > last:
@@ -344,18 +340,17 @@ def _may_start(x, w, s, v, sv):  # type: ignore[no-untyped-def]
         return False
     if x.limit == 0:
         return True
-    own = s == x.start[w]
-    if v == NOBODY:
-        return own or x.starts[s] < x.limit
-    own = own or s == x.start[v]
-    other = sv == x.start[w] or sv == x.start[v]
-    if s == sv:
-        return x.starts[s] - (x.start[w] == s) - (x.start[v] == s) + 2 <= x.limit
-    return (own or x.starts[s] < x.limit) and (other or x.starts[sv] < x.limit)
+    may: bool = s == x.start[w] or x.starts[s] < x.limit
+    if v != NOBODY and s == sv:
+        may = x.starts[s] - (x.start[w] == s) - (x.start[v] == s) + 2 <= x.limit
+    elif v != NOBODY:
+        may = may or s == x.start[v]
+        may = may and (sv == x.start[w] or sv == x.start[v] or x.starts[sv] < x.limit)
+    return may
 
 
 @inner(_nrt=False)
-def _are_seen(x, w, s, v, sv):  # type: ignore[no-untyped-def]
+def _are_seen(x: Plan, w: int, s: int, v: int, sv: int) -> bool:
     """Whether the visible queue shows every workload when it starts, if w starts in slot s and v (if any) in sv.
 
     Of those that arrived before it, only those that start later still wait: fewer than the queue has places.

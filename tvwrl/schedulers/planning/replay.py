@@ -6,6 +6,7 @@ Arrivals and demand do not depend on decisions, so all actions can be compared i
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,31 +15,7 @@ from tvwrl.checks import at_least, one_of
 from tvwrl.compiled import inlined, njit
 from tvwrl.packing import exceeds
 from tvwrl.penalties import TERMS, contention, overshoot, under_utilisation, wait
-from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT
-from tvwrl.schedulers.planning.replay_rules import (
-    BASES,
-    BEYOND,
-    BITS,
-    CHARGED,
-    CLAIRVOYANT,
-    COUNT,
-    EXPECTED_COST_PEAK,
-    FREE,
-    FRESH,
-    KNOWN_PEAK,
-    LEAVES,
-    NEVER,
-    NOWHERE,
-    ON,
-    SINCE,
-    TOP,
-    USES,
-    WHICH,
-    WORST_FIT_PEAK,
-    Branches,
-    Rule,
-    choose,
-)
+from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT, machine_costs, unused_cost
 from tvwrl.simulation import (
     ARRIVAL,
     ARRIVED,
@@ -58,24 +35,196 @@ from tvwrl.simulation import (
     USAGE_DELAY,
     WAITING,
     WAITS,
+    Load,
     Mask,
     Scenario,
     Simulation,
+    State,
+    Steps,
 )
-from tvwrl.types import Float, InputError, Int, Machines
+from tvwrl.types import Float, Float32, InputError, Int, Int32, Machines
 
-# As in `clock_kernels`, all is inlined into the one entry: calls that take whole tuples cost more than the work itself.
+# Rules that can be base policies, and their numbers in kernels
+# fmt: off
+BASES: tuple[str, ...] = (
+    "expected-cost", "expected-cost-known-peak", "expected-cost-peak", "best-fit-peak", "first-fit-peak",
+    "worst-fit-peak", "best-fit", "spread", "clairvoyant",
+)
+# fmt: on
+EXPECTED_COST, KNOWN_PEAK, EXPECTED_COST_PEAK, BEST_FIT_PEAK, FIRST_FIT_PEAK = range(5)
+WORST_FIT_PEAK, BEST_FIT, SPREAD, CLAIRVOYANT = range(5, len(BASES))
+RESERVING = BASES[EXPECTED_COST_PEAK : WORST_FIT_PEAK + 1]  # the sum of lifetime peaks never exceeds a machine
+ON, COUNT, USES, CHARGED, BITS, LEAVES = range(6)  # columns of `facts`
+WHICH, SINCE, BEYOND = range(3)  # columns of `who`
+PASSES, SCORE, DANGER = range(3)  # columns of `scores`
+FREE, FRESH, TOP = range(3)  # entries of `counts`
+NOWHERE = -1  # what a workload gets that waits
+NEVER = 1 << 60  # a slot after all others
+
+
+class Rule(NamedTuple):
+    """What the base knows."""
+
+    number: int  # in BASES
+    forecast: Steps  # (S, N, L + 1, K + D) u1 and
+    steps: Float32  # (K + D,) as of `State`, for expected-cost
+    peaks: Int  # (3, D) columns of peaks, as of `ForecastTable`; (3, 0) for rules that take the forecast ones
+    peak: Float  # (S, N, D) units, for rules that know peaks
+    sizes: Float  # (M, D) capacities in `units`
+    largest: Float  # (D,) capacity of the largest machine
+    units: float  # `peak_units`
+    whole: bool  # whether demand is in whole units
+    limit: float  # expected overshoot above which a workload waits
+
+
+class Branches(NamedTuple):
+    """Scratch: A branches and a pool of P contents; a rule may choose from Q places of the queue.
+
+    T rows of slots: as many as usage is seen late, then those from now on.
+    """
+
+    facts: Int  # (P, 6) machine, workloads, branches that have it, slot charged, the machine's overshoot bits, slot
+    # in which the next workload leaves
+    who: Int32  # (P, N, 3) workload, its start, its overshoot bits; in order of start
+    load: Load  # (P, T, D) units
+    square: Load  # (P, T, D) sum of squared demand
+    charges: Float  # (P, 3) penalties of the current slot
+    asked: Int  # (P, Q) questions answered, that about workload w in column w % Q
+    scores: Float  # (P, Q, 3) the answers: whether it takes the workload, how gladly, expected overshoot
+    content: Int  # (A, M) the machines' contents
+    queue: Int32  # (A, N) waiting workloads
+    waiting: Int  # (A,)
+    placed: Int  # (A,) in the current slot
+    free: Int  # (P,) contents that no branch has
+    fresh: Int  # (A N,) contents that were made in this slot
+    counts: Int  # (3,) of these two, and contents in use lie below this
+    summed: Float32  # (K + D,) forecast of a content
+    own: Float32  # (K + D,) forecast of the workload
+    known: Float  # (D,) what a rule knows of its demand
+
+
+# As in `episode_kernels`, all is inlined into the one entry: calls that take whole tuples cost more than the work.
+
+
+# Rules: which workload goes where
+
+
+@njit(inline="always", _nrt=False)
+def choose(s: State, r: Rule, x: Branches, a: int, sequence: int, k: int, slot: int) -> tuple[int, int]:
+    """The first place of branch a's queue whose workload the rule can place, and the machine, or NOWHERE."""
+    q, m = 0, NOWHERE
+    for i in range(min(x.waiting[a], s.rules[PLACES])):
+        q, m = i, _machine_for(s, r, x, a, sequence, x.queue[a, i], k, slot)
+        if m != NOWHERE:
+            break
+    return q, m
+
+
+@inlined(_nrt=False)
+def _machine_for(s: State, r: Rule, x: Branches, a: int, sequence: int, w: int, k: int, slot: int) -> int:
+    """The machine that the rule gives workload w in branch a, or NOWHERE."""
+    for c in range(len(r.steps)):
+        x.own[c] = r.forecast[sequence, w, 0, c] * r.steps[c]
+    _know_peaks(r, x.own)
+    dominant, share = 0, -1.0
+    by_peak = EXPECTED_COST_PEAK <= r.number <= WORST_FIT_PEAK
+    for d in range(len(x.known)):
+        x.known[d] = r.peak[sequence, w, d] if by_peak else float(s.demand[sequence, w, 0, d])
+        if x.known[d] / r.largest[d] > share:
+            dominant, share = d, x.known[d] / r.largest[d]
+    # Who has been asked the question has the answer; what peaks say is true until the content changes
+    question, c = (0 if by_peak and len(r.steps) == 0 else slot) * s.timing.shape[1] + w + 1, w % x.asked.shape[1]
+    chosen, best = NOWHERE, -np.inf
+    for m in range(x.content.shape[1]):
+        p = x.content[a, m]
+        if x.asked[p, c] != question:
+            x.asked[p, c] = question
+            _score(s, r, x, p, c, sequence, w, k, slot, dominant)
+        if x.scores[p, c, PASSES] > 0 and x.scores[p, c, SCORE] > best:
+            chosen, best = m, x.scores[p, c, SCORE]
+    if chosen != NOWHERE and x.scores[x.content[a, chosen], c, DANGER] > r.limit:
+        chosen = NOWHERE
+    return chosen
+
+
+@inlined(_nrt=False)
+def _score(
+    s: State, r: Rule, x: Branches, p: int, c: int, sequence: int, w: int, k: int, slot: int, dominant: int
+) -> None:
+    """What the rule says of workload w on content p, to `scores`."""
+    m, resources = x.facts[p, ON], x.load.shape[2]
+    passes, score, danger = True, 0.0, 0.0
+    if EXPECTED_COST_PEAK <= r.number <= WORST_FIT_PEAK:
+        for d in range(resources):
+            reserved = 0.0
+            for i in range(x.facts[p, COUNT]):
+                reserved += r.peak[sequence, x.who[p, i, WHICH], d]
+            passes = passes and not exceeds(reserved + x.known[d], s.capacity[m, d])
+            if d == dominant:
+                score = reserved - s.capacity[m, d]
+        score = 0.0 if r.number == FIRST_FIT_PEAK else -score if r.number == WORST_FIT_PEAK else score
+        if r.number == EXPECTED_COST_PEAK and passes:
+            _sum_forecasts(s, r, x, p, sequence, slot)
+            score = -unused_cost(x.summed, x.own, r.sizes[m], r.units, s.weights)
+    elif r.number == CLAIRVOYANT:
+        for age in range(s.timing[sequence, w, LENGTH]):
+            for d in range(resources):
+                total, capacity = float(x.load[p, k + s.rules[USAGE_DELAY] + age, d]), s.capacity[m, d]
+                passes = passes and not exceeds(total + s.demand[sequence, w, age, d], capacity)
+                if capacity > 0:
+                    score -= max(capacity - total, 0.0) / capacity
+    else:
+        fullest = 0.0
+        for d in range(resources):
+            total, capacity = float(x.load[p, k, d]), s.capacity[m, d]  # as late as usage is seen
+            passes = passes and not exceeds(total + x.known[d], capacity)
+            if capacity > 0:
+                fullest = max(fullest, total / capacity)
+            if d == dominant:
+                score = total - capacity
+        if r.number == SPREAD:
+            score = -fullest - 1e-6 * x.facts[p, COUNT]
+        elif r.number <= KNOWN_PEAK and passes:
+            _sum_forecasts(s, r, x, p, sequence, slot)
+            danger, unused = machine_costs(x.summed, x.own, r.sizes[m], r.units, s.weights, r.whole)
+            score = -(danger + unused)
+    x.scores[p, c, PASSES], x.scores[p, c, SCORE], x.scores[p, c, DANGER] = passes, score, danger
+
+
+@njit(inline="always", _nrt=False)
+def _sum_forecasts(s: State, r: Rule, x: Branches, p: int, sequence: int, slot: int) -> None:
+    """Sum the forecasts of what runs in content p, each as of the last slot of it that is seen."""
+    for c in range(len(r.steps)):
+        x.summed[c] = 0.0
+    for i in range(x.facts[p, COUNT]):
+        w, seen = x.who[p, i, WHICH], max(slot - x.who[p, i, SINCE] + 1 - s.rules[USAGE_DELAY], 0)
+        for c in range(len(r.steps)):
+            x.summed[c] += r.forecast[sequence, w, seen, c] * r.steps[c]
+    _know_peaks(r, x.summed)
+
+
+@njit(inline="always", _nrt=False)
+def _know_peaks(r: Rule, values: Float32) -> None:
+    """Put lifetime peaks in place of their forecasts (K + D,), as `ForecastTable.told` does."""
+    for d in range(r.peaks.shape[1]):
+        values[r.peaks[0, d]] = values[r.peaks[2, d]]
+        values[r.peaks[1, d]] = 0.0
+
+
+# Rollouts
 
 
 @njit(_nrt=False)
-def replay(s, r, x, rows, acts, horizon, out, choice, ended):  # type: ignore[no-untyped-def]
+def replay(
+    s: State, r: Rule, x: Branches, rows: Int, acts: Int, horizon: int, out: Float, choice: Int, ended: Mask
+) -> None:
     """See `Replay.costs`; with a single branch, and no action to play: `CompiledRule.choices`.
 
     `s`: `State`, `r`: `Rule`, `x`: `Branches`
     `rows`: (n,) environments
     `acts`: (n, A) the action with which each branch begins, of Q * M + 1; NOWHERE: the branch is not played
     `horizon`: slots
-    `out`: (n, A, 4) zeros
+    `out`: (n, A, 5) zeros
     `choice`: (n,)
     `ended`: (n,) whether all branches came to the end of the episode, as they should
     """
@@ -135,7 +284,7 @@ def replay(s, r, x, rows, acts, horizon, out, choice, ended):  # type: ignore[no
 
 
 @inlined(_nrt=False)
-def _branch(s, x, b, acts, n):  # type: ignore[no-untyped-def]
+def _branch(s: State, x: Branches, b: int, acts: Int, n: int) -> int:
     """Begin: content m is what runs on machine m of environment b now, and all branches have it. Returns how many are
     played."""
     machines, rows, resources = len(s.capacity), x.load.shape[1], x.load.shape[2]
@@ -180,7 +329,7 @@ def _branch(s, x, b, acts, n):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _book(s, x, p, sequence, w, age, k):  # type: ignore[no-untyped-def]
+def _book(s: State, x: Branches, p: int, sequence: int, w: int, age: int, k: int) -> None:
     """Add the demand of workload w, `age` slots old, from slot k on to content p."""
     first = k + s.rules[USAGE_DELAY]
     for i in range(min(s.timing[sequence, w, LENGTH] - age, x.load.shape[1] - first)):
@@ -191,7 +340,7 @@ def _book(s, x, p, sequence, w, age, k):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _leave(s, x, p, sequence, slot):  # type: ignore[no-untyped-def]
+def _leave(s: State, x: Branches, p: int, sequence: int, slot: int) -> None:
     """Take what ends before this slot from the list of content p."""
     kept, leaves = 0, NEVER
     for i in range(x.facts[p, COUNT]):
@@ -206,7 +355,7 @@ def _leave(s, x, p, sequence, slot):  # type: ignore[no-untyped-def]
 
 
 @inlined(_nrt=False)
-def _put(s, x, a, q, m, sequence, k, slot):  # type: ignore[no-untyped-def]
+def _put(s: State, x: Branches, a: int, q: int, m: int, sequence: int, k: int, slot: int) -> None:
     """Start what waits at place q in branch a on machine m; a branch that did the same may have made the content."""
     w = x.queue[a, q]
     x.waiting[a] -= 1
@@ -243,7 +392,7 @@ def _put(s, x, a, q, m, sequence, k, slot):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _copy(x, p, new, k):  # type: ignore[no-untyped-def]
+def _copy(x: Branches, p: int, new: int, k: int) -> None:
     """Make `new` what p is from slot k on, and was while that is seen yet, for one of the branches that have p."""
     for part in range(x.facts.shape[1]):
         x.facts[new, part] = x.facts[p, part]
@@ -259,7 +408,7 @@ def _copy(x, p, new, k):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _follows(s, x, p, other, w, k, slot):  # type: ignore[no-untyped-def]
+def _follows(s: State, x: Branches, p: int, other: int, w: int, k: int, slot: int) -> bool:
     """Whether content `other` is what p becomes if w starts on it in this slot."""
     count = x.facts[p, COUNT]
     same = other != p and x.facts[other, USES] > 0 and x.facts[other, COUNT] == count + 1
@@ -276,7 +425,7 @@ def _follows(s, x, p, other, w, k, slot):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _charge(s, x, p, k):  # type: ignore[no-untyped-def]
+def _charge(s: State, x: Branches, p: int, k: int) -> None:
     """The penalties of content p in slot k; marks what overshoots for the first time."""
     contended = unused = exceeded = 0.0
     m, row = x.facts[p, ON], k + s.rules[USAGE_DELAY]
@@ -350,7 +499,7 @@ class CompiledRule:
         return self._play(self._present, rows, np.full((len(rows), 1), NOWHERE), 1)[1]
 
     def _play(self, branches: Branches, rows: Int, acts: Int, horizon: int) -> tuple[Float, Int, Mask]:
-        """See `replay_kernels.replay`: `out`, NaN for branches that are not played, `choice` and `ended`."""
+        """See `replay`: `out`, NaN for branches that are not played, `choice` and `ended`."""
         out = np.where(acts[..., None] == NOWHERE, np.nan, np.zeros(len(TERMS)))
         choice, ended = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         replay(self._simulation.state, self._rule, branches, rows, acts, horizon, out, choice, ended)
@@ -376,7 +525,7 @@ class Replay(CompiledRule):
         self._branches = self._scratch(branches or simulation.placements + 1, horizon)
 
     def costs(self, rows: Int, allowed: npt.NDArray[np.bool_]) -> tuple[Float, Int]:
-        """(n, placements + 1, 4) penalties (`penalties.TERMS`) from the current slot on, by action, of environments
+        """(n, placements + 1, 5) penalties (`penalties.TERMS`) from the current slot on, by action, of environments
         `rows` (n,), and (n,) the base's own action.
 
         Actions are those of `Simulation.step`, the last to let the slot pass. NaN where `allowed` (n, actions) forbids
@@ -392,7 +541,7 @@ class Replay(CompiledRule):
         return out, choice
 
     def played(self, rows: Int, acts: Int) -> tuple[Float, Int, Mask]:
-        """(n, A, 4) penalties of the actions `acts` (n, A), and the base's own action as in `costs`; (n,) whether all
+        """(n, A, 5) penalties of the actions `acts` (n, A), and the base's own action as in `costs`; (n,) whether all
         of them came to the end of the episode within the horizon.
 
         -1 in `acts`: none, and NaN. Others must be possible. Raises InputError if a cost is not a number.

@@ -18,8 +18,7 @@ from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
 from tvwrl.schedulers.knowledge import Knowledge, knowing_no_more
 from tvwrl.schedulers.planning.futures import Futures, Likeness
-from tvwrl.schedulers.planning.replay import Replay
-from tvwrl.schedulers.planning.replay_rules import BASES, RESERVING
+from tvwrl.schedulers.planning.replay import BASES, RESERVING, Replay
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, InputError, Placement, Workload
 
@@ -34,12 +33,8 @@ CERTAINTY_OF_RISKS: float = 3.0  # overshoot is rare and costly, so where it may
 TOGETHER, TIMED = 64, 8  # futures that are sampled at a time, without and with a time limit
 SLOWER = 2.0  # how much longer than those before a batch may take without exceeding the time limit
 PROPOSED = 4  # machines that a policy proposes
+ALSO_KNOWN = "what workloads used so far, and training workloads"  # beside what the base knows
 ROLLOUT_BASES: tuple[str, ...] = tuple(base for base in BASES if base != "clairvoyant")
-
-
-def knowledge_of_rollout(base: Knowledge) -> Knowledge:
-    """What a rollout knows whose base knows `base`."""
-    return base.and_also("what workloads used so far, and training workloads")
 
 
 class Rollout(Scheduler):
@@ -85,21 +80,16 @@ class Rollout(Scheduler):
         self.name = f"rollout({base.name}+policy)" if proposal else f"rollout({self.leader.name})"
         self.needs_forecasts = base.needs_forecasts or self.leader.needs_forecasts
         self.looks_at_grid = self.leader.looks_at_grid
-        self.knowledge = self._knowledge()
+        self.knowledge = base.knowledge.and_also(ALSO_KNOWN)
+        if proposal is not None:
+            own, told = base.knowledge, proposal.knowledge
+            if own.group not in knowing_no_more(told.group):
+                raise InputError(
+                    f"base is {base.name}: it knows more ({own.note}) than the policy '{proposal.name}' ({told.note}); "
+                    "use another base, or a policy that is trained with it"
+                )
+            self.knowledge = Knowledge(told.group, f"{told.note}; {self.knowledge.note}")
         self._made: tuple[object, object] = (None, None)
-
-    def _knowledge(self) -> Knowledge:
-        own = self.base.knowledge
-        seen = knowledge_of_rollout(own)
-        if self.proposal is None:
-            return seen
-        told = self.proposal.knowledge
-        if own.group not in knowing_no_more(told.group):
-            raise InputError(
-                f"base is {self.base.name}: it knows more ({own.note}) than the policy '{self.proposal.name}' "
-                f"({told.note}); use another base, or a policy that is trained with it"
-            )
-        return Knowledge(told.group, f"{told.note}; {seen.note}")
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Prepare for a new episode.
@@ -183,18 +173,13 @@ class Rollout(Scheduler):
                 started = time.perf_counter()
                 if self._milliseconds is not None and 1000 * (started - began + SLOWER * longest) > self._milliseconds:
                     return tally.best(self._certainty)
-                tally.add(self._costs(cluster, alive, count))
+                self._futures.sample(cluster, self._rng, count)
+                costs, _ = self._replay.costs(np.arange(count), np.tile(alive, (count, 1)))
+                tally.add(costs[:, : len(takes)].sum(axis=2))
                 longest = max(longest, time.perf_counter() - started)
                 left -= count
             alive = tally.better_half(alive)
         return tally.best(self._certainty)
-
-    def _costs(self, cluster: Cluster, takes: Mask, count: int) -> Float:
-        """(count, Q M) cost of each choice in sampled futures, NaN where it is not compared."""
-        self._futures.sample(cluster, self._rng, count)
-        costs, _ = self._replay.costs(np.arange(count), np.tile(takes, (count, 1)))
-        total: Float = costs[:, : len(takes)].sum(axis=2)
-        return total
 
 
 class _Tally:
@@ -216,8 +201,7 @@ class _Tally:
     @property
     def mean(self) -> Float:
         """(A,) mean gain, -inf where there is none."""
-        mean: Float = np.where(self._count > 0, self._sum / np.maximum(self._count, 1), -np.inf)
-        return mean
+        return np.where(self._count > 0, self._sum / np.maximum(self._count, 1), -np.inf)
 
     def better_half(self, alive: Mask) -> Mask:
         """(A,) the better half of those alive, and the choice that they are compared with."""

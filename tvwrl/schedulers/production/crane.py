@@ -13,7 +13,7 @@ import numpy as np
 from tvwrl.checks import fraction
 from tvwrl.schedulers.base import PRODUCTION_RULE, registered
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
-from tvwrl.schedulers.production.usage import ByPastLoad, placed_since
+from tvwrl.schedulers.production.facts import ByPastLoad, placed_since
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 

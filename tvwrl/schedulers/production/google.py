@@ -15,9 +15,9 @@ from tvwrl.checks import at_least, fraction, percent
 from tvwrl.compiled import njit
 from tvwrl.schedulers.base import PRODUCTION_RULE, registered
 from tvwrl.schedulers.knowledge import FUTURE, REQUESTS
+from tvwrl.schedulers.production.facts import Samples, future_samples, slots_in, summed
 from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak, percentiles
-from tvwrl.schedulers.production.usage import Samples, future_samples, slots_in, summed
-from tvwrl.simulation import Cluster, Scenario
+from tvwrl.simulation import Cluster, Mask, Scenario
 from tvwrl.types import Float, Int
 
 HOURS = 2.0  # of history; a workload that has run for so long is warm
@@ -72,8 +72,7 @@ class NSigma(PredictedPeak):
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
         warm = samples.seen >= self.history(self.scenario)
-        peak: Float = _n_sigma(*samples[1:5], warm, self.n, self.cap, machines)
-        return peak
+        return _n_sigma(*samples[1:5], warm, self.n, self.cap, machines)
 
 
 @registered("RC-like (Google)", PRODUCTION_RULE)
@@ -149,12 +148,11 @@ class PeakOracle(PredictedPeak):
 
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
-        peak: Float = _largest_sum(*samples[1:5], machines)
-        return peak
+        return _largest_sum(*samples[1:5], machines)
 
 
 @njit
-def _largest_sum(machine, request, seen, value, machines):  # type: ignore[no-untyped-def]
+def _largest_sum(machine: Int, request: Float, seen: Int, value: Float, machines: int) -> Float:
     """(machines, D) largest sum of usage in a slot, counted up to the request; where there is none, of requests."""
     _, slots, resources = value.shape
     used, peak = np.zeros((machines, slots, resources)), np.zeros((machines, resources))
@@ -174,7 +172,9 @@ def _largest_sum(machine, request, seen, value, machines):  # type: ignore[no-un
 
 
 @njit
-def _n_sigma(machine, request, count, value, warm, n, cap, machines):  # type: ignore[no-untyped-def]
+def _n_sigma(
+    machine: Int, request: Float, count: Int, value: Float, warm: Mask, n: float, cap: bool, machines: int
+) -> Float:
     _, slots, resources = value.shape
     used, limit = np.zeros((machines, slots, resources)), np.zeros((machines, slots, resources))
     depth, peak = np.zeros(machines, np.int64), np.zeros((machines, resources))

@@ -20,9 +20,9 @@ import numpy as np
 from tvwrl.checks import below, fraction
 from tvwrl.compiled import njit
 from tvwrl.schedulers.base import RECONSTRUCTION, registered
+from tvwrl.schedulers.production.facts import Samples, slots_in
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
-from tvwrl.schedulers.production.usage import Samples, slots_in
-from tvwrl.types import Float
+from tvwrl.types import Float, Int
 
 LEAST = 2  # samples; workloads with fewer count at their requests, without deviation
 
@@ -45,8 +45,7 @@ class GPALike(PredictedPeak):
 
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
-        peak: Float = _of_sums(*samples[1:5], slots_in(24, self.scenario), self.z, machines)
-        return peak
+        return _of_sums(*samples[1:5], slots_in(24, self.scenario), self.z, machines)
 
 
 @registered("GPA-like, independent", RECONSTRUCTION)
@@ -62,12 +61,11 @@ class IndependentGPALike(GPALike):
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
         level, variance = _of_each(*samples[1:5], machines)
-        peak: Float = level + self.z * np.sqrt(variance)
-        return peak
+        return level + self.z * np.sqrt(variance)
 
 
 @njit
-def _of_each(machine, request, seen, value, machines):  # type: ignore[no-untyped-def]
+def _of_each(machine: Int, request: Float, seen: Int, value: Float, machines: int) -> tuple[Float, Float]:
     """(machines, D) summed means, the requests of the young included, and summed variances."""
     resources = value.shape[2]
     level, variance = np.zeros((machines, resources)), np.zeros((machines, resources))
@@ -86,7 +84,7 @@ def _of_each(machine, request, seen, value, machines):  # type: ignore[no-untype
 
 
 @njit
-def _of_sums(machine, request, seen, value, most, z, machines):  # type: ignore[no-untyped-def]
+def _of_sums(machine: Int, request: Float, seen: Int, value: Float, most: int, z: float, machines: int) -> Float:
     resources = value.shape[2]
     depth, peak = np.full(machines, most), np.zeros((machines, resources))
     for r in range(len(machine)):

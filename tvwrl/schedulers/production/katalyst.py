@@ -10,11 +10,20 @@ from tvwrl.checks import at_least, percent
 from tvwrl.compiled import njit
 from tvwrl.schedulers.base import PRODUCTION_RULE, registered
 from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.schedulers.production.facts import (
+    FLAT,
+    ByPastLoad,
+    Samples,
+    by_kind,
+    estimated_load,
+    milli,
+    parts_of_day,
+    rounded,
+    slots_in,
+)
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
-from tvwrl.schedulers.production.requests import by_kind, milli, rounded
-from tvwrl.schedulers.production.usage import FLAT, ByPastLoad, Samples, estimated_load, parts_of_day, slots_in
 from tvwrl.simulation import Cluster, Mask
-from tvwrl.types import Float, Workload
+from tvwrl.types import Float, Int, Workload
 
 MEMORY = 95.0  # limit of its use, percent
 HOURS = 24  # in a portrait
@@ -60,8 +69,7 @@ class Katalyst(PredictedPeak):
     def percent(self, cluster: Cluster, workload: Workload) -> Float:
         """(M, D) percent in use in the busiest hour if the workload were placed there."""
         own = cluster.request_of(workload) * by_kind(FLAT, cluster.capacity.shape[1])
-        percent: Float = 100.0 * (self.peaks(cluster) + own) / cluster.divisor
-        return percent
+        return 100.0 * (self.peaks(cluster) + own) / cluster.divisor
 
     def passes(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `FilterAndScore.passes`."""
@@ -143,7 +151,7 @@ def katalyst_score(now: Float, hour: Float, day: Float, size: Float) -> Float:
 
 
 @njit
-def _portraits(machine, flat, seen, value, hours, machines):  # type: ignore[no-untyped-def]
+def _portraits(machine: Int, flat: Float, seen: Int, value: Float, hours: Int, machines: int) -> Float:
     """(machines, 24, D) summed portraits; a workload with `seen` 0 has none yet."""
     resources = value.shape[2]
     portrait = np.zeros((machines, HOURS, resources))

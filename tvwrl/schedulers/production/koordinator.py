@@ -11,10 +11,9 @@ from tvwrl.schedulers import load_scores
 from tvwrl.schedulers.base import BOTH, PRODUCTION_RULE, registered
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.schedulers.production.facts import FLAT, Samples, by_kind, estimated_load, milli, rounded, slots_in
 from tvwrl.schedulers.production.kubernetes import least_allocated
 from tvwrl.schedulers.production.predicted_peak import EachAlone, weighted_percentiles
-from tvwrl.schedulers.production.requests import by_kind, milli, rounded
-from tvwrl.schedulers.production.usage import FLAT, Samples, estimated_load, slots_in
 from tvwrl.simulation import Cluster, Mask, Scenario
 from tvwrl.types import Float, Workload
 

@@ -15,7 +15,7 @@ from tvwrl.checks import positive
 from tvwrl.schedulers.base import PRODUCTION_RULE, registered
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import REQUESTS
-from tvwrl.schedulers.production.requests import milli, requested, requests_fit
+from tvwrl.schedulers.production.facts import milli, requested, requests_fit
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 
@@ -92,16 +92,14 @@ def balanced_allocation(wanted: Int, before: Int, size: Int) -> Int:
     >>> balanced_allocation(after, np.array([[3, 1], [3, 0], [8, 0]]), size)
     array([75, 84, 75])
     """
-    score: Int = MOST // 2 + (MOST // 2 + _balance(wanted, size) - _balance(before, size)) // 2
-    return score
+    return MOST // 2 + (MOST // 2 + _balance(wanted, size) - _balance(before, size)) // 2
 
 
 def _balance(requested: Int, size: Int) -> Int:
     """(M,) 50 to 100: how alike the requested shares of both resources are."""
     share = np.minimum(requested / np.maximum(size, 1), 1.0)
     deviation = np.abs((share[:, 0] - share[:, 1]) / 2)
-    score: Int = ((1.0 - deviation) * MOST).astype(np.int64)
-    return score
+    return ((1.0 - deviation) * MOST).astype(np.int64)
 
 
 @registered("Least allocated (Kubernetes)", PRODUCTION_RULE)

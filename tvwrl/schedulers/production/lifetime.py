@@ -16,12 +16,10 @@ import numpy as np
 
 from tvwrl.checks import at_least, positive
 from tvwrl.schedulers.base import RECONSTRUCTION, registered
+from tvwrl.schedulers.best_fit import tightest
 from tvwrl.schedulers.head_of_queue import HeadOfQueue, admitted, best
 from tvwrl.schedulers.knowledge import REQUESTS
-from tvwrl.schedulers.production.requests import requested, requests_fit
-from tvwrl.schedulers.production.training import Learnt, TrainingWorkloads
-from tvwrl.schedulers.production.usage import running
-from tvwrl.schedulers.scores import tightest
+from tvwrl.schedulers.production.facts import Learnt, TrainingWorkloads, requested, requests_fit, running
 from tvwrl.simulation import SEQUENCE, START, Cluster, Mask
 from tvwrl.types import Float, InputError, Int, Workload
 
@@ -90,8 +88,7 @@ def expected_left(lengths: Sequence[int] | Int) -> Float:
     age = np.arange(max(lengths) + 1)
     longer = np.array(lengths)[:, None] - age
     count = (longer > 0).sum(axis=0)
-    left: Float = np.where(count > 0, np.maximum(longer, 0).sum(axis=0) / np.maximum(count, 1), 0.5)
-    return left
+    return np.where(count > 0, np.maximum(longer, 0).sum(axis=0) / np.maximum(count, 1), 0.5)
 
 
 class Running(NamedTuple):
@@ -186,8 +183,7 @@ def put_off(life: float, exit: Float) -> Float:
     >>> put_off(5.0, np.array([10.0, 4.8, 3.0]))
     array([0., 1., 3.])
     """
-    value: Float = np.searchsorted(GRID, np.maximum(life - exit, 0.0) - ROUNDING).astype(float)
-    return value
+    return np.searchsorted(GRID, np.maximum(life - exit, 0.0) - ROUNDING).astype(float)
 
 
 @registered("LAVA-like (Google)", RECONSTRUCTION)

@@ -23,10 +23,16 @@ from tvwrl.compiled import njit
 from tvwrl.packing import fits
 from tvwrl.schedulers.base import RECONSTRUCTION, registered
 from tvwrl.schedulers.knowledge import HISTORY_AND_REQUESTS
+from tvwrl.schedulers.production.facts import (
+    Learnt,
+    Samples,
+    TrainingWorkloads,
+    by_kind,
+    parts_of_day,
+    requests_fit,
+    slots_in,
+)
 from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak, percentile, percentiles
-from tvwrl.schedulers.production.requests import by_kind, requests_fit
-from tvwrl.schedulers.production.training import Learnt, TrainingWorkloads
-from tvwrl.schedulers.production.usage import Samples, parts_of_day, slots_in
 from tvwrl.simulation import SEQUENCE, Cluster, Mask, Scenario
 from tvwrl.types import Float, Int, Workload
 
@@ -95,7 +101,7 @@ class CoachLike(PredictedPeak):
         _, peak = _parts_by_window(
             samples.machine, before, largest, samples.seen, samples.value, windows, self.p, machines
         )
-        return peak  # type: ignore[no-any-return]
+        return peak
 
 
 @registered("Resource-Central-like (Microsoft)", RECONSTRUCTION)
@@ -129,7 +135,9 @@ class ResourceCentralLike(EachAlone):
         forest, request = self._learnt.of(cluster.simulation), _requests(cluster)
         self._share = np.ones_like(request)  # (N, D) of the request that counts
         if forest is not None:
-            self._share[:, 0] = _sure_of(forest, request)
+            chances = forest.predict_proba(request)
+            bucket = forest.classes_[chances.argmax(axis=1)]
+            self._share[:, 0] = np.where(chances.max(axis=1) >= SURE, bucket / BUCKETS, 1.0)
 
     def warm_after(self, scenario: Scenario) -> int:
         """Two hours."""
@@ -142,8 +150,7 @@ class ResourceCentralLike(EachAlone):
 
     def before_warm(self, samples: Samples) -> Float:
         """See `EachAlone.before_warm`."""
-        units: Float = self._share[samples.workload] * samples.request
-        return units
+        return self._share[samples.workload] * samples.request
 
     def newcomer(self, cluster: Cluster, workload: Workload) -> Float:
         """See `PredictedPeak.newcomer`."""
@@ -170,8 +177,7 @@ def _share(usage: Float, request: Float) -> Float:
 
 def _bucket(usage: Float, request: Float) -> Int:
     """(...) bucket of the share of the request that is used, 0 to `BUCKETS`; more than the request counts as it."""
-    whole: Int = np.minimum(np.ceil(BUCKETS * (_share(usage, request) - ROUNDING)), BUCKETS).astype(np.int64)
-    return whole
+    return np.minimum(np.ceil(BUCKETS * (_share(usage, request) - ROUNDING)), BUCKETS).astype(np.int64)
 
 
 def _buckets(training: TrainingWorkloads) -> Any:
@@ -182,16 +188,17 @@ def _buckets(training: TrainingWorkloads) -> Any:
     return RandomForestClassifier(**FOREST).fit(training.request, _bucket(usage, training.request[:, 0]))
 
 
-def _sure_of(forest: Any, request: Float) -> Float:
-    """(N,) share of the request up to which the predicted bucket goes; 1 where the forest is not sure of any."""
-    chances = forest.predict_proba(request)
-    bucket = forest.classes_[chances.argmax(axis=1)]
-    share: Float = np.where(chances.max(axis=1) >= SURE, bucket / BUCKETS, 1.0)
-    return share
-
-
 @njit
-def _parts_by_window(machine, before, largest_before, seen, value, windows, percent, machines):  # type: ignore[no-untyped-def]
+def _parts_by_window(
+    machine: Int,
+    before: Float,
+    largest_before: Float,
+    seen: Int,
+    value: Float,
+    windows: Int,
+    percent: float,
+    machines: int,
+) -> tuple[Float, Float]:
     """(machines, D) summed guaranteed parts, and these with the oversubscribed parts in the fullest window.
 
     `before`, `largest_before`: (R, D) the guaranteed part and the largest usage in a window that was not seen yet

@@ -11,50 +11,42 @@ import numpy as np
 
 from tvwrl.compiled import njit
 from tvwrl.packing import fits
+from tvwrl.schedulers.best_fit import tightest
 from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import HISTORY_AND_REQUESTS
-from tvwrl.schedulers.production.usage import Samples, running, summed, usage_samples
-from tvwrl.schedulers.scores import tightest
+from tvwrl.schedulers.production.facts import Samples, running, summed, usage_samples
 from tvwrl.simulation import SEQUENCE, Cluster, Mask, Scenario
 from tvwrl.types import Float, Int, Workload
 
 
+@njit
 def percentiles(value: Float, seen: Int, percent: float) -> Float:
     """(R, D) percentile of the first `seen` (R,) of each workload's samples (R, h, D), 0 where there are none.
 
     `percent`: 0 to 100; between two samples by linear interpolation, as numpy's default
     """
     out = np.zeros((len(value), value.shape[2]))
-    _percentiles(value, seen, percent, out)
+    for r in range(len(value)):
+        for d in range(value.shape[2]):
+            out[r, d] = percentile(value[r, :, d], seen[r], percent)
     return out
 
 
+@njit
 def weighted_percentiles(value: Float, seen: Int, share: Float, weight: Float) -> Float:
     """(R, D) the smallest sample at which all samples up to it have at least a given share of the total weight.
 
     `share`: (D,) above 0, at most 1; `weight`: (h, D) > 0, of a sample by its age
     """
     out = np.zeros((len(value), value.shape[2]))
-    _weighted_percentiles(value, seen, share, weight, out)
-    return out
-
-
-@njit(_nrt=False)
-def _percentiles(value, seen, percent, out):  # type: ignore[no-untyped-def]
-    for r in range(len(value)):
-        for d in range(value.shape[2]):
-            out[r, d] = percentile(value[r, :, d], seen[r], percent)
-
-
-@njit(_nrt=False)
-def _weighted_percentiles(value, seen, share, weight, out):  # type: ignore[no-untyped-def]
     for r in range(len(value)):
         for d in range(value.shape[2]):
             out[r, d] = _weighted(value[r, :, d], seen[r], share[d], weight[:, d])
+    return out
 
 
 @njit(inline="always")
-def percentile(sample, count, percent):  # type: ignore[no-untyped-def]
+def percentile(sample: Float, count: int, percent: float) -> float:
     """The percentile of the first `count` samples, 0 if `count` is 0; see `percentiles`."""
     rank = max(count - 1, 0) * percent / 100.0
     low = int(rank)
@@ -75,7 +67,7 @@ def percentile(sample, count, percent):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _weighted(sample, count, share, weight):  # type: ignore[no-untyped-def]
+def _weighted(sample: Float, count: int, share: float, weight: Float) -> float:
     total = 0.0
     for k in range(count):
         total += weight[k]

@@ -7,19 +7,18 @@ is taken. CPU and memory are the first and the last resource.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
 from tvwrl.checks import at_least, below, fraction, positive
-from tvwrl.compiled import vectorize
+from tvwrl.compiled import plain, vectorize
 from tvwrl.schedulers import load_scores
 from tvwrl.schedulers.base import BOTH, PRODUCTION_RULE, registered
+from tvwrl.schedulers.best_fit import Compiled
 from tvwrl.schedulers.head_of_queue import FilterAndScore, Scored
 from tvwrl.schedulers.knowledge import REQUESTS
-from tvwrl.schedulers.production.requests import points, requested, requests_fit
-from tvwrl.schedulers.production.usage import LIMIT, PastLoad, estimated_load
-from tvwrl.schedulers.scores import Compiled
+from tvwrl.schedulers.production.facts import LIMIT, PastLoad, estimated_load, points, requested, requests_fit
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Workload
 
@@ -28,8 +27,8 @@ SMOOTHING = 5.0  # reports; the deviation is multiplied by its root
 WEIGHT = 0.5  # of the risk from limits; the risk from load has the rest
 HIGHEST_VARIANCE = 0.99  # share of the largest variance that a variable within [0, 1] with that mean can have
 # The compiled formulas, over all machines at once
-_TARGET_LOAD_PACKING: Compiled = vectorize(load_scores.target_load_packing.py_func)
-_RISK_BALANCING: Compiled = vectorize(load_scores.risk_balancing.py_func)
+_TARGET_LOAD_PACKING = cast(Compiled, vectorize(plain(load_scores.target_load_packing)))
+_RISK_BALANCING = cast(Compiled, vectorize(plain(load_scores.risk_balancing)))
 
 
 @registered("Target load (Trimaran)", BOTH)
@@ -164,8 +163,7 @@ def low_risk(request: Float, limit: Float, request_before: Float, limit_before: 
     given = np.where(fitted & (ever > 0), np.minimum(below / np.where(ever > 0, ever, 1.0), 1.0), below)
     within_limit = (limit_before < 1.0) & (request_before <= limit_before)
     below = np.where(within_limit, np.where(limit_before == 0, 1.0, given), below)
-    risk: Float = np.clip(WEIGHT * excess + (1.0 - WEIGHT) * (1.0 - below), 0.0, 1.0)
-    return risk
+    return np.clip(WEIGHT * excess + (1.0 - WEIGHT) * (1.0 - below), 0.0, 1.0)
 
 
 def _probability(mean: Float, sd: Float, threshold: Float) -> tuple[Float, Mask]:

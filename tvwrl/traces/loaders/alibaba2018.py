@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -55,11 +55,21 @@ def alibaba_tasks(tasks: Sequence[Path], instances: Sequence[Path]) -> Extras:
     """
     rows = together(read_table(part, BATCH_TASK) for part in parts_of("batch_task", tasks, usage=False))
     read = {"batch_task": rows}
-    ended = pl.when(pl.col("end") >= pl.col("start")).then(pl.col("end")).alias("end")
-    table = rows.frame.with_columns(ended, pl.col("instances").round().cast(pl.Int64), *decoded(pl.col("task")))
+    end = pl.when(pl.col("end") >= pl.col("start")).then(pl.col("end")).alias("end")
+    table = rows.frame.with_columns(end, pl.col("instances").round().cast(pl.Int64), *decoded(pl.col("task")))
     if instances:
-        read["batch_instance"] = _durations(instances)
-        table = table.join(read["batch_instance"].frame, on=["job", "task"], how="left", maintain_order="left")
+        lasted = pl.col("end") - pl.col("start")
+        sums = [lasted.sum().alias("lasted"), pl.len().alias("instances")]
+        pieces = []
+        for part in parts_of("batch_instance", instances, usage=False):  # each by itself: they are large
+            piece = read_table(part, BATCH_INSTANCE)
+            ended = (pl.col("start") > 0) & (pl.col("end") >= pl.col("start"))
+            piece.frame = piece.frame.filter(ended).group_by("job", "task").agg(sums)
+            pieces.append(piece)
+        read["batch_instance"] = together(pieces)
+        duration = (pl.col("lasted").sum() / pl.col("instances").sum()).alias("duration")
+        durations = read["batch_instance"].frame.group_by("job", "task").agg(duration)
+        table = table.join(durations, on=["job", "task"], how="left", maintain_order="left")
     else:
         table = table.with_columns(pl.lit(None, pl.Float64).alias("duration"))
     first = ("job", "task", "kind", "number", "predecessors", "instances", "start", "end")
@@ -76,22 +86,6 @@ def decoded(task: pl.Expr) -> list[pl.Expr]:
     after = task.str.extract(NODE, 3).fill_null("").str.split("_").list.eval(numbers).list.drop_nulls()
     number = task.str.extract(NODE, 2).cast(pl.Int64, strict=False)
     return [task.str.extract(NODE, 1).alias("kind"), number.alias("number"), after.alias("predecessors")]
-
-
-def _durations(files: Sequence[Path]) -> Rows:
-    """`duration` by `job` and `task`: the mean over the instances that ended, in seconds."""
-
-    def summed(part: Part) -> Rows:
-        rows = read_table(part, BATCH_INSTANCE)
-        ended = rows.frame.filter((pl.col("start") > 0) & (pl.col("end") >= pl.col("start")))
-        lasted = pl.col("end") - pl.col("start")
-        rows.frame = ended.group_by("job", "task").agg(lasted.sum().alias("lasted"), pl.len().alias("instances"))
-        return rows
-
-    rows = together(summed(part) for part in parts_of("batch_instance", files, usage=False))
-    duration = pl.col("lasted").sum() / pl.col("instances").sum()
-    rows.frame = rows.frame.group_by("job", "task").agg(duration.alias("duration"))
-    return rows
 
 
 CORES = 96.0  # cores of a machine of the trace
@@ -153,7 +147,9 @@ class Alibaba2018(Loader):
     def at(self, source: str) -> Alibaba2018:
         """With the largest machine of machine_meta as the reference; of own size without container_meta."""
         own = self.own_size or not tables_of(source, "container_meta")
-        return replace(self, reference_cores=self.reference_cores or _largest(source), own_size=own)
+        machines = _machines(source)
+        largest: Any = None if machines is None else machines.frame["cpu"].max()
+        return replace(self, reference_cores=self.reference_cores or float(largest or CORES), own_size=own)
 
     def parts(self, source: str) -> list[Part]:
         """The files of container_usage and container_meta, of one piece or in folders of parts."""
@@ -205,13 +201,6 @@ class Alibaba2018(Loader):
 def _machines(source: str) -> Rows | None:
     parts = parts_of("machine_meta", tables_of(source, "machine_meta"), usage=False)
     return together(read_table(part, MACHINE_META) for part in parts) if parts else None
-
-
-def _largest(source: str) -> float:
-    """Cores of the largest machine."""
-    machines = _machines(source)
-    cores = machines.frame["cpu"].max() if machines is not None else None
-    return float(cores) if cores else CORES  # type: ignore[arg-type]
 
 
 def _last(meta: pl.DataFrame) -> pl.DataFrame:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 import polars as pl
 
+from tvwrl.input_tables import no_column
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of, zip_members
-from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, no_column, usage_column
+from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, usage_column
 from tvwrl.traces.preparation.loader import HOW_TO_GET, Extras, Loader, Part, Rows, not_found
-from tvwrl.traces.preparation.parquet import read_parquet
-from tvwrl.traces.preparation.reading import read_table
+from tvwrl.traces.preparation.reading import read_parquet, read_table
 
 FILES = 50  # VMs read at a time
 MILLISECONDS = 100_000_000_000  # a time above this is in milliseconds, below in seconds
@@ -69,7 +69,12 @@ class Bitbrains(Loader):
         if not folders:
             raise not_found(source, "<month>/<vm>.csv", HOW_TO_GET)
         months = _months(folders)
-        bundles = [b for place, files in sorted(folders.items()) for b in _bundles(place, months[place], sorted(files))]
+        bundles: list[tuple[str, int, tuple[Any, ...]]] = []  # folder, bytes, and month, time of the newest, names
+        for place, files in sorted(folders.items()):
+            files.sort()
+            for i in range(0, len(files), FILES):
+                names, sizes, times = zip(*files[i : i + FILES], strict=True)
+                bundles.append((place, sum(sizes), (months[place], max(times), *names)))
         return [
             Part(table, f"{table}-{i:05d}", place, size, table == "vms", detail)
             for table in ("vms", "capacity")
@@ -78,8 +83,12 @@ class Bitbrains(Loader):
 
     def read(self, part: Part) -> Rows:
         """Usage in MHz and KB, or of the Parquet as fractions of the VM's own capacity; capacities of VMs."""
-        if part.table == "usage":
-            return _read_usage(part)
+        if part.table == "usage":  # in hundredths of a percent
+            rows = read_parquet(part, USAGE)
+            begin = pl.col("slot") * SLOT
+            usage = [pl.col(name) / 10_000 for name in ("cpu", "mem")]
+            rows.frame = rows.frame.select("month", "vm", *usage, begin=begin, end=begin + SLOT)
+            return rows
         if part.table == "meta":
             rows = read_table(part, META)
             rows.frame = _capacities([rows.frame])
@@ -130,13 +139,6 @@ def _folders(source: str) -> dict[str, list[tuple[str, int, int]]]:
             if name.suffix == ".csv" and name.stem.isdigit() and len(name.parts) > 1:
                 found.setdefault(f"{archive}::{name.parent}", []).append((name.name, member.file_size, 0))
     return found
-
-
-def _bundles(place: str, month: str, files: list[tuple[str, int, int]]) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
-    """Source, size and detail of parts of FILES files: their month, the time of the newest, and their names."""
-    for i in range(0, len(files), FILES):
-        names, sizes, times = zip(*files[i : i + FILES], strict=True)
-        yield place, sum(sizes), (month, max(times), *names)
 
 
 def _months(places: Collection[str]) -> dict[str, str]:
@@ -194,13 +196,3 @@ def _capacities(frames: list[pl.DataFrame]) -> pl.DataFrame:
         together = together.with_columns(pl.lit(None, pl.Float64).alias("cores"))
     largest = [pl.col(name).max() for name in ("cores", "cap", "memcap")]
     return together.group_by("month", "number", maintain_order=True).agg(*largest)
-
-
-def _read_usage(part: Part) -> Rows:
-    """Hundredths of a percent of the VM's own capacity: columns month, vm, slot, cpu, mem."""
-    rows = read_parquet(part, USAGE)
-    begin = pl.col("slot") * SLOT
-    rows.frame = rows.frame.select(
-        "month", "vm", pl.col("cpu") / 10_000, pl.col("mem") / 10_000, begin=begin, end=begin + SLOT
-    )
-    return rows

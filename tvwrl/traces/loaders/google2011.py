@@ -13,8 +13,7 @@ from tvwrl.traces.loaders.google import REQUESTS, Google
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
 from tvwrl.traces.preparation.loader import HOW_TO_GET, Part, Rows, newest_facts, not_found
-from tvwrl.traces.preparation.parquet import read_parquet
-from tvwrl.traces.preparation.reading import read_table
+from tvwrl.traces.preparation.reading import read_parquet, read_table
 
 TASK_USAGE = Table(
     fields=(
@@ -113,9 +112,14 @@ class Google2011(Google):
         return found
 
     def read(self, part: Part) -> Rows:
-        """Usage as recorded; events reduced to one row per workload."""
-        if part.table == "job_usage":
-            return _read_job_usage(part)
+        """Usage as recorded, or summed per job already; events reduced to one row per workload."""
+        if part.table == "job_usage":  # in percent of the largest machine
+            rows = read_parquet(part, JOB_USAGE)
+            begin = ((pl.col("day") - 1) * 288 + pl.col("slot")) * 300_000_000
+            times = {"begin": begin, "end": begin + 300_000_000}
+            usage = [(pl.col(f"{name}_pct") / 100).alias(name) for name in ("cpu", "mem")]
+            rows.frame = rows.frame.select("job", pl.lit(0, pl.Int64).alias("task"), *usage, **times)
+            return rows
         if part.table == "job_meta":
             return read_table(part, JOB_META)
         rows = read_table(part, TABLES[part.table])
@@ -139,14 +143,3 @@ class Google2011(Google):
         rows = read_table(part, MACHINE_EVENTS)
         rows.frame = rows.frame.filter(time=0, event=0).select("cpu", "mem")
         return rows
-
-
-def _read_job_usage(part: Part) -> Rows:
-    """Usage summed per job already, in percent of the largest machine: columns job, day, slot, cpu_pct, mem_pct."""
-    rows = read_parquet(part, JOB_USAGE)
-    begin = ((pl.col("day") - 1) * 288 + pl.col("slot")) * 300_000_000
-    usage = [(pl.col(f"{name}_pct") / 100).alias(name) for name in ("cpu", "mem")]
-    rows.frame = rows.frame.select(
-        "job", pl.lit(0, pl.Int64).alias("task"), *usage, begin=begin, end=begin + 300_000_000
-    )
-    return rows

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import polars as pl
 
+from tvwrl.input_tables import no_column
 from tvwrl.traces.loaders.google import Google
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of, text_of
 from tvwrl.traces.preparation.layout import (
@@ -18,14 +19,12 @@ from tvwrl.traces.preparation.layout import (
     alike,
     dtype_of,
     faults,
-    no_column,
     note,
     usage_column,
     without_blanks,
 )
 from tvwrl.traces.preparation.loader import HOW_TO_GET, Part, Rows, not_found
-from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
-from tvwrl.traces.preparation.reading import Fields, read_by_blocks, read_table
+from tvwrl.traces.preparation.reading import Fields, parquet_columns, read_by_blocks, read_parquet, read_table
 
 
 def read_json_lines(part: Part, table: Table) -> Rows:
@@ -201,7 +200,14 @@ def _read(part: Part, columns: Sequence[Column]) -> Rows:
     if ".json" in Path(part.source).name:
         return read_json_lines(part, table)
     names = _names(part.source) or [column.name for column in columns]  # none: an empty file
-    found = _found(part, columns, names)
+    found = {}  # what the columns that the file has are called there
+    for column in columns:
+        others = (column.name, column.name.replace(".", "_"), OTHER_NAMES.get(column.name, ""))
+        name = next((other for other in others if other in names), None)
+        if name is not None:
+            found[column.name] = name
+        elif not column.optional and column.name != "end_time":
+            raise no_column(part.source, column.name, names)
     has_end = "end_time" in found
     there = replace(table, columns=tuple(c for c in columns if c.name in found), begin_end=periods if has_end else None)
     if ".parquet" in Path(part.source).name:
@@ -222,16 +228,3 @@ def _names(source: str) -> list[str]:
     if ".json" in Path(source).name:
         return []
     return list(parquet_columns(source)) if ".parquet" in Path(source).name else header_of(source)
-
-
-def _found(part: Part, columns: Sequence[Column], names: Collection[str]) -> dict[str, str]:
-    """Of the columns those that a file has, and what they are called there. Raises InputError for a needed one."""
-    found = {}
-    for column in columns:
-        others = (column.name, column.name.replace(".", "_"), OTHER_NAMES.get(column.name, ""))
-        name = next((other for other in others if other in names), None)
-        if name is not None:
-            found[column.name] = name
-        elif not column.optional and column.name != "end_time":
-            raise no_column(part.source, column.name, names)
-    return found

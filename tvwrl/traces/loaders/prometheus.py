@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +15,17 @@ from urllib.parse import urlencode
 import polars as pl
 
 from tvwrl.checks import at_least, positive
-from tvwrl.traces.http_requests import RetryPolicy, address
-from tvwrl.traces.loaders.prometheus_api import (
+from tvwrl.traces.loaders.prometheus_metrics import (
+    KINDS,
+    LOOKBACK,
+    MICRO,
+    POD,
+    ClusterMetrics,
+    NodesUnknown,
+    Span,
+    good_usage,
+)
+from tvwrl.traces.loaders.prometheus_server import (
     CPU,
     MEMORY,
     NODE_INFO,
@@ -26,18 +35,10 @@ from tvwrl.traces.loaders.prometheus_api import (
     REQUESTS,
     SIZES,
     WHERE,
+    RetryPolicy,
     Selector,
     Server,
-)
-from tvwrl.traces.loaders.prometheus_cluster import (
-    KINDS,
-    LOOKBACK,
-    MICRO,
-    POD,
-    ClusterMetrics,
-    NodesUnknown,
-    Span,
-    good_usage,
+    address,
 )
 from tvwrl.traces.overfull_nodes import overfull
 from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
@@ -81,9 +82,18 @@ class Checks:
 
         Raises InputError, with the label that tells clusters apart.
         """
-        self._refuse_renamed()
+        renamed = [self.selector.series(POD_INFO, f'exported_{label}!=""') for label in ("namespace", "pod", "node")]
+        if len(self._table(f"count({' or '.join(renamed)})", (), "n")):
+            raise InputError(
+                f"{self.server.url}: {POD_INFO} has its pods or nodes in labels that begin with exported_, as the job "
+                "that scrapes kube-state-metrics sets such labels itself: set honor_labels: true in that job"
+            )
         self._refuse_hidden()
-        labels = sorted({label for metric in SIZES for label in self._cluster_labels(metric)})
+        found = set()
+        for metric in SIZES:
+            asked = {"match[]": self.selector.series(metric), "start": self.span[0], "end": self.span[1]}
+            found |= {name for name in self.server.get("labels", asked) if isinstance(name, str)}
+        labels = sorted(name for name in found if "cluster" in name.lower() or name.lower() in PLACES)
         for label in labels:
             for metric, name in (*((metric, NODE) for metric in SIZES), (POD_INFO, POD)):
                 self._refuse_namesakes(metric, name, label)
@@ -94,7 +104,17 @@ class Checks:
         ):
             self._refuse_namesakes(metric, name, identity)
         for label in labels:
-            self._warn_of_several(label)
+            values: set[str] = set()
+            for metric in SIZES:
+                seen = self._table(f"count by ({label}) ({self.selector.series(metric)})", (label,), "n")
+                values |= {value for value in seen[label].to_list() if value}
+            if len(values) > 1:
+                listed = sorted(values)
+                warnings.warn(
+                    f"{self.server.url}: nodes of {len(values)} values of {label} are read as one cluster: "
+                    f"{_listed(listed)}; --selector '{label}=\"{listed[0]}\"' reads one of them",
+                    stacklevel=3,
+                )
 
     def _table(self, query: str, labels: Sequence[str], name: str) -> pl.DataFrame:
         """Values `APART` seconds from each other, up to the end, asked for day by day: a week of all pods at once would
@@ -108,14 +128,6 @@ class Checks:
         """Whether there was any at the moments `step` seconds apart."""
         return len(self.server.table(f"count({query})", self.span, self.step, (), "n")) > 0
 
-    def _refuse_renamed(self) -> None:
-        renamed = [self.selector.series(POD_INFO, f'exported_{label}!=""') for label in ("namespace", "pod", "node")]
-        if len(self._table(f"count({' or '.join(renamed)})", (), "n")):
-            raise InputError(
-                f"{self.server.url}: {POD_INFO} has its pods or nodes in labels that begin with exported_, as the job "
-                "that scrapes kube-state-metrics sets such labels itself: set honor_labels: true in that job"
-            )
-
     def _refuse_hidden(self) -> None:
         """Refuse a selector by a label that some of the metrics lack: those would look as if not recorded."""
         for label in self.selector.cluster_labels:
@@ -125,12 +137,6 @@ class Checks:
                         f"{self.server.url}: selector is {self.selector.text!r}: {metric} has no label {label}, so it "
                         "would be hidden; needed: a label that all metrics have, such as an external label"
                     )
-
-    def _cluster_labels(self, metric: str) -> list[str]:
-        """Labels of a metric by which clusters are told apart."""
-        asked = {"match[]": self.selector.series(metric), "start": self.span[0], "end": self.span[1]}
-        names = [name for name in self.server.get("labels", asked) if isinstance(name, str)]
-        return [name for name in names if "cluster" in name.lower() or name.lower() in PLACES]
 
     def _refuse_namesakes(self, metric: str, name: Sequence[str], identity: str) -> None:
         """Refuse names that have several identities at two looks in a row: for longer than a server looks back."""
@@ -157,19 +163,6 @@ class Checks:
             f"{self.server.url}: {name[-1]} {'/'.join(first)} and {others} more stand for several at a time "
             f"({identity} differs), as with several clusters on one server: {advice}"
         )
-
-    def _warn_of_several(self, label: str) -> None:
-        values: set[str] = set()
-        for metric in SIZES:
-            found = self._table(f"count by ({label}) ({self.selector.series(metric)})", (label,), "n")
-            values |= {value for value in found[label].to_list() if value}
-        if len(values) > 1:
-            listed = sorted(values)
-            warnings.warn(
-                f"{self.server.url}: nodes of {len(values)} values of {label} are read as one cluster: "
-                f"{_listed(listed)}; --selector '{label}=\"{listed[0]}\"' reads one of them",
-                stacklevel=4,
-            )
 
 
 def _telling(series: object, identity: str) -> tuple[str, list[str]]:
@@ -293,7 +286,13 @@ class Prometheus(Loader):
             raise InputError(f"--start {_iso(start)}: must be in 1970 or later, and before --end {_iso(end)}")
         fixed = replace(self, start=str(start), end=str(end))
         for metric in (CPU, MEMORY, *([OWNER] if self.per == "owner" else [])):
-            fixed._check_recorded(server, metric)
+            series = Selector(self.selector).series(metric)
+            if not server.get("label/__name__/values", {"match[]": series, "start": start, "end": end}):
+                check = urlencode({"query": f"count({series})", "time": end})
+                raise InputError(
+                    f"{server.url}: empty: nothing recorded of {series} from {_iso(start)} to {_iso(end)}; "
+                    f"to check it, open {server.url}/api/v1/query?{check}"
+                )
         Checks(server, Selector(self.selector), *fixed._coarse).one_cluster()
         cpu = self.reference_cores or fixed._largest(server, "cpu")
         return replace(
@@ -349,16 +348,6 @@ class Prometheus(Loader):
         step = max((end - start) // 24, self.interval)
         return (end - (end - start) // step * step, end), step
 
-    def _check_recorded(self, server: Server, metric: str) -> None:
-        start, end = int(self.start or 0), int(self.end or 0)
-        series = Selector(self.selector).series(metric)
-        if not server.get("label/__name__/values", {"match[]": series, "start": start, "end": end}):
-            check = urlencode({"query": f"count({series})", "time": end})
-            raise InputError(
-                f"{server.url}: empty: nothing recorded of {series} from {_iso(start)} to {_iso(end)}; "
-                f"to check it, open {server.url}/api/v1/query?{check}"
-            )
-
     def _largest(self, server: Server, resource: str) -> float:
         """Capacity of the largest node, cores or GiB."""
         for metric in CAPACITY[resource]:
@@ -382,7 +371,14 @@ class Prometheus(Loader):
             rows.dropped[f"chunks without {CPU} and {MEMORY}"] += 1
         rows.drop(f"rows without a rate of {CPU} over --interval", pl.col("cpu").is_not_null())
         rows.drop(f"rows without {MEMORY}", pl.col("mem").is_not_null())
-        _drop_bad(rows, server.url, {name: self._unit(name) for name in self.resources})
+        given = rows.frame
+
+        def place(row: int) -> str:
+            namespace, pod, time = given.select("namespace", "pod", "time").row(row)
+            return f"pod {namespace}/{pod} at {_iso(time / MICRO)}"
+
+        table = Table(self.resources, tuple(usage_column(name, self._unit(name)) for name in self.resources))
+        rows.frame = good_rows(rows, server.url, table, given, given, place)
         workload = pl.concat_str(POD, separator="/")
         if self.per == "owner":
             rows.frame = rows.frame.join(cluster.owners(begin, end), on=POD, how="left", maintain_order="left")
@@ -426,15 +422,3 @@ class Prometheus(Loader):
             return {}
         found = overfull(taken.join(cluster.running(span, self.interval), on=[*POD, "time"]), sizes)
         return {what: dict(found.iter_rows())} if len(found) else {}
-
-
-def _drop_bad(rows: Rows, url: str, units: Mapping[str, float]) -> None:
-    """Leave out usage that is not finite, negative or too large, count and name it; `units`: of one machine."""
-    table = Table(tuple(units), tuple(usage_column(name, unit) for name, unit in units.items()))
-    frame = rows.frame
-
-    def place(row: int) -> str:
-        namespace, pod, time = frame.select("namespace", "pod", "time").row(row)
-        return f"pod {namespace}/{pod} at {_iso(time / MICRO)}"
-
-    rows.frame = good_rows(rows, url, table, frame, frame, place)

@@ -12,18 +12,19 @@ from typing import ClassVar, Literal
 import polars as pl
 
 from tvwrl.checks import at_least, positive
+from tvwrl.input_tables import no_column
 from tvwrl.traces.canonical import OTHER_SEPARATORS
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
-from tvwrl.traces.preparation.layout import LISTED, YEAR_10000, Column, Rule, Table, no_column, usage_column
+from tvwrl.traces.preparation.layout import YEAR_10000, Column, Rule, Table, usage_column
 from tvwrl.traces.preparation.loader import Loader, Part, Rows, newest_facts, not_found
-from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
-from tvwrl.traces.preparation.reading import read_table
+from tvwrl.traces.preparation.reading import parquet_columns, read_parquet, read_table
 from tvwrl.types import InputError
 
 ISO_8601 = (
     r"^(?<date>\d{4}-\d\d-\d\d)"
     r"(?:[Tt ](?<minute>\d\d:\d\d)(?<second>:\d\d(?:\.\d{1,9})?)?(?<offset>[Zz]|[+-]\d\d(?::?\d\d)?)?)?$"
 )
+WIDE = 30  # more columns than one row per workload and moment has
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -112,8 +113,17 @@ class _OwnTable(Loader):
     def _columns(self) -> tuple[Column, ...]:
         """What is read, and checked row by row."""
         kind: type = str if self.time_unit == "iso" else float
+        time_rules: tuple[Rule, ...]
+        if self.time_unit == "iso":
+            time_rules = (("is no time such as 2026-01-31T12:00:00Z", lambda value: _iso(value).is_null()),)
+        else:
+            last = YEAR_10000 // self.interval if self.time_unit == "slot" else YEAR_10000 * PER_SECOND[self.time_unit]
+            time_rules = ((f"is beyond all dates: --time-unit {self.time_unit}?", lambda value: value.abs() > last),)
+        if self.time_unit == "slot":
+            fault = "is not a whole number, as --time-unit slot needs"
+            time_rules = (*time_rules, (fault, lambda value: value != value.round()))
         unread = "is not a number (for times such as 2026-01-31T12:00:00Z: --time-unit iso)"
-        time = Column(self.time_column, kind, rules=self._time_rules(), unread=unread)
+        time = Column(self.time_column, kind, rules=time_rules, unread=unread)
         usage = (self._amount(name, column) for name, column in self.columns.items())
         application = [Column(self.application_column, str, True)] if self.application_column else []
         requests = (self._amount(name, column, optional=True) for name, column in self.request_columns.items())
@@ -127,14 +137,6 @@ class _OwnTable(Loader):
     def _amount(self, name: str, column: str, optional: bool = False) -> Column:
         return usage_column(column, 1 / self.scale.get(name, 1.0), optional, f": is --scale {name} right?")
 
-    def _time_rules(self) -> tuple[Rule, ...]:
-        if self.time_unit == "iso":
-            return (("is no time such as 2026-01-31T12:00:00Z", lambda value: _iso(value).is_null()),)
-        last = YEAR_10000 // self.interval if self.time_unit == "slot" else YEAR_10000 * PER_SECOND[self.time_unit]
-        late: Rule = (f"is beyond all dates: --time-unit {self.time_unit}?", lambda value: value.abs() > last)
-        whole: Rule = ("is not a whole number, as --time-unit slot needs", lambda value: value != value.round())
-        return (late, whole) if self.time_unit == "slot" else (late,)
-
     def _rows(self, part: Part, rows: Rows) -> Rows:
         """The rows under the names and in the units of `Rows`."""
 
@@ -146,18 +148,16 @@ class _OwnTable(Loader):
             facts = [pl.col(c).alias("application") for c in [self.application_column] if c]
             requests = [scaled(n, c).alias(f"request_{n}") for n, c in self.request_columns.items()]
             return Rows(rows.frame.select(workload, *facts, *requests))
-        moment = self._moment(pl.col(self.time_column))
+        time = pl.col(self.time_column)
+        if self.time_unit == "iso":
+            moment = _iso(time)
+        elif self.time_unit == "slot":
+            moment = time.cast(pl.Int64) * (self.interval * 1_000_000)
+        else:
+            moment = (time * (1_000_000 / PER_SECOND[self.time_unit])).round().cast(pl.Int64)
         usage = [scaled(name, column) for name, column in self.columns.items()]
         rows.frame = rows.frame.select(workload, moment.alias("begin"), moment.alias("end"), *usage)
         return rows
-
-    def _moment(self, time: pl.Expr) -> pl.Expr:
-        """Microseconds."""
-        if self.time_unit == "iso":
-            return _iso(time)
-        if self.time_unit == "slot":
-            return time.cast(pl.Int64) * (self.interval * 1_000_000)
-        return (time * (1_000_000 / PER_SECOND[self.time_unit])).round().cast(pl.Int64)
 
 
 def _iso(time: pl.Expr) -> pl.Expr:
@@ -185,8 +185,7 @@ class Csv(_OwnTable):
         names = header_of(part.source, self.separator) or [column.name for column in asked]  # none: an empty file
         for column in asked:
             if column.name not in names:
-                error = no_column(part.source, column.name, names)
-                raise InputError(f"{error}; {self._hint(names)}")
+                raise no_column(part.source, column.name, names, f"; {self._hint(names)}")
         self._note_unused(names)
         table = Table(tuple(names), asked, self.separator, header=True, quoted=True, names=self._names())
         return self._rows(part, read_table(replace(part, table="usage"), table))
@@ -195,7 +194,7 @@ class Csv(_OwnTable):
         """What to do about a missing column."""
         if len(names) == 1 and (found := [shown for mark, shown in OTHER_SEPARATORS.items() if mark in names[0]]):
             return f"is the separator another one? --separator {found[0]}"
-        if len(names) > LISTED:
+        if len(names) > WIDE:
             return "needed: one row per workload and moment, not one column per workload (pandas: melt)"
         return "name yours: --workload-column, --time-column, --columns"
 

@@ -143,7 +143,12 @@ class Tianchi(Loader):
         tables = {NAMES[table]: those.frame for table, those in rows.items()}
         if "app_resources" in found:
             applications = read_table(found["app_resources"], APP_RESOURCES).frame.select("application", *LIMITS)
-            tables["applications"] = _counted(applications, tables.get("deployment"))
+            replicas = pl.lit(None, pl.Int64).alias("replicas")  # unknown without a deployment
+            if "deployment" in tables:
+                counts = tables["deployment"].group_by("application").agg(pl.len().cast(pl.Int64).alias("replicas"))
+                applications = applications.join(counts, on="application", how="left", maintain_order="left")
+                replicas = pl.col("replicas").fill_null(0)
+            tables["applications"] = applications.select("application", replicas, *LIMITS)
         parts = {"app_resources", "instance_deploy" if self.per == "instance" else ""}
         return Extras(tables, {table: those for table, those in rows.items() if table not in parts})
 
@@ -191,28 +196,17 @@ def _points(text: pl.Expr) -> pl.Expr:
 def _list_column(name: str, unit: float) -> Column:
     """A column with lists of POINTS numbers, of which `unit` make one reference machine."""
     value, highest = pl.element(), LARGEST_USAGE * unit
+
+    def any_point(text: pl.Expr, wrong: pl.Expr) -> pl.Expr:
+        return _points(text).list.eval(wrong).list.any()
+
     rules: tuple[Rule, ...] = (
         (f"has not {POINTS} points", lambda text: _points(text).list.len() != POINTS),
-        ("is not a number", lambda text: _any(text, value.is_null() | ~value.is_finite())),
-        ("is negative", lambda text: _any(text, value < 0)),
-        (f"is above {highest:g}", lambda text: _any(text, value > highest)),
+        ("is not a number", lambda text: any_point(text, value.is_null() | ~value.is_finite())),
+        ("is negative", lambda text: any_point(text, value < 0)),
+        (f"is above {highest:g}", lambda text: any_point(text, value > highest)),
     )
     return Column(name, str, rules=rules)
-
-
-def _any(text: pl.Expr, wrong: pl.Expr) -> pl.Expr:
-    """Whether a test of `pl.element()` holds for any number of a list in text."""
-    return _points(text).list.eval(wrong).list.any()
-
-
-def _counted(applications: pl.DataFrame, deployment: pl.DataFrame | None) -> pl.DataFrame:
-    """With `replicas`, the instances of the deployment, after the name; null where there is no deployment."""
-    replicas = pl.lit(None, pl.Int64).alias("replicas")
-    if deployment is not None:
-        counts = deployment.group_by("application").agg(pl.len().cast(pl.Int64).alias("replicas"))
-        applications = applications.join(counts, on="application", how="left", maintain_order="left")
-        replicas = pl.col("replicas").fill_null(0)
-    return applications.select("application", replicas, *LIMITS)
 
 
 def _tasks(part: Part) -> Rows:

@@ -81,7 +81,12 @@ def _spans(path: Path) -> list[tuple[int, int]]:
     if path.suffix in (".gz", ".zip"):
         return []
     if path.suffix == ".parquet":
-        rows = _rows_of(path)
+        import polars as pl
+
+        try:
+            rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            return []  # damaged: its reader refuses it
         return [(begin, min(begin + PIECE_ROWS, rows)) for begin in range(0, rows, PIECE_ROWS)]
     size, ends = path.stat().st_size, [0]
     with path.open("rb") as file:
@@ -90,16 +95,6 @@ def _spans(path: Path) -> list[tuple[int, int]]:
             file.readline()
             ends.append(file.tell())
     return list(itertools.pairwise(ends))
-
-
-def _rows_of(path: Path) -> int:
-    """Rows of a Parquet file; 0 for a damaged file, which its reader refuses."""
-    import polars as pl
-
-    try:
-        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        return 0
 
 
 @contextmanager
@@ -140,7 +135,14 @@ def blocks_of(part: Part, quoted: bool = False) -> Iterator[tuple[int, bytes]]:
 
     A row of a `quoted` table can have line ends between quotes. Raises InputError for a damaged file.
     """
-    line, rest = _lines_before(part), b""
+    line, rest = 0, b""
+    if part.span is not None:
+        left = part.span[0]
+        with open_bytes(part.source) as file:
+            while left:
+                chunk = file.read(min(left, BLOCK))
+                line += chunk.count(b"\n")
+                left -= len(chunk)
     try:
         with _open_piece(part) as file:
             while chunk := file.read(BLOCK):
@@ -158,19 +160,6 @@ def blocks_of(part: Part, quoted: bool = False) -> Iterator[tuple[int, bytes]]:
                 yield line, rest
     except DAMAGE as error:
         raise InputError(f"{part.source}: cannot be read past line {line}, truncated or damaged: {error}") from None
-
-
-def _lines_before(part: Part) -> int:
-    """Lines of the file that come before a piece of it."""
-    if part.span is None:
-        return 0
-    lines, left = 0, part.span[0]
-    with open_bytes(part.source) as file:
-        while left:
-            chunk = file.read(min(left, BLOCK))
-            lines += chunk.count(b"\n")
-            left -= len(chunk)
-    return lines
 
 
 def decoded(source: str, before: int, block: bytes) -> str:
@@ -224,13 +213,23 @@ def unpack(source: str, work: Path) -> str:
     files = files_of(source, ["*"])
     archives = {path for path in files if path.name.endswith(ARCHIVES)}
     plain = [path for path in files if path not in archives]
-    archives -= {path for path in archives if _is_unpacked(path, plain)}
+    for archive in sorted(archives):  # is what is in table.tar.gz there, as table.csv or in a folder of that name?
+        table = archive.name.partition(".")[0]
+        inside = archive.parent / table
+        there = [p for p in plain if p.name in (f"{table}.csv", f"{table}.csv.gz") or p.is_relative_to(inside)]
+        if there:
+            warnings.warn(f"{archive} is not read: {there[0]} is there already", stacklevel=2)
+            archives.remove(archive)
     packed = archives | {path for path in plain if path.suffix == ".gz" and _is_large(path)}
     if not packed:
         return source
     root, folder = Path(source), work / "unpacked"
     root = root.parent if root.is_file() else root
-    stores = {path: folder / _stamp(path.relative_to(root), path) for path in sorted(packed)}
+    stores = {}  # for what is in a file: another one when the file has changed
+    for path in sorted(packed):
+        state = path.stat()
+        key = f"{path.relative_to(root)} {state.st_size} {state.st_mtime_ns}"
+        stores[path] = folder / f"{path.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     for found in folder.iterdir() if folder.exists() else ():
         if found not in stores.values():
             shutil.rmtree(found)
@@ -244,23 +243,6 @@ def unpack(source: str, work: Path) -> str:
                 _unpack(path, partial / path.relative_to(root).parent)
     only = [found for found in folder.rglob("*") if found.is_file()]
     return str(only[0] if Path(source).is_file() and len(only) == 1 else folder)
-
-
-def _stamp(name: Path, path: Path) -> str:
-    """Name of a folder for what is in a file, another one when the file has changed."""
-    state = path.stat()
-    key = hashlib.sha256(f"{name} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()[:12]
-    return f"{path.name}-{key}"
-
-
-def _is_unpacked(archive: Path, files: list[Path]) -> bool:
-    """Whether what is in table.tar.gz lies among the other files, as table.csv or in a folder of that name."""
-    table = archive.name.partition(".")[0]
-    names = {f"{table}.csv", f"{table}.csv.gz"}
-    there = [path for path in files if path.name in names or path.is_relative_to(archive.parent / table)]
-    if there:
-        warnings.warn(f"{archive} is not read: {there[0]} is there already", stacklevel=3)
-    return bool(there)
 
 
 def _is_large(path: Path) -> bool:
@@ -283,7 +265,8 @@ def _unpack(path: Path, folder: Path) -> None:
             return
         with tarfile.open(path, "r|gz") as tar:
             for member in tar:
-                name = _inside(member.name)
+                inside = [part for part in PurePosixPath(member.name).parts if part not in ("/", "..")]
+                name = str(PurePosixPath(*inside))
                 if (path.parent / name).is_file():
                     warnings.warn(f"{path}: {name} in it is not read: it is there already", stacklevel=3)
                 elif content := tar.extractfile(member) if member.isfile() else None:
@@ -292,11 +275,6 @@ def _unpack(path: Path, folder: Path) -> None:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise InputError(f"{path}: truncated or damaged: {error}") from None
-
-
-def _inside(name: str) -> str:
-    """The path of a member of an archive without what would lead out of a folder."""
-    return str(PurePosixPath(*(part for part in PurePosixPath(name).parts if part not in ("/", ".."))))
 
 
 def _copy(content: IO[bytes], path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.traces.canonical import LARGEST_USAGE
-from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows
+from tvwrl.traces.preparation.loader import EXAMPLES, Rows
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 YEAR_10000 = 253_402_300_800  # seconds since 1970; no date is as late
 LONGEST_RECORD = 3  # days; a record with an absurd end must not become a million slots
-LISTED = 30  # columns that a message lists
 SHOWN = 60  # characters of a bad value that a message shows
 WRONG_FILE = 0.5  # share of bad rows above which a file is taken for something else
 
@@ -143,25 +142,9 @@ def drop_bad(rows: Rows, source: str, table: Table, first: int = 0, given: pl.Da
     return rows
 
 
-def no_column(source: str, name: str, names: Iterable[str]) -> InputError:
-    """The error for a file whose columns `names` lack one that is needed."""
-    there = list(names)
-    more = f" and {len(there) - LISTED} more" if len(there) > LISTED else ""
-    return InputError(f"{source}: no column '{name}'; the columns are: {', '.join(there[:LISTED])}{more}")
-
-
 def note(rows: Rows, source: str, rule: str, line: int, what: str) -> None:
     """Count a row that is bad and in no frame, and name it if few have been named."""
     rows.read += 1
     rows.bad[rule] += 1
     if len(rows.examples) < EXAMPLES:
         rows.examples.append(f"{source}: line {line}: {what}")
-
-
-def check_file(part: Part, rows: Rows) -> None:
-    """Note a file without rows. Raises InputError for one that is mostly bad: it must be something else."""
-    if not rows.read:
-        rows.empty.append(part.source)
-    if sum(rows.bad.values()) > WRONG_FILE * rows.read:
-        first = rows.examples[0].removeprefix(f"{part.source}: ")
-        raise InputError(f"{part.source}: not a {part.table} file: more than half of its rows are bad; first: {first}")

@@ -26,7 +26,7 @@ from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
 from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.overfull_nodes import fullest, said
 from tvwrl.traces.preparation.files import files_of, unpack
-from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part, Rows
+from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Rows
 from tvwrl.traces.preparation.report import LEVELS, describe, report_text
 from tvwrl.traces.preparation.series import MICRO, SeriesRules
 from tvwrl.traces.preparation.shares import (
@@ -131,14 +131,19 @@ def prepare(
         folder = unpack(source, work)
         loader = loader.at(folder)
         parts = loader.parts(folder)
-        shares = _shares(parts)
-        key = hashlib.sha256(f"{loader!r} {loader.version}".encode()).hexdigest()[
-            :12
-        ]  # pieces are of these very options
-        pieces = work / f"{shares}-shares-{key}"
+        size = sum(part.size for part in parts if part.usage)
+        steps = np.ceil(np.log(max(size / SHARE_BYTES, 1)) / np.log(1.1))  # of 10 %: a changed file seldom changes it
+        shares = int(min(MOST_SHARES, np.ceil(1.1**steps)))
+        options = hashlib.sha256(f"{loader!r} {loader.version}".encode()).hexdigest()  # pieces are of these alone
+        pieces = work / f"{shares}-shares-{options[:12]}"
 
         def run(what: str, sizes: list[int], calls: Sequence[Call]) -> list[dict[str, Any]]:
-            return _run(what, sizes, run_calls(calls, readers or os.cpu_count() or 1, ray))
+            ordered: list[dict[str, Any]] = [{}] * len(sizes)
+            with tqdm(total=sum(sizes), desc=what, unit="B", unit_scale=True, disable=None, leave=False) as bar:
+                for position, result in run_calls(calls, readers or os.cpu_count() or 1, ray):
+                    ordered[position] = result
+                    bar.update(sizes[position])
+            return ordered
 
         beside = read_extras(loader, folder, pieces)
         _sum_up(beside, max_bad_fraction)
@@ -160,19 +165,14 @@ def prepare(
         with whole_folder(out, work) as partial:
             _assemble(report["name"], loader, rules, pieces, shares, partial)
             report["beside"] = copy_extras(pieces, partial)
-            _warn_of_empty_slots(loader, report)
+            if report["coverage"] < SPARSE:
+                recorded = f"{report['coverage']:.2%} of the slots between a workload's first and last"
+                warnings.warn(f"{source}: records in only {recorded}{_time_unit_hint(loader)}", stacklevel=2)
             report |= describe(partial, plots) | provenance()
             _warn_of_large_usage(loader, report)
             write_json(partial / "report.json", report)
             (partial / "report.md").write_text(report_text(report), encoding="utf-8")
     return report
-
-
-def _shares(parts: Sequence[Part]) -> int:
-    """How many shares the workloads are divided into: in steps of 10 %, so that a changed file seldom changes it."""
-    size = sum(part.size for part in parts if part.usage)
-    steps = np.ceil(np.log(max(size / SHARE_BYTES, 1)) / np.log(1.1))
-    return int(min(MOST_SHARES, np.ceil(1.1**steps)))
 
 
 def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, Any]:
@@ -241,12 +241,6 @@ def _report(
     }
 
 
-def _warn_of_empty_slots(loader: Loader, report: dict[str, Any]) -> None:
-    if report["coverage"] < SPARSE:
-        share = f"{report['coverage']:.2%} of the slots between a workload's first and last"
-        warnings.warn(f"{report['source']}: records in only {share}{_time_unit_hint(loader)}", stacklevel=2)
-
-
 def _time_unit_hint(loader: Loader) -> str:
     return f"; is --time-unit {unit} right?" if (unit := getattr(loader, "time_unit", None)) else ""
 
@@ -263,16 +257,6 @@ def _warn_of_large_usage(loader: Loader, report: dict[str, Any]) -> None:
             )
             usage = f"the median workload uses {median:,.3g} reference machines of {name}{place}"
             warnings.warn(f"{report['source']}: {usage}: {hint}", stacklevel=2)
-
-
-def _run(what: str, sizes: list[int], results: Iterator[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The results in their order, with a progress bar in units of `sizes`."""
-    ordered: list[dict[str, Any]] = [{}] * len(sizes)
-    with tqdm(total=sum(sizes), desc=what, unit="B", unit_scale=True, disable=None, leave=False) as bar:
-        for position, result in results:
-            ordered[position] = result
-            bar.update(sizes[position])
-    return ordered
 
 
 def _assemble(name: str, loader: Loader, rules: SeriesRules, work: Path, shares: int, folder: Path) -> None:
@@ -336,43 +320,30 @@ def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[s
         records = loader.paper_records
     seconds = loader.slot_seconds if options.slot_seconds is None else options.slot_seconds
     rules = SeriesRules(seconds, options.gaps, options.longest_gap, records)
-    name = _name(options, loader)
+    source, name = options.source, str(loader.name)
+    if options.name is not None:
+        name = options.name
+        if not name.strip() or "/" in name or name.startswith("."):
+            raise InputError(f"--name {name!r}: must be a name that has no / and does not begin with a dot")
+    elif name in OWN_TABLES:
+        stem = Path(source).resolve().name
+        for ending in (".gz", ".csv", ".parquet"):
+            stem = stem.removesuffix(ending)
+        name = stem.lstrip(".") or name
     out = options.out or data_folder() / name
-    source = options.source
     check_new_folder(out)
     within(0, 1, max_bad_fraction=options.max_bad_fraction)
     at_least(1, readers=options.readers)
     if "://" in source and loader.name != "prometheus":
         raise InputError(f"--source {source}: {loader.name} only reads files: download them first, and give their path")
     limits = options.max_bad_fraction, options.readers, options.ray, options.plots
-    with _interruption_explained(working_path(out)):
+    try:
         found = prepare(loader, source, out, rules, *limits, name=name)
+    except KeyboardInterrupt:
+        if (kept := working_path(out)).exists():
+            sys.stderr.write(f"run the same command again to continue; finished parts are in {kept}\n")
+        raise
     report(report_text(found))
     trace = shlex.quote(str(options.out or name))
     report(f"written to {out}; train on it with: tvwrl train --trace {trace}")
     return out
-
-
-@contextlib.contextmanager
-def _interruption_explained(folder: Path) -> Iterator[None]:
-    """After an interruption, explain on stderr how to resume with what is in the folder."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if folder.exists():
-            sys.stderr.write(f"run the same command again to continue; finished parts are in {folder}\n")
-        raise
-
-
-def _name(options: PrepareOptions, loader: Any) -> str:
-    """Name of the trace in its records, and of its folder by default."""
-    if options.name is not None:
-        if not options.name.strip() or "/" in options.name or options.name.startswith("."):
-            raise InputError(f"--name {options.name!r}: must be a name that has no / and does not begin with a dot")
-        return options.name
-    if loader.name not in OWN_TABLES:
-        return str(loader.name)
-    name = Path(options.source).resolve().name
-    for ending in (".gz", ".csv", ".parquet"):
-        name = name.removesuffix(ending)
-    return name.lstrip(".") or str(loader.name)

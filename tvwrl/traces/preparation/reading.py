@@ -1,16 +1,31 @@
-"""Reads delimited text fast, and where it has faults slowly enough to name each with its line."""
+"""Reads files into rows, bad ones named and left out: delimited text, and Parquet, whose columns have types already.
+
+Text is read fast, and where it has faults slowly enough to name each with its line.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.input_tables import refuse_spelt_between, refuse_spelt_twice, spelt_twice
+from tvwrl.input_tables import no_column, refuse_spelt_twice, spelt_twice
 from tvwrl.traces.preparation.files import blocks_of, decoded, text_of
-from tvwrl.traces.preparation.layout import Table, check_file, dtype_of, faults, good_rows, note, without_blanks
+from tvwrl.traces.preparation.layout import (
+    WRONG_FILE,
+    Column,
+    Table,
+    drop_bad,
+    dtype_of,
+    faults,
+    good_rows,
+    note,
+    without_blanks,
+)
 from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.types import InputError
 
@@ -29,27 +44,28 @@ def read_table(part: Part, table: Table) -> Rows:
     InputError if the file is truncated, empty, more than half of it is bad, or two names differ only in blanks.
     """
 
-    def clean(block: bytes, header: bool) -> Rows | None:
-        return _clean_text(block, table, header)
-
-    rows = _clean(part, table) or read_by_blocks(part, table, clean, _split_rows, table.quoted)
-    if spelt_twice(rows.names):
-        _refuse_names(part, table)
-        refuse_spelt_between([part.source] * len(rows.names), rows.names)
-    return rows
-
-
-def _refuse_names(part: Part, table: Table) -> None:
-    """Raise InputError for the first two names that differ only in blanks, with their lines."""
     import polars as pl
 
-    found = []
-    for before, block in blocks_of(part, table.quoted):
-        lines, fields = _split_rows(Rows(), part.source, table, before, block)
-        names = _as_text(table, fields).select(table.names).with_columns(line=pl.Series(lines, dtype=pl.Int64))
-        found.append(names.unique(table.names, keep="first", maintain_order=True))
-    names = pl.concat(found)
-    refuse_spelt_twice(part.source, names.select(table.names), lambda row: f"line {names['line'][row]}")
+    def clean(block: str | bytes, header: bool) -> Rows | None:
+        return _clean_text(block, table, header)
+
+    try:
+        text = text_of(part)
+    except Exception:  # the slow path reports the cause
+        whole = None
+    else:
+        whole = clean(text, table.header and (part.span is None or not part.span[0]))
+    rows = whole or read_by_blocks(part, table, clean, _split_rows, table.quoted)
+    if spelt_twice(rows.names):  # read once more, for the lines of the names
+        found = []
+        for before, block in blocks_of(part, table.quoted):
+            lines, fields = _split_rows(Rows(), part.source, table, before, block)
+            names = _as_text(table, fields).select(table.names).with_columns(line=pl.Series(lines, dtype=pl.Int64))
+            found.append(names.unique(table.names, keep="first", maintain_order=True))
+        names = pl.concat(found)
+        refuse_spelt_twice(names.select(table.names), lambda row: f"line {names['line'][row]}", f"{part.source}: ")
+        refuse_spelt_twice(rows.names, lambda row: part.source)
+    return rows
 
 
 def read_by_blocks(
@@ -63,6 +79,7 @@ def read_by_blocks(
 
     `clean` receives a block and whether it begins with the header. `split(rows, source, table, before, block)` gives
     the line numbers and fields of a block that comes after `before` lines; what it leaves out it counts in `rows`.
+    Notes a file without rows. Raises InputError for one that is mostly bad: it must be something else.
     """
     import polars as pl
 
@@ -76,17 +93,13 @@ def read_by_blocks(
         rows.read += found.read
         good.append(found.frame)
         names.append(found.names)
-    check_file(part, rows)
+    if not rows.read:
+        rows.empty.append(part.source)
+    if sum(rows.bad.values()) > WRONG_FILE * rows.read:
+        first = rows.examples[0].removeprefix(f"{part.source}: ")
+        raise InputError(f"{part.source}: not a {part.table} file: more than half of its rows are bad; first: {first}")
     rows.frame, rows.names = pl.concat(good), pl.concat(names).unique(maintain_order=True)
     return rows
-
-
-def _clean(part: Part, table: Table) -> Rows | None:
-    try:
-        text = text_of(part)
-    except Exception:  # the slow path reports the cause
-        return None
-    return _clean_text(text, table, table.header and (part.span is None or not part.span[0]))
 
 
 def _clean_text(text: str | bytes, table: Table, header: bool) -> Rows | None:
@@ -185,3 +198,90 @@ def _as_text(table: Table, batch: list[list[str]]) -> pl.DataFrame:
     place = {name: i for i, name in enumerate(table.fields)}
     columns = {c.name: [row[place[c.name]] for row in batch] for c in table.columns}
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+
+
+NEEDED = {float: "numbers", int: "whole numbers", str: "text or whole numbers", datetime: "dates with times"}
+
+
+def parquet_columns(source: str) -> dict[str, tuple[pl.Expr, Any]]:
+    """Expression and type of every column of a Parquet file by name, of nested fields by outer.inner.
+
+    A file of zero bytes has none. Raises InputError if the file is damaged.
+    """
+    import polars as pl
+
+    if Path(source).stat().st_size == 0:
+        return {}
+    try:
+        schema = pl.scan_parquet(source, glob=False).collect_schema()
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise _damaged(source, error) from None
+    nested = {
+        f"{name}.{field.name}": (pl.col(name).struct.field(field.name), field.dtype)
+        for name, dtype in schema.items()
+        for field in getattr(dtype, "fields", ())
+    }
+    return nested | {name: (pl.col(name), dtype) for name, dtype in schema.items()}
+
+
+def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = None) -> Rows:
+    """The table's columns of a part; bad rows are counted, named by their number (from 1) and left out.
+
+    `names` says what columns are called in the file, where that differs.
+    Raises InputError if the file is damaged, lacks a column, has one of another type, or is mostly bad.
+    """
+    import polars as pl
+
+    there, given = parquet_columns(part.source), []
+    if not there:
+        nothing = pl.DataFrame(schema={column.name: dtype_of(column) for column in table.columns})
+        return Rows(nothing, 0, nothing.select(table.names), empty=[part.source])
+    for column in table.columns:
+        name = (names or {}).get(column.name, column.name)
+        if name not in there:
+            raise no_column(part.source, name, there)
+        value, dtype = there[name]
+        if not _fits(column, dtype):
+            needed = f"{NEEDED[column.kind]} are needed"
+            raise InputError(f"{part.source}: column '{name}' is of type {dtype}; {needed}")
+        given.append(value.alias(column.name))
+    first = part.span[0] if part.span else 0
+    try:
+        scan = pl.scan_parquet(part.source, glob=False).slice(first, part.span[1] - first if part.span else None)
+        frame = scan.select(given).collect()
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise _damaged(part.source, error) from None
+    kinds = frame.select(_as_kind(column, frame.schema[column.name]) for column in table.columns)
+    written = kinds.select(table.names)
+    refuse_spelt_twice(written, lambda row: f"row {first + row + 1}", f"{part.source}: ")
+    typed = kinds.with_columns(without_blanks([column.name for column in table.columns if column.kind is str]))
+    rows = Rows(typed, len(frame), written.unique(), empty=[] if len(frame) else [part.source])
+    return drop_bad(rows, part.source, table, first, frame)
+
+
+def _fits(column: Column, dtype: Any) -> bool:
+    """Whether values of a Parquet type can be what a column holds; numbers may also be written as text."""
+    import polars as pl
+
+    if column.kind is datetime:
+        return dtype in (pl.Date, pl.Datetime)
+    if column.kind is str:
+        return bool(dtype.is_integer()) or dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    return bool(dtype.is_numeric()) or dtype in (pl.String, pl.Null)
+
+
+def _as_kind(column: Column, dtype: Any) -> pl.Expr:
+    """The column as `dtype_of`; null where a value cannot be read as that, such as 1.5 as a whole number."""
+    import polars as pl
+
+    value = pl.col(column.name)
+    if column.kind is datetime:
+        return value.cast(pl.Datetime("us")).cast(pl.Int64)
+    if column.kind is int and dtype.is_float():
+        value = pl.when((value == value.round()) & (value.abs() <= 2**53)).then(value)
+    return value.cast(dtype_of(column), strict=False)
+
+
+def _damaged(source: str, error: BaseException) -> InputError:
+    reason = str(error).partition("\n")[0]
+    return InputError(f"{source}: not a parquet file, or truncated: {reason}")

@@ -164,9 +164,18 @@ def _draw_series(axes: Axes, trace: Trace, i: int) -> None:
 
 
 def _draw_days(axes: Axes, trace: Trace) -> None:
-    """Median and middle half over workloads of usage by hour of the day."""
+    """Median and middle half over workloads of usage by hour of the day, divided by the workload's mean."""
+    hour = (trace.slot * trace.slot_seconds // 3600) % 24
+    cell = np.repeat(np.arange(len(trace)), np.diff(trace.offsets)) * 24 + hour
+    count = np.bincount(cell, minlength=24 * len(trace)).reshape(-1, 24)
     for d in range(len(trace.resources)):
-        low, middle, high = _daily(trace, d)
+        mean = np.add.reduceat(trace.usage[:, d], trace.offsets[:-1]) / np.diff(trace.offsets)
+        total = np.bincount(cell, trace.usage[:, d], 24 * len(trace)).reshape(-1, 24)
+        with np.errstate(all="ignore"):
+            profile = np.where(count > 0, total / np.maximum(count, 1), np.nan) / np.maximum(mean, 1e-12)[:, None]
+        seen = [column[np.isfinite(column)] for column in profile.T]
+        quartiles = [np.quantile(c, (0.25, 0.5, 0.75)) if len(c) else [np.nan] * 3 for c in seen]
+        low, middle, high = np.array(quartiles).T
         colour = COLOURS[d % len(COLOURS)]
         axes.plot(np.arange(24), middle, color=colour)
         axes.fill_between(np.arange(24), low, high, alpha=0.2, color=colour, lw=0)
@@ -176,18 +185,3 @@ def _draw_days(axes: Axes, trace: Trace) -> None:
     axes.tick_params(labelsize=9)
     axes.set_title("Course of a day: median over workloads, and 25 to 75 %", fontsize=10)
     tidy(axes)
-
-
-def _daily(trace: Trace, resource: int) -> Float:
-    """(3, 24) quartiles over workloads of the usage by hour of the day, divided by the workload's mean."""
-    owner = np.repeat(np.arange(len(trace)), np.diff(trace.offsets))
-    hour = (trace.slot * trace.slot_seconds // 3600) % 24
-    cell, size = owner * 24 + hour, len(trace) * 24
-    total, count = np.bincount(cell, trace.usage[:, resource], size), np.bincount(cell, minlength=size)
-    mean = np.add.reduceat(trace.usage[:, resource], trace.offsets[:-1]) / np.diff(trace.offsets)
-    profile = (
-        np.where(count > 0, total / np.maximum(count, 1), np.nan).reshape(-1, 24) / np.maximum(mean, 1e-12)[:, None]
-    )
-    with np.errstate(all="ignore"):
-        seen = [column[np.isfinite(column)] for column in profile.T]
-    return np.array([np.quantile(c, (0.25, 0.5, 0.75)) if len(c) else [np.nan] * 3 for c in seen]).T

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from tvwrl.checks import at_least, one_of
 from tvwrl.compiled import njit
-from tvwrl.types import Float, Int
+from tvwrl.types import Bool, Float, Int, Word
 
 
 @njit(nogil=True)
-def sorted_rows(rows, group, groups):  # type: ignore[no-untyped-def]
+def sorted_rows(rows: Word, group: Int, groups: int) -> Word:
     """`rows` (R, C) sorted by `group` (R,), 0..groups - 1, ties in their order: one pass to count, one to place."""
     place = np.zeros(groups + 1, np.int64)
     for i in group:
@@ -34,7 +34,7 @@ def sorted_rows(rows, group, groups):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def number_distinct(values):  # type: ignore[no-untyped-def]
+def number_distinct(values: Word) -> tuple[Int, Int]:
     """Numbers (R,) of the distinct `values` (R,) uint64 in order of appearance, and the row of each first one."""
     size = 1 << 12
     slots, table = np.full(size, -1, np.int64), np.empty(size, np.uint64)
@@ -93,7 +93,7 @@ class Slots:
     slot: Int  # (R,)
     usage: Float  # (R, D)
     records: Int  # (R,) records of the source that begin in a slot
-    recorded: NDArray[np.bool_]  # (R,) whether a record lies in a slot; else it is filled
+    recorded: Bool  # (R,) whether a record lies in a slot; else it is filled
 
     def first_rows(self) -> Int:
         """(owners,) first row of each owner."""
@@ -104,7 +104,7 @@ class Slots:
         return Slots(*(column[rows] for column in vars(self).values()))
 
 
-def _changes(*columns: Int) -> NDArray[np.bool_]:
+def _changes(*columns: Int) -> Bool:
     """(R,) whether a row differs from the one before it in any of the columns (R,); the first does."""
     differs = np.zeros(len(columns[0]), np.bool_)
     differs[:1] = True

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tvwrl.input_tables import refuse_spelt_between
+from tvwrl.input_tables import refuse_spelt_twice
 from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.loader import CONTRADICTS, Loader, Part, Rows
@@ -60,7 +60,7 @@ def refuse_spelt_apart(files: Mapping[Path, str]) -> None:
         ]
         found = pl.collect_all(pieces)
         sources = [source for source, piece in zip(files.values(), found, strict=True) for _ in range(len(piece))]
-        refuse_spelt_between(sources, pl.concat(found))
+        refuse_spelt_twice(pl.concat(found), sources.__getitem__)
 
 
 def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str, Any]:
@@ -77,8 +77,11 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
                 rows.names.write_parquet(partial)
         if part.usage:
             found |= _write_usage(loader, rows.frame, folder / part.name, shares)
-        else:
-            _write_facts(loader, rows.frame, folder / part.name, shares)
+        else:  # facts about something else than one workload are for all shares: null
+            of_one = set(loader.keys) <= set(rows.frame.columns)
+            share = _share(loader, shares) if of_one else pl.lit(None, pl.UInt16).alias("share")
+            with whole_file(folder / f"{part.name}.parquet") as partial:
+                rows.frame.with_columns(share).sort("share", maintain_order=True).write_parquet(partial)
         write_json(done, found)
     return found
 
@@ -118,14 +121,6 @@ def _write(records: Records, path: Path) -> None:
         file.write(records.view(np.uint8).data)
 
 
-def _write_facts(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> None:
-    """One file; facts about something else than one workload are for all shares: null."""
-    of_one = set(loader.keys) <= set(frame.columns)
-    share = _share(loader, shares) if of_one else pl.lit(None, pl.UInt16).alias("share")
-    with whole_file(stem.with_suffix(".parquet")) as partial:
-        frame.with_columns(share).sort("share", maintain_order=True).write_parquet(partial)
-
-
 def _hash(columns: Sequence[str]) -> pl.Expr:
     """UInt64 from the values of the columns; of 64 bits, so that two owners never share one in practice."""
     return pl.struct(columns).hash(seed=0)
@@ -148,7 +143,11 @@ def make_share(
     usage = _usage_of(usage_parts, folder, share, record_type(resources))
     if loader.sample_seconds > rules.slot_seconds:
         usage["end"][usage["end"] == usage["begin"]] += loader.sample_seconds * MICRO
-    known = loader.workloads(_facts_of(parts, folder, share))
+    files: dict[str, list[Path]] = {}
+    for part in parts:
+        if not part.usage:
+            files.setdefault(part.table, []).append(folder / f"{part.name}.parquet")
+    known = loader.workloads({table: _of_share(found, share) for table, found in files.items()})
     shared = [key for key in keys if known is not None and key in known.columns]
     counts: Counter[str] = Counter()
     if known is not None:
@@ -167,6 +166,9 @@ def make_share(
     for row, d in np.argwhere(slots.usage > LARGEST_USAGE)[:1].tolist():
         name, uses = ids[int(slots.owner[row])], f"{slots.usage[row, d]:.3g} reference machines of {resources[d]}"
         raise InputError(f"workload {name!r} uses {uses}, more than {LARGEST_USAGE:g}: is it scaled right?")
+    first = slots.first_rows()
+    last = np.append(first[1:], len(slots.owner)) - 1
+    span = int((slots.slot[last] - slots.slot[first] + 1).sum()) if len(first) else 0  # both ends counted
     with full_disk_explained(folder):
         with whole_file(folder / f"usage-{share:04d}.arrow") as partial:
             columns = {name: slots.usage[:, d] for d, name in enumerate(resources)}
@@ -177,7 +179,7 @@ def make_share(
         found = {"stamp": stamp, "dropped": counts + dropped, "kept": len(table)}
         found |= {"contradicted": int(facts[CONTRADICTS].sum() or 0) if CONTRADICTS in facts.columns else 0}
         found |= {"seen": unlike + len(table) + dropped[TOO_SHORT], "slots": len(slots.slot)}
-        found |= {"longest": longest, "recorded": int(slots.recorded.sum()), "span": _span(slots)}
+        found |= {"longest": longest, "recorded": int(slots.recorded.sum()), "span": span}
         write_json(done, found)
     return found
 
@@ -194,25 +196,9 @@ def _usage_of(parts: Sequence[Part], folder: Path, share: int, kind: np.dtype[An
     return records
 
 
-def _facts_of(parts: Sequence[Part], folder: Path, share: int) -> dict[str, pl.DataFrame]:
-    """What is known of one share of the workloads, by table."""
-    files: dict[str, list[Path]] = {}
-    for part in parts:
-        if not part.usage:
-            files.setdefault(part.table, []).append(folder / f"{part.name}.parquet")
-    return {table: _of_share(found, share) for table, found in files.items()}
-
-
 def _of_share(files: Sequence[Path], share: int) -> pl.DataFrame:
     mine = (pl.col("share") == share) | pl.col("share").is_null()
     return pl.scan_parquet(list(files), glob=False).filter(mine).drop("share").collect()
-
-
-def _span(slots: Slots) -> int:
-    """Slots between the first and the last of every workload, both counted, added up."""
-    first = slots.first_rows()
-    last = np.append(first[1:], len(slots.owner)) - 1
-    return int((slots.slot[last] - slots.slot[first] + 1).sum()) if len(first) else 0
 
 
 def _reason(known: pl.DataFrame) -> pl.Expr:

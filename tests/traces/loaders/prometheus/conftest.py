@@ -23,10 +23,9 @@ import numpy as np
 import pytest
 
 from tests.traces.conftest import prepared
-from tvwrl.traces.http_requests import HEADER, RetryPolicy
 from tvwrl.traces.loaders import prometheus
 from tvwrl.traces.loaders.prometheus import Prometheus
-from tvwrl.traces.loaders.prometheus_api import CPU, MEMORY, OWNER, REQUESTS
+from tvwrl.traces.loaders.prometheus_server import CPU, HEADER, MEMORY, OWNER, REQUESTS, RetryPolicy
 from tvwrl.traces.preparation.series import SeriesRules
 
 HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30

@@ -6,7 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.traces.loaders.prometheus.conftest import GIB, HOUR, T0
-from tvwrl.traces.loaders.prometheus_api import CPU, INIT_INFO, INIT_REQUESTS, MEMORY, OVERHEAD, OWNER, REQUESTS, SIZES
+from tvwrl.traces.loaders.prometheus_server import (
+    CPU,
+    INIT_INFO,
+    INIT_REQUESTS,
+    MEMORY,
+    OVERHEAD,
+    OWNER,
+    REQUESTS,
+    SIZES,
+)
 
 SCRAPES = (15, 60)  # seconds
 SPAN = 2 * HOUR

@@ -12,7 +12,7 @@ import pytest
 from tests.traces.conftest import series
 from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, POD, T0, facts, hours, run
 from tvwrl.traces.loaders.prometheus import Prometheus
-from tvwrl.traces.loaders.prometheus_api import CPU, MEMORY, OWNER, REQUESTS
+from tvwrl.traces.loaders.prometheus_server import CPU, MEMORY, OWNER, REQUESTS
 from tvwrl.types import InputError
 
 

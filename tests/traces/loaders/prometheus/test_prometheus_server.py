@@ -12,9 +12,9 @@ import pytest
 
 from tests.traces.conftest import series
 from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, MIB, T0, facts, prometheus_with, run
-from tvwrl.traces.loaders import prometheus_api
+from tvwrl.traces.loaders import prometheus_server
 from tvwrl.traces.loaders.prometheus import Prometheus
-from tvwrl.traces.loaders.prometheus_api import CPU, MEMORY, REQUESTS
+from tvwrl.traces.loaders.prometheus_server import CPU, MEMORY, REQUESTS
 from tvwrl.types import InputError
 
 MINUTE = 60
@@ -162,16 +162,16 @@ def is_part(query: dict[str, str]) -> bool:
 def watch(monkeypatch: pytest.MonkeyPatch, fail_from: int | None = None) -> list[dict[str, str]]:
     """The queries asked from now on; those for a rate that start from `fail_from` on are interrupted."""
     asked: list[dict[str, str]] = []
-    fetch = prometheus_api.Server._fetch
+    fetch = prometheus_server.Server._fetch
 
-    def watched(server: prometheus_api.Server, url: str) -> bytes:
+    def watched(server: prometheus_server.Server, url: str) -> bytes:
         query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
         asked.append(query)
         if fail_from is not None and is_part(query) and int(query["start"]) >= fail_from:
             raise KeyboardInterrupt
         return fetch(server, url)
 
-    monkeypatch.setattr(prometheus_api.Server, "_fetch", watched)
+    monkeypatch.setattr(prometheus_server.Server, "_fetch", watched)
     return asked
 
 

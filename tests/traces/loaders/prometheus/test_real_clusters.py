@@ -17,10 +17,10 @@ import pytest
 
 from tests.traces.loaders.prometheus.conftest import GIB, HOUR, T0, facts, prometheus_with, run
 from tests.traces.loaders.prometheus.scenes import CASES, RESTART, SCRAPES, SPAN, SPECS, Scene, foreign, spec_of
-from tvwrl.serve.kubernetes import read_arguments
+from tvwrl.serve.extender_messages import read_arguments
 from tvwrl.serve.options import ServeSettings
 from tvwrl.serve.watching import Watcher
-from tvwrl.traces.loaders import prometheus_api
+from tvwrl.traces.loaders import prometheus_server
 from tvwrl.traces.loaders.prometheus import Prometheus
 from tvwrl.types import InputError
 from tvwrl.what_if import Recorded
@@ -64,7 +64,7 @@ class Reader:
 
     def observed(self, at: int) -> Any:
         """What serve sees `at` seconds after T0."""
-        self._patch.setattr(prometheus_api.Server, "clock", lambda server: T0 + at)
+        self._patch.setattr(prometheus_server.Server, "clock", lambda server: T0 + at)
         return Watcher(self.url, 1800, 2, selector=self.selector).read()
 
     def usage(self, **more: Any) -> np.ndarray:

@@ -1,0 +1,160 @@
+"""Values of machines: what they are learnt from against the referee, files, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tvwrl.agents.machine_value import (
+    Labels,
+    ValueSettings,
+    costs_by_machine,
+    first_rule,
+    fit,
+    learn_value,
+    on_prices,
+)
+from tvwrl.envs.problem import Problem
+from tvwrl.metrics import penalties
+from tvwrl.schedulers import Moving, Runner, make_scheduler
+from tvwrl.schedulers.moving.machine_value import ByMachineValue, MachineValue
+from tvwrl.schedulers.moving.move_search import Layers, costs_of, find_moves, present
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import InputError
+
+FEW = ValueSettings(
+    sequences=4,
+    validation=2,
+    generations=2,
+    gammas=(0.9,),
+    risks=(1.0,),
+    thresholds=(1.0, 2.0),
+    hidden=(8, 4),
+    epochs=1,
+)
+
+
+@pytest.fixture(scope="module")
+def moving(google):
+    scenario = Scenario(moves_per_slot=2, machines=5, workloads=30, load=0.6)
+    return Problem.build(google, scenario).with_forecasts()
+
+
+@pytest.fixture(scope="module")
+def value(moving):
+    return learn_value([moving], FEW)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"overshoot_per": "machine", "move_overlap": 2}, {"background": 2, "K_u": 0.0}]
+)
+def test_costs_of_machines_add_up_to_those_of_the_referee(google, changes):
+    scenario = Scenario(moves_per_slot=3, machines=4, workloads=30, load=0.9, **changes)
+    problem = Problem.build(google, scenario).with_forecasts()
+    runner = Runner(problem.sequences("test", 1, 0), problem.machines, problem.scenario)
+    episode = runner.play(make_scheduler("spread + greedy(threshold=0)"), 0)
+    assert len(episode.moves) > 10
+    found = costs_by_machine(episode, problem.machines, scenario).sum(axis=(0, 1))
+    expected = penalties(episode, problem.machines, scenario.penalty_weights(), scenario.overshoot_per)
+    assert expected["overshoot"] > 0
+    assert found[1] == pytest.approx(expected["overshoot"])
+    assert found[0] == pytest.approx(expected["contention"] + expected["under_utilisation"] + expected["moves"])
+
+
+def test_a_network_learns_what_is_linear():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(20_000, 5)).astype(np.float32)
+    costs = np.stack([features[:, 0] * 3 + 5, features[:, 1]], axis=1).astype(np.float32)
+    _, explained = fit(Labels(features, costs), replace(FEW, epochs=20, hidden=(16, 8)))
+    assert explained[0] > 0.98
+
+
+def test_the_search_computes_what_the_network_does(moving, value):
+    """Value of a machine by hand in numpy, from the features that were noted, against the cost that the search has."""
+    runner = Runner(moving.sequences("test", 1, 0), moving.machines, moving.scenario)
+    simulation = runner.simulation(make_scheduler("expected-cost"))
+    simulation.reset(0)
+    for _ in range(8):
+        simulation.place(0, int(simulation.state.counters[0, 1]) % 5)
+        simulation.next_slot()
+    cluster = Cluster(simulation)
+    running = cluster.running
+    layers, costs = value.layers, costs_of(cluster, 0.7, value.layers, 1000.0)
+    here = present(cluster, running, layers)
+    find_moves(here, costs, 0, 0.0, 1.0, 3, np.empty((1, 2), np.int64))  # no kind of moves: only the costs are made
+    last = len(here.cost) - 1
+    hidden = layers.first_bias + (here.seen - layers.mean) / layers.scale @ layers.first
+    deeper = layers.second_bias + np.maximum(hidden, 0.01 * hidden) @ layers.second
+    both = layers.last_bias + np.maximum(deeper, 0.01 * deeper) @ layers.last
+    assert here.cost[last] == pytest.approx(1000.0 * (both[0] + 0.7 * both[1]), rel=1e-4)
+
+
+def test_it_is_the_same_with_the_same_seed_and_plays(moving, value):
+    again = learn_value([moving], FEW)
+    assert all(np.array_equal(*pair) for pair in zip(value.layers, again.layers, strict=True))
+    assert value.facts == again.facts
+    runner = Runner(moving.sequences("test", 1, 0), moving.machines, moving.scenario)
+    row = moving.score(runner.play(Moving(make_scheduler("spread"), ByMachineValue(value)), 0))
+    assert np.isfinite(row["reward"])
+
+
+def test_several_problems_share_a_value(moving):
+    both = on_prices(moving, [300, 3000])
+    assert [first_rule(one.scenario) for one in both] == [
+        "greedy-evacuate(threshold=5000,most=2,single=3)", "greedy-evacuate(threshold=20000,most=2,single=3)",
+    ]  # fmt: skip
+    value = learn_value(both, replace(FEW, generations=1))
+    assert value.facts["prices"] == [300, 3000]
+
+
+def test_a_file_is_read_as_it_was_written(value, tmp_path):
+    file = tmp_path / "value.npz"
+    value.save(file)
+    again = MachineValue.load(file)
+    assert all(np.array_equal(*pair) for pair in zip(value.layers, again.layers, strict=True))
+    assert (again.facts, again.resources) == (value.facts, value.resources)
+    assert [path.name for path in tmp_path.iterdir()] == ["value.npz"]
+
+
+def test_damaged_files_are_refused(value, tmp_path):
+    file = tmp_path / "value.npz"
+    value.save(file)
+    (tmp_path / "cut.npz").write_bytes(file.read_bytes()[:500])
+    (tmp_path / "text.npz").write_text("no value")
+    wide = value.layers._replace(first=np.zeros((3, 8), np.float32))
+    MachineValue(wide, value.resources, value.facts).save(tmp_path / "wide.npz")
+    bad = value.layers._replace(last_bias=np.full(2, np.nan, np.float32))
+    MachineValue(bad, value.resources, value.facts).save(tmp_path / "nan.npz")
+    for name, problem in (("cut", "damaged"), ("text", "damaged"), ("wide", "no learnt value"), ("nan", "finite")):
+        with pytest.raises(InputError, match=problem):
+            MachineValue.load(tmp_path / f"{name}.npz")
+    with pytest.raises(InputError, match="no such file"):
+        MachineValue.load(tmp_path / "nothing.npz")
+
+
+@pytest.mark.parametrize(("field", "other"), [("K_u", 2.0), ("K_o", 100.0), ("peak_units", 4), ("move_overlap", 1)])
+def test_a_value_is_refused_where_it_means_nothing(moving, value, field, other):
+    scenario = replace(moving.scenario, **{field: other})
+    with pytest.raises(InputError, match=f"learnt value is for {field}"):
+        value.check(scenario, 2)
+    with pytest.raises(InputError, match="of 2 resources"):
+        value.check(moving.scenario, 3)
+
+
+def test_problems_without_moves_or_in_common_are_refused(moving):
+    still = replace(moving, scenario=replace(moving.scenario, moves_per_slot=0))
+    dearer = replace(moving, scenario=replace(moving.scenario, K_o=1.0))
+    for problems, reason in (
+        ([], "problems is empty"),
+        ([still], "moves_per_slot is 0"),
+        ([moving, dearer], "other penalties"),
+        ([replace(moving, forecaster=None)], "needs forecasts"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            learn_value(problems, FEW)
+
+
+def test_layers_have_the_shapes_of_the_documentation(value):
+    assert isinstance(value.layers, Layers)
+    assert value.layers.first.shape[1] == 8

@@ -1,0 +1,51 @@
+"""What every registered rule that moves keeps to."""
+
+import pytest
+
+import tvwrl
+from tvwrl.checks import InputError
+from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.moving.base import MOVE_RULES, make_move_rule
+from tvwrl.schedulers.runner import Runner
+from tvwrl.simulation.scenario import Scenario
+
+
+@pytest.fixture(scope="module")
+def moving():
+    """A small problem in which running workloads may move, with forecasts."""
+    scenario = Scenario(moves_per_slot=2, machines=5, workloads=40)
+    return tvwrl.Problem.build(tvwrl.open_trace("synthetic:google"), scenario).with_forecasts()
+
+
+@pytest.fixture(scope="module")
+def played(moving):
+    """(rule) -> the records of two episodes, and their scores."""
+    runner = Runner(moving.sequences("validation", 2, seed=0), moving.machines, moving.scenario)
+
+    def play(rule, placing="expected-cost"):
+        scheduler = make_scheduler(f"{placing} + {rule}")
+        records = [runner.play(scheduler, sequence) for sequence in range(2)]
+        return records, [moving.score(record)["reward"] for record in records]
+
+    return play
+
+
+@pytest.mark.parametrize("rule", MOVE_RULES)
+def test_plays_to_the_end_and_the_same_twice(played, rule):
+    records, rewards = played(rule)
+    assert all(-1e9 < reward < 0 for reward in rewards)
+    again, same = played(rule)
+    assert rewards == same
+    for one, other in zip(records, again, strict=True):
+        assert one.moves.workload.tolist() == other.moves.workload.tolist()
+        assert one.moves.target.tolist() == other.moves.target.tolist()
+
+
+@pytest.mark.parametrize("rule", MOVE_RULES)
+def test_options_are_tuned_over_valid_values(rule):
+    made = make_move_rule(rule)
+    for option, values in made.options.items():
+        for value in values:
+            assert repr(make_move_rule(f"{rule}({option}={value})"))
+        with pytest.raises(InputError):
+            make_move_rule(f"{rule}({option}=-1)")

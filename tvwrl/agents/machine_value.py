@@ -1,0 +1,445 @@
+"""Learning a value of machines for moves: play, note what each machine cost afterwards, fit, choose, play again.
+
+The value of a machine is the discounted cost of that machine from the next slot on (a Monte Carlo return; moves are
+charged to the machine that is left). It is learnt from episodes in which some decisions are replaced by random moves.
+Labels are of single machines, so the noise of all others is not in them: the return of the whole cluster after a single
+move is noise almost alone. The first generation plays a rule, later ones the value itself (policy iteration).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from tvwrl.checks import at_least, below, within
+from tvwrl.envs import Problem
+from tvwrl.packing import fits, room_now
+from tvwrl.progress import Report, nothing
+from tvwrl.schedulers import (
+    SCALE,
+    SLOPE,
+    ByMachineValue,
+    Layers,
+    MachineValue,
+    MoveRule,
+    Moving,
+    Runner,
+    Scheduler,
+    all_features,
+    costs_of,
+    make_move_rule,
+    make_scheduler,
+    meaning,
+    present,
+)
+from tvwrl.simulation import Cluster, Scenario
+from tvwrl.types import Episode, Float, Float32, InputError, Int, Machines, Move
+
+PLACING = "expected-cost"
+LARGEST = 240.0  # of a label, in thousands: rarer ones would outweigh all others
+LEAST_DEVIATION = 0.01  # of a feature that hardly changes
+OVERSHOOTS = 0.02  # weight of the errors of overshoots, which are larger and nearly all noise
+RATE, BATCH, DECAY = 4e-3, 1024, 1e-2
+
+
+@dataclass(frozen=True)
+class ValueSettings:
+    """How a value of machines is learnt.
+
+    Parameters
+    ----------
+    sequences : int, default 240
+        Training sequences that a generation plays, over all problems.
+    validation : int, default 60
+        Validation sequences on which settings are chosen, over all problems.
+    generations : int, default 2
+        The first plays a rule, each other one the value of the generation before.
+    explore : float, default 0.08
+        Share of the slots in which a random move is made in place of the policy's.
+    gammas : tuple[float, ...], default (0.85, 0.9, 0.94)
+        Discounts per slot, of which one is chosen.
+    risks : tuple[float, ...], default (1.0, 1.6)
+        Weights of the value of overshoots, of which one is chosen. Validation sequences have few overshoots: weights
+        below 1 look best on them, and fail on traces that the value has not seen.
+    thresholds : tuple[float, ...], default (1.0, 1.5, 2.0)
+        Gains that a move must exceed, as multiples of its price, of which one is chosen.
+    hidden : tuple[int, int], default (64, 32)
+        Units of the hidden layers.
+    epochs : int, default 6
+        Times that all labels are seen.
+    seed : int, default 0
+        Of sequences, exploration and weights.
+
+    Examples
+    --------
+    >>> ValueSettings(sequences=60, generations=1)
+    ValueSettings(sequences=60, validation=60, generations=1, ...)
+    """
+
+    sequences: int = 240
+    validation: int = 60
+    generations: int = 2
+    explore: float = 0.08
+    gammas: tuple[float, ...] = (0.85, 0.9, 0.94)
+    risks: tuple[float, ...] = (1.0, 1.6)
+    thresholds: tuple[float, ...] = (1.0, 1.5, 2.0)
+    hidden: tuple[int, int] = (64, 32)
+    epochs: int = 6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(1, sequences=self.sequences, validation=self.validation, generations=self.generations)
+        at_least(1, epochs=self.epochs, hidden=self.hidden)
+        at_least(0, seed=self.seed, risks=self.risks, thresholds=self.thresholds)
+        within(0, 1, explore=self.explore)
+        below(1, gammas=self.gammas)
+
+
+class Labels(NamedTuple):
+    """What episodes tell: n pairs of machine and slot."""
+
+    features: Float32  # (n, F)
+    costs: Float32  # (n, 2) discounted, in thousands: of load and moves, of overshoots
+
+
+class Played(NamedTuple):
+    """An episode, as a value learns from it."""
+
+    slot: Int  # (t,) slots in which moves were decided
+    features: Float32  # (t, M, F) of the machines after those moves
+    costs: Float  # (T, M, 2) of load and moves, of overshoots
+
+
+def learn_value(problems: Sequence[Problem], settings: ValueSettings, report: Report = nothing) -> MachineValue:
+    """Learn one value of machines on training sequences of all problems.
+
+    Parameters
+    ----------
+    problems : Sequence[Problem]
+        With forecasts, and scenarios with `moves_per_slot` of the same `MEANING`; traces, loads and prices may differ.
+    settings : ValueSettings
+        How.
+    report : Report, optional
+        Called with lines of progress.
+
+    Returns
+    -------
+    MachineValue
+        That of the generation which was best on validation sequences, with the settings that were best there.
+
+    Raises
+    ------
+    InputError
+        For problems without moves, and those that have no value in common.
+
+    Examples
+    --------
+    >>> learn_value([problem], ValueSettings(sequences=60)).save("value.npz")  # doctest: +SKIP
+    """
+    _check(problems)
+    judge = _Judge(problems, settings)
+    best, value = judge.rewards(None), None
+    report(f"the rule it begins with: {_percent(best)} of the cost on {settings.validation} validation sequences")
+    for generation in range(settings.generations):
+        played = [
+            _collect(problem, value, settings, generation, number, -(-settings.sequences // len(problems)))
+            for number, problem in enumerate(problems)
+        ]
+        tried = []
+        for gamma in settings.gammas:
+            labels = _labels([one for several in played for one in several], gamma)
+            layers, explained = fit(labels, settings)
+            report(
+                f"generation {generation + 1}, discount {gamma}: {len(labels.costs):,} labels; explained of load "
+                f"{explained[0]:.2f}, of overshoots {explained[1]:.2f}"
+            )
+            for risk in settings.risks:
+                for threshold in settings.thresholds:
+                    facts = _facts(problems, settings) | {
+                        "generation": generation + 1, "gamma": gamma, "risk": risk, "threshold": threshold,
+                    }  # fmt: skip
+                    found = MachineValue(layers, problems[0].machines.resources, facts)
+                    tried.append((judge.rewards(found), found))
+        reward, found = max(tried, key=lambda one: one[0])
+        report(f"generation {generation + 1}: {_percent(reward)} with {_chosen(found)}")
+        if value is not None and reward <= best:
+            break
+        best, value = reward, found
+    assert value is not None
+    return value
+
+
+def _check(problems: Sequence[Problem]) -> None:
+    """Raise InputError for problems that have no value of machines, or none in common."""
+    if not problems:
+        raise InputError("problems is empty: give at least one")
+    for problem in problems:
+        if not problem.scenario.moves_per_slot:
+            raise InputError("moves_per_slot is 0: a value of machines is for moves; set it to 1 or more")
+        if problem.forecaster is None:
+            raise InputError("a problem has no forecaster: a value of machines needs forecasts (with_forecasts)")
+        first = problems[0]
+        if (
+            meaning(problem.scenario) != meaning(first.scenario)
+            or problem.machines.resources != first.machines.resources
+        ):
+            raise InputError("problems have other penalties, units or resources: learn a value for each")
+
+
+def _facts(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, object]:
+    return {
+        "scenario": meaning(problems[0].scenario),
+        "traces": sorted({problem.trace.name for problem in problems}),
+        "loads": sorted({problem.scenario.load for problem in problems}),
+        "prices": sorted({problem.scenario.K_m for problem in problems}),
+        "sequences": settings.sequences,
+        "seed": settings.seed,
+    }
+
+
+def _chosen(value: MachineValue) -> str:
+    return ", ".join(f"{name} {value.facts[name]:g}" for name in ("gamma", "risk", "threshold"))
+
+
+def _percent(reward: float) -> str:
+    return f"{-100 * reward:.1f} %"
+
+
+def first_rule(scenario: Scenario) -> str:
+    """The move rule that the first generation plays; moves that cost more must gain more."""
+    return f"greedy-evacuate(threshold={min(max(10 * scenario.K_m, 5_000), 20_000):g},most=2,single=3)"
+
+
+def policy(scenario: Scenario, value: MachineValue | None) -> Scheduler:
+    """Who plays a generation: the value of the one before, or the first rule."""
+    rule = make_move_rule(first_rule(scenario)) if value is None else ByMachineValue(value)
+    return Moving(make_scheduler(PLACING), rule)
+
+
+class _Judge:
+    """Plays policies on the same validation sequences."""
+
+    def __init__(self, problems: Sequence[Problem], settings: ValueSettings) -> None:
+        self._count = -(-settings.validation // len(problems))
+        self._stages = []
+        for number, problem in enumerate(problems):
+            drawn = problem.sequences("validation", self._count, _seed(settings, 0, number, 1))
+            runner = Runner(drawn, problem.machines, problem.scenario)
+            still = self._costs(problem, runner, make_scheduler(PLACING))
+            self._stages.append((problem, runner, still))
+
+    def _costs(self, problem: Problem, runner: Runner, scheduler: Scheduler) -> float:
+        return -float(sum(problem.score(runner.play(scheduler, i))["reward"] for i in range(self._count)))
+
+    def rewards(self, value: MachineValue | None) -> float:
+        """Minus the cost as a share of that without moves, mean over problems."""
+        shares = [
+            self._costs(problem, runner, policy(problem.scenario, value)) / still
+            for problem, runner, still in self._stages
+        ]
+        return -float(np.mean(shares))
+
+
+def _seed(settings: ValueSettings, generation: int, number: int, kind: int) -> int:
+    """Of one draw of sequences: different for generations, problems and kinds."""
+    return int(np.random.SeedSequence([settings.seed, generation, number, kind]).generate_state(1)[0])
+
+
+class _Collecting(MoveRule):
+    """Plays a rule, now and then a random move, and notes the features of all machines after the moves of a slot."""
+
+    name, needs_forecasts = "collecting", True
+
+    def __init__(self, rule: MoveRule, explore: float) -> None:
+        self.rule, self.explore, self.knowledge = rule, explore, rule.knowledge
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Prepare the rule, and forget the episode before."""
+        self.rule.reset(cluster, rng)
+        self._rng, self._costs = rng, costs_of(cluster)
+        self.slots: list[int] = []
+        self.features: list[Float32] = []
+
+    def moves(self, cluster: Cluster) -> Iterator[Move]:
+        """See `MoveRule.moves`."""
+        yield from self._random(cluster) if self._rng.random() < self.explore else self.rule.moves(cluster)
+        here = present(cluster, cluster.running)
+        found = np.empty((len(cluster.machines), len(here.seen)), np.float32)
+        all_features(here, self._costs, found)
+        self.slots.append(cluster.slot)
+        self.features.append(found)
+
+    def _random(self, cluster: Cluster) -> Iterator[Move]:
+        running = cluster.running
+        movable = np.flatnonzero(running.movable)
+        if len(movable):
+            i = int(self._rng.choice(movable))
+            room = room_now(cluster.load_after_moves, running.usage[i], cluster.capacity) & cluster.capacity.any(axis=1)
+            room[running.machine[i]] = False
+            if room.any():
+                yield Move(int(running.workload[i]), int(self._rng.choice(np.flatnonzero(room))))
+
+
+def _collect(
+    problem: Problem, value: MachineValue | None, settings: ValueSettings, generation: int, number: int, count: int
+) -> list[Played]:
+    """Episodes of a generation on training sequences of a problem."""
+    seed = _seed(settings, generation, number, 0)
+    runner = Runner(problem.sequences("train", count, seed), problem.machines, problem.scenario, seed)
+    playing = policy(problem.scenario, value)
+    assert isinstance(playing, Moving)
+    collecting = _Collecting(playing.rule, settings.explore)
+    scheduler, found = Moving(playing.placing, collecting), []
+    for i in range(count):
+        episode = runner.play(scheduler, i)
+        costs = costs_by_machine(episode, problem.machines, problem.scenario)
+        found.append(Played(np.array(collecting.slots), np.array(collecting.features), costs))
+    return found
+
+
+def costs_by_machine(episode: Episode, machines: Machines, scenario: Scenario) -> Float:
+    """(T, M, 2) what each machine cost in each slot: contention, under-utilisation and the price of moves away from it;
+    first overshoots. Their sum over machines is that of the referee, without waiting.
+
+    Parameters
+    ----------
+    episode : Episode
+        With moves.
+    machines : Machines
+        The cluster.
+    scenario : Scenario
+        Its penalties.
+
+    Examples
+    --------
+    >>> costs_by_machine(episode, problem.machines, problem.scenario).sum()  # doctest: +SKIP
+    """
+    count, resources = machines.capacity.shape
+    slots, weights = int(episode.finish.max()), scenario.penalty_weights().per_resource(resources)
+    load, squares = np.zeros((2, slots, count, resources))
+    runs = np.zeros((slots, count), np.bool_)
+    if episode.background is not None:
+        load += episode.background[np.arange(slots) % len(episode.background)]
+        squares += load**2
+    stays = episode.stays()
+    for i, m, begin, end in zip(*(part.tolist() for part in stays), strict=True):
+        own = episode.demand[i][begin - episode.start[i] : end - episode.start[i]]
+        load[begin:end, m] += own
+        squares[begin:end, m] += own**2
+        runs[begin:end, m] = True
+    out = np.zeros((slots, count, 2))
+    unused = np.where(weights[1] > 0, np.maximum(machines.capacity - load, 0.0) ** weights[1], 0.0)
+    each = weights[0] * 0.5 * (load**2 - squares) + unused
+    out[:, :, 0] = np.where(runs, each.sum(axis=2), 0.0)
+    capacity = machines.capacity[:, :, None]
+    over = ~fits(load[..., None], capacity, capacity)
+    _charge_overshoots(episode, stays, over & runs[:, :, None], weights[2], scenario.overshoot_per, out)
+    assert episode.moves is not None
+    decided = episode.moves.slot - episode.moves.rules.slots
+    np.add.at(out[:, :, 0], (decided, episode.moves.source), scenario.K_m)
+    return out
+
+
+def _charge_overshoots(
+    episode: Episode, stays: tuple[Int, Int, Int, Int], over: np.ndarray, weight: Float, per: str, out: Float
+) -> None:
+    """Add first overshoots to `out`: of each workload over all its stays, or of each machine."""
+    if per == "machine":
+        first = over & (over.cumsum(axis=0) == 1)
+        out[:, :, 1] += first @ weight
+        return
+    charged = np.zeros((len(episode.start), over.shape[2]), np.bool_)
+    for i, m, begin, end in zip(*(part.tolist() for part in stays), strict=True):  # slots rise within a workload
+        here = over[begin:end, m]
+        for d in np.flatnonzero(here.any(axis=0) & ~charged[i]).tolist():
+            out[begin + here[:, d].argmax(), m, 1] += weight[d]
+            charged[i, d] = True
+
+
+def _labels(played: Sequence[Played], gamma: float) -> Labels:
+    features, labels = [], []
+    for one in played:
+        slots = len(one.costs)
+        sums = np.zeros((slots, *one.costs.shape[1:]))
+        for t in range(slots - 2, -1, -1):
+            sums[t] = one.costs[t + 1] + gamma * sums[t + 1]
+        kept = one.slot < slots
+        features.append(one.features[kept].reshape(-1, one.features.shape[2]))
+        labels.append((sums[one.slot[kept]] / SCALE).reshape(-1, 2).astype(np.float32))
+    return Labels(np.concatenate(features), np.minimum(np.concatenate(labels), np.float32(LARGEST)))
+
+
+def fit(labels: Labels, settings: ValueSettings) -> tuple[Layers, Float]:
+    """Fit a network; returns it, and (2,) the share of the variance that it explains of what it was fitted to.
+
+    Parameters
+    ----------
+    labels : Labels
+        Features and costs.
+    settings : ValueSettings
+        Sizes, epochs and seed.
+
+    Examples
+    --------
+    >>> layers, explained = fit(labels, ValueSettings())  # doctest: +SKIP
+    """
+    mean = labels.features.mean(axis=0)
+    scale = np.maximum(labels.features.std(axis=0), np.float32(LEAST_DEVIATION))
+    inputs = torch.from_numpy((labels.features - mean) / scale)
+    targets, count = torch.from_numpy(labels.costs), len(labels.costs)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        first, second = settings.hidden
+        net = nn.Sequential(
+            nn.Linear(len(mean), first), nn.LeakyReLU(SLOPE), nn.Linear(first, second), nn.LeakyReLU(SLOPE),
+            nn.Linear(second, 2),
+        )  # fmt: skip
+        batch = min(BATCH, count)
+        optimiser = torch.optim.AdamW(net.parameters(), RATE, weight_decay=DECAY)
+        steps = settings.epochs * (count // batch)
+        cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=max(steps, 2))
+        weight = torch.tensor([1.0, OVERSHOOTS])
+        for _ in range(settings.epochs):
+            order = torch.randperm(count)
+            for k in range(count // batch):
+                rows = order[k * batch : (k + 1) * batch]
+                loss = (weight * (net(inputs[rows]) - targets[rows]).square()).mean()
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                cycle.step()
+        with torch.no_grad():
+            left = (net(inputs) - targets).var(dim=0) / targets.var(dim=0).clamp_min(1e-9)
+    parts = [part for part in net if isinstance(part, nn.Linear)]
+    weights = [
+        np.ascontiguousarray(values.detach().numpy(), np.float32)
+        for part in parts
+        for values in (part.weight.T, part.bias)
+    ]
+    return Layers(mean.astype(np.float32), scale.astype(np.float32), *weights), 1.0 - left.numpy().astype(np.float64)
+
+
+def on_prices(problem: Problem, prices: Sequence[float], loads: Sequence[float] = ()) -> list[Problem]:
+    """The problem at several prices of a move, and at several loads.
+
+    Parameters
+    ----------
+    problem : Problem
+        One of them.
+    prices : Sequence[float]
+        K_m, >= 0.
+    loads : Sequence[float], optional
+        Offered loads; default: the problem's.
+
+    Examples
+    --------
+    >>> len(on_prices(problem, [300, 1000], [0.5, 0.8]))  # doctest: +SKIP
+    4
+    """
+    several = [problem.at_load(load) for load in loads] or [problem]
+    return [replace(one, scenario=replace(one.scenario, K_m=float(price))) for one in several for price in prices]

@@ -1,0 +1,66 @@
+"""Move rules with the settings that are best on training sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tvwrl.envs import Problem
+from tvwrl.names import written
+from tvwrl.progress import Report, nothing
+from tvwrl.schedulers import MOVE_RULES, Runner, Scheduler, make_scheduler, plus
+
+SEQUENCES = 60  # that settings are chosen on
+SEED = 7001  # of these, so that they are not those that a policy is trained on
+
+
+def with_tuned_moves(
+    problem: Problem, placing: str, rules: Sequence[str] = tuple(MOVE_RULES), report: Report = nothing
+) -> list[Scheduler]:
+    """The scheduler `placing` with each of the move rules, at the settings that cost least on training sequences.
+
+    Options are chosen in turn, in the order in which the rule lists them, each with the values found so far. `report`
+    gets a line for each rule.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is played; with forecasts, if any of the rules needs them.
+    placing : str
+        Name of the scheduler that places.
+    rules : Sequence[str], optional
+        Names of move rules; default: all.
+    report : Report, optional
+        Called with lines of progress.
+
+    Examples
+    --------
+    >>> [one.name for one in with_tuned_moves(problem, "expected-cost", ["evacuate"])]  # doctest: +SKIP
+    ['expected-cost + evacuate(threshold=5000,overshoot=1,most=4)']
+    """
+    runner = Runner(problem.sequences("train", SEQUENCES, SEED), problem.machines, problem.scenario)
+    found = []
+    for rule in rules:
+        settings, best = tuned(problem, runner, placing, rule)
+        found.append(make_scheduler(plus(placing, written(rule, options=settings))))
+        report(f"{found[-1].name}: mean reward {best:,.0f} on {SEQUENCES} training sequences")
+    return found
+
+
+def tuned(problem: Problem, runner: Runner, placing: str, rule: str) -> tuple[dict[str, float], float]:
+    """The settings of a move rule that are best on the sequences of a runner, and the mean reward with them."""
+    settings: dict[str, float] = {}
+
+    def reward(changed: Mapping[str, float]) -> float:
+        scheduler = make_scheduler(plus(placing, written(rule, options=changed)))
+        rows = [problem.score(runner.play(scheduler, i)) for i in range(len(runner.sequences))]
+        return float(np.mean([row["reward"] for row in rows]))
+
+    best = reward(settings)
+    for option, values in MOVE_RULES[rule].make().options.items():
+        rewards = {value: reward(settings | {option: value}) for value in values}
+        value = max(rewards, key=rewards.__getitem__)
+        if rewards[value] > best:  # otherwise its default is as good
+            settings[option], best = value, rewards[value]
+    return settings, best

@@ -1,0 +1,84 @@
+"""Moves that lower the expected cost: of single workloads, of all workloads of a machine, and swaps.
+
+The expected cost of a machine is that of `expected_costs`, of what runs there and is on its way. A move gains what it
+lowers the sum over machines by, over the 63 slots of a forecast and as if nothing moved afterwards. That is why gains
+are compared with a threshold far above the price of a move: each slot would count the same gain again, and the largest
+of many noisy gains is mostly noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from tvwrl.checks import at_least
+from tvwrl.schedulers.knowledge import FORECASTS
+from tvwrl.schedulers.moving.base import MoveRule, move_rule
+from tvwrl.schedulers.moving.move_search import SINGLE, SWAP, TOGETHER, check_together, costs_of, search
+from tvwrl.simulation import Cluster
+from tvwrl.types import Move
+
+THRESHOLD = 10_000.0
+MOST = 3  # workloads of a machine that are moved away together
+
+
+class ExpectedGain(MoveRule):
+    """Makes the moves whose expected gain, for each workload moved, exceeds the threshold most.
+
+    Parameters
+    ----------
+    kinds : int, default SINGLE
+        The kinds of moves that it considers.
+    threshold : float, default 10000.0
+        Expected gain that a move must exceed, in units of the reward, >= 0.
+    overshoot : float, default 1.0
+        Weight of expected overshoots against expected under-utilisation, >= 0.
+    most : float, default 3
+        Workloads of a machine that are moved away together, a whole number from 1 to 8.
+    single : float, default 1.0
+        Factor on the threshold for workloads that are moved alone, >= 0.
+
+    Examples
+    --------
+    >>> ExpectedGain(threshold=5000).name
+    'greedy'
+    """
+
+    name, knowledge, needs_forecasts = "greedy", FORECASTS, True
+    options: ClassVar = {
+        "threshold": (1_000.0, 3_000.0, 5_000.0, 10_000.0, 20_000.0),
+        "overshoot": (0.5, 1.0, 2.0),
+        "most": (2, 3, 4),
+        "single": (1.0, 3.0),
+    }
+
+    def __init__(
+        self,
+        kinds: int = SINGLE,
+        threshold: float = THRESHOLD,
+        overshoot: float = 1.0,
+        most: float = MOST,
+        single: float = 1.0,
+    ) -> None:
+        at_least(0, threshold=threshold, overshoot=overshoot, single=single)
+        self.kinds, self.threshold, self.overshoot = kinds, threshold, overshoot
+        self.most, self.single = check_together(most), single
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Take the weights of the penalties and the sizes of the machines."""
+        self._costs = costs_of(cluster, self.overshoot)
+
+    def moves(self, cluster: Cluster) -> Iterator[Move]:
+        """See `MoveRule.moves`."""
+        return search(cluster, self._costs, self.kinds, self.threshold, self.most, self.single)
+
+
+for _name, _kinds, _title in (
+    ("evacuate", TOGETHER, "Evacuation of machines"),
+    ("greedy-evacuate", SINGLE | TOGETHER, "Greedy and evacuation"),
+    ("swap", SINGLE | SWAP, "Greedy and swaps"),
+):
+    move_rule(_title, _name, kinds=_kinds)(ExpectedGain)
+move_rule("Greedy moves")(ExpectedGain)

@@ -1,0 +1,180 @@
+"""Moves by a learnt value of machines: what each is expected to cost from now on, under the policy that goes on.
+
+The reward is a sum over machines, and so is the value of a state after a decision (a post-decision state; Powell,
+Approximate Dynamic Programming, 2011, chapter 4.6): V = sum over machines of v(features of the machine). A move gains
+what it lowers that sum by. `tvwrl.agents.machine_value` learns v.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from tvwrl.checks import at_least
+from tvwrl.schedulers.knowledge import FORECASTS
+from tvwrl.schedulers.moving.base import MoveRule
+from tvwrl.schedulers.moving.move_search import (
+    SINGLE,
+    TOGETHER,
+    Layers,
+    check_together,
+    costs_of,
+    feature_count,
+    search,
+)
+from tvwrl.simulation import Cluster, Scenario
+from tvwrl.types import InputError, Move, summary
+
+SCALE = 1000.0  # units of the reward that 1 of a value stands for
+# Fields of the scenario that give a value its meaning; it is of no use where they differ
+MEANING = ("K_c", "K_u", "K_o", "K_w", "overshoot_per", "peak_units", "quantise", "move_slots", "move_overlap")
+
+
+@dataclass(frozen=True, eq=False)
+class MachineValue:
+    """A learnt value of machines.
+
+    Parameters
+    ----------
+    layers : Layers
+        The network.
+    resources : tuple[str, ...]
+        (D,) names of the resources.
+    facts : Mapping[str, Any]
+        `scenario`: the fields of `MEANING`; `risk` and `threshold`: settings that were chosen with it; what else it was
+        learnt from.
+
+    Examples
+    --------
+    >>> MachineValue.load("runs/moves/value.npz")  # doctest: +SKIP
+    """
+
+    layers: Layers
+    resources: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return summary(self, resources=self.resources, learnt_from=self.facts.get("traces"))
+
+    def save(self, file: str | Path) -> None:
+        """Write it to a file, which holds numbers and a text in JSON and nothing that runs.
+
+        Parameters
+        ----------
+        file : str or Path
+            A .npz file.
+        """
+        text = json.dumps({"resources": list(self.resources), "facts": dict(self.facts)}, sort_keys=True)
+        about = np.frombuffer(text.encode(), np.uint8)
+        part = Path(file).with_name(Path(file).name + ".part")
+        with part.open("wb") as opened:
+            np.savez_compressed(opened, about=about, **self.layers._asdict())
+        part.replace(file)
+
+    @classmethod
+    def load(cls, file: str | Path) -> MachineValue:
+        """Read it from a file.
+
+        Parameters
+        ----------
+        file : str or Path
+            What `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If it is no such file.
+        """
+        path = Path(file)
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+        try:
+            with np.load(path, allow_pickle=False) as saved:
+                about = json.loads(saved["about"].tobytes().decode())
+                layers = Layers(**{name: np.ascontiguousarray(saved[name], np.float32) for name in Layers._fields})
+            resources, facts = tuple(map(str, about["resources"])), dict(about["facts"])
+            missing = sorted({"scenario", "risk", "threshold"} - set(facts))
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+            raise InputError(f"{path} is no learnt value of machines, or damaged: {error}") from error
+        width = feature_count(len(resources))
+        shapes = [layer.shape for layer in layers]
+        a, b = (layers.first.shape[-1], layers.second.shape[-1])
+        if missing or shapes != [(width,), (width,), (width, a), (a,), (a, b), (b,), (b, 2), (2,)]:
+            raise InputError(f"{path} is no learnt value of machines: {missing or shapes}")
+        if not all(np.isfinite(layer).all() for layer in layers) or (layers.scale <= 0).any():
+            raise InputError(f"{path}: its weights are not all finite numbers, or scales not all above 0")
+        return cls(layers, resources, facts)
+
+    def check(self, scenario: Scenario, resources: int) -> None:
+        """Refuse a scenario in which the value means nothing.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            What is played.
+        resources : int
+            D of the trace.
+
+        Raises
+        ------
+        InputError
+            If it was learnt with other penalties or units, or another number of resources.
+        """
+        if resources != len(self.resources):
+            raise InputError(f"the learnt value is of {len(self.resources)} resources, the trace has {resources}")
+        for name, learnt in self.facts["scenario"].items():
+            here = getattr(scenario, name)
+            here = list(here) if isinstance(here, tuple) else here
+            if here != learnt:
+                raise InputError(f"the learnt value is for {name} {learnt}, but it is {here} here: learn one for that")
+
+
+def meaning(scenario: Scenario) -> dict[str, Any]:
+    """The fields of a scenario that give a value its meaning, as JSON holds them."""
+    return {name: list(v) if isinstance(v := getattr(scenario, name), tuple) else v for name in MEANING}
+
+
+class ByMachineValue(MoveRule):
+    """Makes the moves that lower the learnt values of machines most, of single workloads and of whole machines.
+
+    Parameters
+    ----------
+    value : MachineValue
+        What was learnt.
+    threshold : float, optional
+        Gain that a move must exceed, as a multiple of its price, >= 0; default: as chosen when the value was learnt.
+    risk : float, optional
+        Weight of the value of overshoots, >= 0; default: as chosen when the value was learnt.
+    most : float, default 4
+        Workloads of a machine that are moved away together, a whole number from 1 to 8.
+
+    Examples
+    --------
+    >>> ByMachineValue(value, threshold=1.5)  # doctest: +SKIP
+    """
+
+    name, knowledge, needs_forecasts = "machine-value", FORECASTS.and_also("values learnt from moves"), True
+
+    def __init__(
+        self, value: MachineValue, threshold: float | None = None, risk: float | None = None, most: float = 4
+    ) -> None:
+        at_least(0, threshold=threshold, risk=risk)
+        self.value, self.most = value, check_together(most)
+        self.threshold = value.facts["threshold"] if threshold is None else threshold
+        self.risk = value.facts["risk"] if risk is None else risk
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Take the weights of the penalties and the sizes of the machines."""
+        self.value.check(cluster.scenario, cluster.capacity.shape[1])
+        self._costs = costs_of(cluster, self.risk, self.value.layers, SCALE)
+        self._limit = self.threshold * cluster.scenario.K_m
+
+    def moves(self, cluster: Cluster) -> Iterator[Move]:
+        """See `MoveRule.moves`."""
+        return search(cluster, self._costs, SINGLE | TOGETHER, self._limit, self.most)

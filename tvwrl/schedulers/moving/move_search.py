@@ -1,0 +1,478 @@
+"""The search for moves that lower a cost which is a sum over machines: of single workloads, of all workloads of a
+machine, and swaps. Compiled.
+
+What a machine costs is either the expected cost of what runs there and is on its way, as of `expected_costs`, or a
+learnt value, if there are weights of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tvwrl.checks import within
+from tvwrl.compiled import inner, njit
+from tvwrl.forecasting import ROUNDING, SEGMENTS
+from tvwrl.packing import lacks
+from tvwrl.schedulers.expected_cost import (
+    LEAST_CHANCE,
+    LEAST_PEAK_SPREAD,
+    LEAST_SPREAD,
+    RISK,
+    above,
+    border,
+    unused_in_slot,
+)
+from tvwrl.simulation import Cluster, Running
+from tvwrl.types import Bool, Float, Float32, InputError, Int, Move
+
+NOWHERE = -1
+MOST_TOGETHER = 8  # workloads of a machine that are moved away together, at most
+SINGLE, TOGETHER, SWAP = 1, 2, 4  # bits of the kinds of moves that are considered
+CONTEXT = 4  # numbers of the whole cluster, beside its mean loads
+MANY = 10.0  # workloads that count as 1
+SLOPE = 0.01  # of the leaky rectifier
+SOON = 4  # segment whose first slot tells how many will run still: 16 slots ahead
+
+
+class Layers(NamedTuple):
+    """A network of two hidden layers: F features, A and B units, two values: of load, and of overshoots."""
+
+    mean: Float32  # (F,) of each feature
+    scale: Float32  # (F,) that features are divided by
+    first: Float32  # (F, A)
+    first_bias: Float32  # (A,)
+    second: Float32  # (A, B)
+    second_bias: Float32  # (B,)
+    last: Float32  # (B, 2)
+    last_bias: Float32  # (2,)
+
+
+class Costs(NamedTuple):
+    """What the expected cost of a machine depends on beside its load."""
+
+    sizes: Float  # (M, D) capacities in `units`
+    borders: Float  # (M, D) load above which a machine overshoots, in `units`
+    units: float  # `peak_units`
+    danger: Float  # (D,) cost of an expected overshoot of a workload
+    exponent: Float  # (D,) K_u
+    slots: Float  # (J,) weight of each segment: its slots
+    value: Layers  # of a learnt value; with no inputs: the expected cost is meant
+    risk: float  # weight of the value's overshoots
+    scale: float  # units of the reward that 1 of a value stands for
+
+
+class Present(NamedTuple):
+    """What runs, and the machines; scratch of the kernel, which carries out each move that it finds here too."""
+
+    own: Float  # (n, K) forecasts
+    usage: Float  # (n, D) units
+    where: Int  # (n,) machine
+    movable: Bool  # (n,)
+    load: Float  # (M, K) sums of forecasts
+    after: Float  # (M, D) units: measured load after moves
+    capacity: Float  # (M, D) units
+    cost: Float  # (M,) what each costs
+    workloads: Int  # (M,) how many
+    fresh: Int  # (n,) resources of which a workload has not seen an overshoot
+    unshot: Int  # (M,) sum of these
+    context: Float  # (D + CONTEXT,) mean load by resource, machines in use, workloads that wait, and that run later,
+    # the price of a move
+    seen: Float32  # (F,) scratch: features of a machine
+    hidden: Float32  # (A,) and
+    deeper: Float32  # (B,) scratch: units of the hidden layers
+
+
+NO_VALUE = Layers(*(np.zeros(shape, np.float32) for shape in (0, 0, (0, 0), 0, (0, 0), 0, (0, 2), 2)))
+
+
+def costs_of(cluster: Cluster, overshoot: float = 1.0, value: Layers = NO_VALUE, scale: float = 1.0) -> Costs:
+    """What the machines of a cluster cost; `overshoot`: weight of expected overshoots against all else."""
+    scenario, resources = cluster.scenario, cluster.capacity.shape[1]
+    weights, units = scenario.penalty_weights().per_resource(resources), float(scenario.peak_units)
+    sizes = cluster.capacity / units
+    borders = np.array([[border(size, units, scenario.quantise) / units for size in row] for row in sizes])
+    slots = np.array([last - first + 1.0 for first, last in SEGMENTS])
+    danger = overshoot * RISK * weights[2]
+    return Costs(sizes, borders, units, danger, weights[1], slots, value, overshoot, scale)
+
+
+def check_together(most: float) -> int:
+    """`most` workloads of a machine that may be moved together. Raises InputError unless it is 1 to 8."""
+    within(1, MOST_TOGETHER, most=most)
+    if most != int(most):
+        raise InputError(f"most is {most:g}: must be a whole number")
+    return int(most)
+
+
+def search(
+    cluster: Cluster, costs: Costs, kinds: int, threshold: float, most: int, single: float = 1.0
+) -> Iterator[Move]:
+    """The moves of a slot that lower the costs most, each by more than the threshold for every workload it moves.
+
+    `single`: factor on the threshold of workloads that are moved alone. If a machine has more workloads than may be
+    moved in the slot, the others can follow in the next one, if that is still worth it then.
+    """
+    running = cluster.running
+    if not running.movable.any():
+        return
+    found = np.empty((min(cluster.moves_left, len(running.workload)), 2), np.int64)
+    made = find_moves(present(cluster, running, costs.value), costs, kinds, threshold, single, most, found)
+    for i, machine in found[:made].tolist():
+        yield Move(int(running.workload[i]), machine)
+
+
+def present(cluster: Cluster, running: Running, value: Layers = NO_VALUE) -> Present:
+    """What runs in a cluster, with its forecasts."""
+    table = cluster.simulation.sequences.forecast
+    assert table is not None, "these sequences were drawn without forecasts"
+    own = np.ascontiguousarray(cluster.forecasts_of(running)[:, table.told(peaks=False)], np.float64)
+    machines, resources = cluster.capacity.shape
+    after, used = cluster.load_after_moves, np.unique(running.machine)
+    alive = (3 * len(SEGMENTS) + 2) * resources + SOON
+    context = np.concatenate(
+        [
+            after.sum(axis=0) / cluster.divisor.sum(axis=0),
+            [len(used) / machines, cluster.waiting / MANY, own[:, alive].sum() / machines],
+            [math.log10(1.0 + cluster.scenario.K_m / 100.0)],
+        ]
+    )
+    return Present(
+        own=own,
+        usage=running.usage,
+        where=running.machine.copy(),
+        movable=running.movable.copy(),
+        load=np.zeros((machines, own.shape[1])),
+        after=after,
+        capacity=cluster.capacity,
+        cost=np.zeros(machines),
+        workloads=np.zeros(machines, np.int64),
+        fresh=running.fresh,
+        unshot=np.zeros(machines, np.int64),
+        context=context,
+        seen=np.zeros(feature_count(resources), np.float32),
+        hidden=np.zeros(value.first.shape[1], np.float32),
+        deeper=np.zeros(value.second.shape[1], np.float32),
+    )
+
+
+@njit
+def find_moves(p: Present, c: Costs, kinds: int, threshold: float, single: float, most: int, found: Int) -> int:
+    """Carry out the best moves in `p` until none exceeds the threshold, or `found` (limit, 2) is full.
+
+    `found`: (output) workload's row in `p`, and machine. Returns how many were found.
+    """
+    for i in range(len(p.where)):
+        _book(p, i, p.where[i], 1.0)
+    for m in range(len(p.cost)):
+        p.cost[m] = _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+    made, rows, targets = 0, np.empty(MOST_TOGETHER, np.int64), np.empty(MOST_TOGETHER, np.int64)
+    while made < len(found):
+        best, many = 0.0, 0
+        if kinds & SINGLE:
+            best, many = _best_single(p, c, threshold * single, rows, targets)
+        if kinds & SWAP and len(found) - made >= 2:
+            best, many = _best_swap(p, c, threshold, best, many, rows, targets)
+        if kinds & TOGETHER:
+            best, many = _best_evacuation(p, c, threshold, most, best, many, rows, targets)
+        if many == 0:
+            break
+        for k in range(min(many, len(found) - made)):
+            i, m = rows[k], targets[k]
+            old = p.where[i]
+            _book(p, i, old, -1.0)
+            _book(p, i, m, 1.0)
+            _shift(p, i, old, m)
+            p.where[i], p.movable[i] = m, False
+            p.cost[old] = _cost(p, c, old, NOWHERE, 0.0, NOWHERE, 0.0)
+            p.cost[m] = _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+            found[made, 0], found[made, 1] = i, m
+            made += 1
+    return made
+
+
+@inner(_nrt=False)
+def _book(p: Present, i: int, m: int, sign: float) -> None:
+    """Add the forecast of workload i to machine m, or take it away."""
+    for c in range(p.load.shape[1]):
+        p.load[m, c] += sign * p.own[i, c]
+    p.workloads[m] += 1 if sign > 0 else -1
+    p.unshot[m] += p.fresh[i] if sign > 0 else -p.fresh[i]
+
+
+@inner(_nrt=False)
+def _shift(p: Present, i: int, old: int, m: int) -> None:
+    """The measured usage of workload i counts on another machine."""
+    for d in range(p.usage.shape[1]):
+        p.after[old, d] -= p.usage[i, d]
+        p.after[m, d] += p.usage[i, d]
+
+
+@inner(_nrt=False)
+def _size(p: Present, i: int) -> float:
+    """Measured usage of workload i, as a share of the first machine."""
+    size = 0.0
+    for d in range(p.usage.shape[1]):
+        size += p.usage[i, d] / max(p.capacity[0, d], 1.0)
+    return size
+
+
+@inner(_nrt=False)
+def _has_room(p: Present, i: int, m: int, leaves: int) -> bool:
+    """Whether machine m has room for workload i when workload `leaves`, if there is one, has left it."""
+    for d in range(p.usage.shape[1]):
+        less = p.usage[leaves, d] if leaves >= 0 else 0.0
+        if lacks(p.usage[i, d] - less, p.capacity[m, d] - p.after[m, d], p.capacity[m, d]):
+            return False
+    return bool(p.capacity[m, 0] > 0)
+
+
+@inner(_nrt=False)
+def _cost(p: Present, c: Costs, m: int, i: int, share: float, j: int, other: float) -> float:
+    """What machine m costs with `share` of workload i and `other` of workload j more (1 or -1; NOWHERE: none)."""
+    if c.value.first.shape[0] == 0:
+        return _expected_cost(p, c, m, i, share, j, other)
+    write_features(p, c, m, i, share, j, other)
+    return _value(p, c)
+
+
+@inner(_nrt=False)
+def _expected_cost(p: Present, c: Costs, m: int, i: int, share: float, j: int, other: float) -> float:
+    resources, parts = c.sizes.shape[1], len(c.slots)
+    wide = parts * resources
+    alive = 3 * wide + 2 * resources
+    load, first, second = p.load[m], p.own[max(i, 0)], p.own[max(j, 0)]
+    cost, running = 0.0, load[alive] + share * first[alive] + other * second[alive]
+    if p.workloads[m] + share + other < 0.5:
+        return 0.0
+    for d in range(resources):
+        size = c.sizes[m, d]
+        cost += c.danger[d] * max(running, 0.0) * _passes(p, c, m, d, i, share, j, other)
+        for s in range(parts):
+            k = 2 * wide + s * resources + d
+            mean = load[k] + share * first[k] + other * second[k]
+            k = alive + s
+            lives = load[k] + share * first[k] + other * second[k]
+            cost += c.slots[s] * unused_in_slot(mean, lives, size, c.units, c.exponent[d])
+    return cost
+
+
+@inner(_nrt=False)
+def _passes(p: Present, c: Costs, m: int, d: int, i: int, share: float, j: int, other: float) -> float:
+    """Probability that the load of resource d on machine m, changed as in `_cost`, ever exceeds the capacity."""
+    resources, parts = c.sizes.shape[1], len(c.slots)
+    wide = parts * resources
+    alive, peak, limit = 3 * wide + 2 * resources, 3 * wide + d, c.borders[m, d]
+    load, first, second = p.load[m], p.own[max(i, 0)], p.own[max(j, 0)]
+    running = load[alive] + share * first[alive] + other * second[alive]
+    room = limit - load[peak] - share * first[peak] - other * second[peak] + ROUNDING * running
+    k = peak + resources
+    variance = load[k] + share * first[k] + other * second[k]
+    ever = above(room, max(variance, LEAST_PEAK_SPREAD))
+    if ever == 0.0:
+        return 0.0
+    stays = 1.0
+    for s in range(parts):
+        k = s * resources + d
+        room = limit - load[k] - share * first[k] - other * second[k]
+        k += wide
+        variance = load[k] + share * first[k] + other * second[k]
+        stays *= 1.0 - above(room, max(variance, LEAST_SPREAD))
+    return min(1.0 - stays, ever)
+
+
+def feature_count(resources: int) -> int:
+    """F, the features of a machine."""
+    return len(SEGMENTS) * (1 + 4 * resources) + 4 * resources + 2 + CONTEXT
+
+
+@inner(_nrt=False)
+def write_features(p: Present, c: Costs, m: int, i: int, share: float, j: int, other: float) -> None:
+    """Write to `p.seen` what a value knows of machine m, changed as in `_cost`.
+
+    By segment: workloads that run; by resource, as shares of the machine: expected unused capacity, mean load, largest
+    load and its deviation. Then by resource: the chance of an overshoot, the same times the workloads, the load that
+    was measured, the mean load of the cluster; workloads, those that have seen no overshoot; the rest of the context.
+    """
+    resources, parts, out = c.sizes.shape[1], len(c.slots), p.seen
+    wide = parts * resources
+    alive = 3 * wide + 2 * resources
+    load, first, second = p.load[m], p.own[max(i, 0)], p.own[max(j, 0)]
+    at = 0
+    for s in range(parts):
+        k = alive + s
+        lives = load[k] + share * first[k] + other * second[k]
+        out[at] = lives / MANY
+        at += 1
+        chance = min(max(lives, 0.0), 1.0)
+        for d in range(resources):
+            size = max(c.sizes[m, d], 1e-9)
+            k = s * resources + d
+            most = load[k] + share * first[k] + other * second[k]
+            k += wide
+            spread = load[k] + share * first[k] + other * second[k]
+            k += wide
+            mean = load[k] + share * first[k] + other * second[k]
+            out[at] = chance * max(1.0 - mean / max(chance, LEAST_CHANCE) / size, 0.0)
+            out[at + 1] = mean / size
+            out[at + 2] = most / size
+            out[at + 3] = math.sqrt(max(spread, 0.0)) / size
+            at += 4
+    count = p.workloads[m] + (share if i >= 0 else 0.0) + (other if j >= 0 else 0.0)
+    unshot = (
+        p.unshot[m] + (share * p.fresh[max(i, 0)] if i >= 0 else 0.0) + (other * p.fresh[max(j, 0)] if j >= 0 else 0.0)
+    )
+    for d in range(resources):
+        chance = _passes(p, c, m, d, i, share, j, other) if count > 0.5 else 0.0
+        now = p.after[m, d]
+        if i >= 0:
+            now += share * p.usage[i, d]
+        if j >= 0:
+            now += other * p.usage[j, d]
+        out[at], out[at + 1] = chance, chance * count / MANY
+        out[at + 2] = now / p.capacity[m, d] if p.capacity[m, d] > 0 else 0.0
+        out[at + 3] = p.context[d]
+        at += 4
+    out[at], out[at + 1] = count / MANY, unshot / (MANY * resources)
+    for k in range(CONTEXT):
+        out[at + 2 + k] = p.context[resources + k]
+
+
+@inner(_nrt=False, fastmath=True)
+def _value(p: Present, c: Costs) -> float:
+    """The learnt value of a machine with the features `p.seen`, in units of the reward: expected cost from now on."""
+    v = c.value
+    for a in range(len(p.hidden)):
+        p.hidden[a] = v.first_bias[a]
+    for f in range(len(p.seen)):
+        x = (p.seen[f] - v.mean[f]) / v.scale[f]
+        for a in range(len(p.hidden)):
+            p.hidden[a] += x * v.first[f, a]
+    for b in range(len(p.deeper)):
+        p.deeper[b] = v.second_bias[b]
+    for a in range(len(p.hidden)):
+        x = max(p.hidden[a], np.float32(SLOPE) * p.hidden[a])
+        for b in range(len(p.deeper)):
+            p.deeper[b] += x * v.second[a, b]
+    load, over = v.last_bias[0], v.last_bias[1]
+    for b in range(len(p.deeper)):
+        x = max(p.deeper[b], np.float32(SLOPE) * p.deeper[b])
+        load += x * v.last[b, 0]
+        over += x * v.last[b, 1]
+    cost: float = c.scale * (load + c.risk * over)
+    return cost
+
+
+@njit
+def all_features(p: Present, c: Costs, out: Float32) -> None:
+    """Write the features (M, F) of all machines as they are; `p` is as `find_moves` gets it."""
+    for i in range(len(p.where)):
+        _book(p, i, p.where[i], 1.0)
+    for m in range(len(p.cost)):
+        write_features(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+        out[m] = p.seen
+
+
+@inner(_nrt=False)
+def _is_repeated(p: Present, m: int) -> bool:
+    """Whether a machine is empty, as one before it of the same size is."""
+    if p.workloads[m] > 0:
+        return False
+    for other in range(m):
+        if p.workloads[other] == 0:
+            same = True
+            for d in range(p.capacity.shape[1]):
+                same = same and p.capacity[other, d] == p.capacity[m, d] and p.after[other, d] == p.after[m, d]
+            if same:
+                return True
+    return False
+
+
+@inner(_nrt=False)
+def _best_single(p: Present, c: Costs, threshold: float, rows: Int, targets: Int) -> tuple[float, int]:
+    """The single move that gains most above the threshold: by how much, and how many moves that are (0: none)."""
+    best, many = 0.0, 0
+    for i in range(len(p.where)):
+        if not p.movable[i]:
+            continue
+        old = p.where[i]
+        leaves = p.cost[old] - _cost(p, c, old, i, -1.0, NOWHERE, 0.0)
+        for m in range(len(p.cost)):
+            if m == old or not _has_room(p, i, m, NOWHERE) or _is_repeated(p, m):
+                continue
+            gain = leaves + p.cost[m] - _cost(p, c, m, i, 1.0, NOWHERE, 0.0) - threshold
+            if gain > best:
+                best, many = gain, 1
+                rows[0], targets[0] = i, m
+    return best, many
+
+
+@inner(_nrt=False)
+def _best_swap(
+    p: Present, c: Costs, threshold: float, best: float, many: int, rows: Int, targets: Int
+) -> tuple[float, int]:
+    """The swap of two workloads that gains most, if more than `best`, which `many` moves gain."""
+    for i in range(len(p.where)):
+        if not p.movable[i]:
+            continue
+        a = p.where[i]
+        for j in range(i):
+            b = p.where[j]
+            if not p.movable[j] or a == b or not _has_room(p, i, b, j) or not _has_room(p, j, a, i):
+                continue
+            gain = p.cost[a] + p.cost[b] - _cost(p, c, a, i, -1.0, j, 1.0) - _cost(p, c, b, j, -1.0, i, 1.0)
+            if gain - 2.0 * threshold > best:
+                best, many = gain - 2.0 * threshold, 2
+                rows[0], targets[0], rows[1], targets[1] = i, b, j, a
+    return best, many
+
+
+@inner
+def _best_evacuation(
+    p: Present, c: Costs, threshold: float, most: int, best: float, many: int, rows: Int, targets: Int
+) -> tuple[float, int]:
+    """The machine whose workloads, all moved to machines in use, gain most, if more than `best`."""
+    chosen, where = np.empty(MOST_TOGETHER, np.int64), np.empty(MOST_TOGETHER, np.int64)
+    for a in range(len(p.cost)):
+        if not 0 < p.workloads[a] <= most:
+            continue
+        k = 0
+        for i in range(len(p.where)):
+            if p.where[i] == a and p.movable[i]:
+                chosen[k] = i
+                k += 1
+        if k < p.workloads[a]:
+            continue
+        gain, placed = p.cost[a] - k * threshold, 0
+        for step in range(k):
+            for other in range(step + 1, k):  # the largest first
+                if _size(p, chosen[other]) > _size(p, chosen[step]):
+                    chosen[step], chosen[other] = chosen[other], chosen[step]
+            i, least, target = chosen[step], 0.0, NOWHERE
+            for m in range(len(p.cost)):
+                if m == a or p.workloads[m] == 0 or not _has_room(p, i, m, NOWHERE):
+                    continue
+                more = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) - p.cost[m]
+                if target == NOWHERE or more < least:
+                    least, target = more, m
+            if target == NOWHERE:
+                break
+            gain -= least
+            where[step] = target
+            _book(p, i, target, 1.0)
+            _shift(p, i, a, target)
+            p.cost[target] += least
+            placed += 1
+        for step in range(placed - 1, -1, -1):
+            i, m = chosen[step], where[step]
+            _book(p, i, m, -1.0)
+            _shift(p, i, m, a)
+            p.cost[m] = _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+        if placed == k and gain > best:
+            best, many = gain, k
+            for step in range(k):
+                rows[step], targets[step] = chosen[step], where[step]
+    return best, many

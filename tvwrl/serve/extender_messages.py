@@ -1,0 +1,281 @@
+"""What kube-scheduler sends to an extender, and what it expects back: k8s.io/kube-scheduler/extender/v1.
+
+These types have no JSON tags: Go writes `Pod`, `Nodes`, `NodeNames` and reads any casing. Pods and nodes inside have
+tags: `metadata`, `spec`. Here the names of the outer fields are read in any casing, as Go does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import numpy as np
+import orjson
+
+from tvwrl.traces import is_address, owner_of, requested
+from tvwrl.types import Float, InputError
+
+MOST_NODES = 100_000
+MOST_CONTAINERS = 1000
+MOST_VALUES = 2_000_000  # of a body: 1,000 whole nodes have about 300,000
+MOST = 2.0**63  # of a quantity: Kubernetes cuts larger ones as well
+MOST_NAME = 253  # characters of a name in Kubernetes
+MOST_QUANTITY = 64  # characters
+BEST = 10  # MaxExtenderPriority: the highest score that an extender may give
+NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+NAMES = re.compile(rf"(?:{NAME.pattern}\n)*")
+QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?", re.ASCII)
+# fmt: off
+SUFFIXES = {
+    "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
+}
+# fmt: on
+KINDS = ("cpu", "memory")  # in our order: cores, bytes
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where every pod finds its own token and authority
+TIMEOUT = 5.0  # seconds
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod that waits for a node."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str  # "namespace/deployment/name": its replicas have the same
+    request: Float  # (2,) cores and bytes; NaN: it requests none
+
+    @property
+    def key(self) -> str:
+        """Its name in metrics: namespace/name."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """ExtenderArgs: a pod, and the nodes that may take it."""
+
+    pod: Pod
+    names: Sequence[str]  # of the nodes
+    nodes: Sequence[Any] | None  # whole nodes, where the extender has no cache of them (nodeCacheCapable: false)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """ExtenderBindingArgs."""
+
+    pod: str
+    namespace: str
+    uid: str
+    node: str
+
+
+def read_arguments(body: bytes) -> Arguments:
+    """ExtenderArgs in JSON. Raises InputError, naming the field, for anything else."""
+    fields = _fields(body, "ExtenderArgs")
+    pod, listed, nodes = _pod(fields.get("pod")), fields.get("nodes"), None
+    if listed is not None:
+        nodes, field = _list(_mapping(listed, "Nodes").get("items") or [], "Nodes.items"), "Nodes.items.metadata"
+        names: list[Any] = [
+            _mapping(_mapping(node, "Nodes.items").get("metadata"), field).get("name") for node in nodes
+        ]
+        field = f"{field}.name"
+    elif fields.get("nodenames") is not None:
+        names, field = _list(fields["nodenames"], "NodeNames"), "NodeNames"
+    else:
+        raise InputError("ExtenderArgs: neither Nodes nor NodeNames is given")
+    text = "".join(f"{name}\n" for name in names)  # checked all at once: there may be thousands
+    if text.count("\n") != len(names) or not NAMES.fullmatch(text) or not all(isinstance(one, str) for one in names):
+        names = [_name(name, field) for name in names]  # says which is wrong
+    return Arguments(pod, names, nodes)
+
+
+def read_binding(body: bytes) -> Binding:
+    """ExtenderBindingArgs in JSON. Raises InputError, naming the field, for anything else."""
+    fields = _fields(body, "ExtenderBindingArgs")
+    pod, namespace, node = (_name(fields.get(name.lower()), name) for name in ("PodName", "PodNamespace", "Node"))
+    return Binding(pod, namespace, _text(fields.get("poduid"), "PodUID"), node)
+
+
+def filtered(arguments: Arguments, passed: Sequence[bool], reason: str, *, final: bool) -> bytes:
+    """ExtenderFilterResult: the nodes that passed, in the form in which they came, and why the others did not.
+
+    `final`: whether no preemption would help: kube-scheduler then evicts nobody for this pod (from 1.22 on)
+
+    Raises InputError for nodes that cannot be written again.
+    """
+    failed = {name: reason for name, good in zip(arguments.names, passed, strict=True) if not good}
+    nodes, names = None, None
+    if arguments.nodes is None:
+        names = [name for name, good in zip(arguments.names, passed, strict=True) if good]
+    else:
+        nodes = {"items": [node for node, good in zip(arguments.nodes, passed, strict=True) if good]}
+    result = {
+        "Nodes": nodes,
+        "NodeNames": names,
+        "FailedNodes": failed,
+        "FailedAndUnresolvableNodes": failed if final else {},
+        "Error": "",
+    }
+    try:
+        return orjson.dumps(result)
+    except orjson.JSONEncodeError:
+        raise InputError("Nodes: a node is nested too deeply to be sent back") from None
+
+
+def prioritized(names: Sequence[str], scores: Sequence[int]) -> bytes:
+    """HostPriorityList: a score of 0 to `BEST` for every node."""
+    return orjson.dumps([{"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)])
+
+
+def bound(error: str = "") -> bytes:
+    """ExtenderBindingResult; `error`: why the pod was not bound."""
+    return orjson.dumps({"Error": error})
+
+
+def quantity(text: object, field: str) -> float:
+    """A quantity of Kubernetes as a number: cores or bytes. Raises InputError for what is none, or negative.
+
+    >>> quantity("250m", "cpu"), quantity("2Gi", "memory"), quantity("1e3", "memory")
+    (0.25, 2147483648.0, 1000.0)
+    """
+    found = QUANTITY.fullmatch(str(text)[: MOST_NAME + 1])
+    value = math.nan
+    if found and len(found[0]) <= MOST_QUANTITY:
+        number, exponent, suffix = found.groups()
+        value = float(number + (exponent or "")) * SUFFIXES.get(suffix or "", 1.0)
+    if not 0 <= value < math.inf:
+        raise InputError(f"{field} is not a Kubernetes quantity, such as 250m or 2Gi")
+    return min(value, MOST)
+
+
+def _pod(content: object) -> Pod:
+    pod = _mapping(content, "Pod")
+    metadata = _mapping(pod.get("metadata"), "Pod.metadata")
+    name, namespace = (_name(metadata.get(field), f"Pod.metadata.{field}") for field in ("name", "namespace"))
+    owners = [
+        _mapping(one, "ownerReferences") for one in _list(metadata.get("ownerReferences") or [], "ownerReferences")
+    ]
+    leading = next((one for one in owners if one.get("controller")), owners[0] if owners else {})
+    kind, owner = (_text(leading.get(field), f"ownerReferences.{field}") for field in ("kind", "name"))
+    uid = _text(metadata.get("uid"), "Pod.metadata.uid") or f"{namespace}/{name}"
+    spec, request = _mapping(pod.get("spec") or {}, "Pod.spec"), ("resources", "requests")
+    init = [
+        (_amounts(one, "Pod.spec.initContainers", *request), one.get("restartPolicy") == "Always")
+        for one in _list(spec.get("initContainers") or [], "Pod.spec.initContainers", MOST_CONTAINERS)
+    ]
+    containers = _list(spec.get("containers") or [], "Pod.spec.containers", MOST_CONTAINERS)
+    overhead = _amounts(spec, "Pod.spec", "overhead")
+    asked = [_amounts(one, "Pod.spec.containers", *request) for one in containers]
+    total = requested(asked, init, overhead, _amounts(spec, "Pod.spec", *request)).total
+    return Pod(namespace, name, uid, owner_of(namespace, name, kind, owner), total)
+
+
+def _amounts(content: object, field: str, *path: str) -> Float:
+    """(2,) cores and bytes at the end of a path of fields, each of which may be absent; NaN: not given."""
+    given = _mapping(content, field)
+    for name in path:
+        field = f"{field}.{name}"
+        given = _mapping(given.get(name) or {}, field)
+    return np.array([quantity(given[kind], f"{field}.{kind}") if kind in given else np.nan for kind in KINDS])
+
+
+def _fields(body: bytes, what: str) -> dict[str, Any]:
+    """Fields of the outermost object by their names in lower case."""
+    if body.count(b",") > MOST_VALUES:  # each takes twenty times its text
+        raise InputError(f"{what}: more than {MOST_VALUES} values")
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise InputError(f"{what}: the body is not JSON") from None
+    return {str(name).lower(): value for name, value in _mapping(content, what).items()}
+
+
+def _mapping(value: object, field: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{field}: an object is needed")
+    return value
+
+
+def _list(value: object, field: str, most: int = MOST_NODES) -> list[Any]:
+    if not isinstance(value, list) or len(value) > most:
+        raise InputError(f"{field}: a list of at most {most} is needed")
+    return value
+
+
+def _text(value: object, field: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > MOST_NAME or not value.isprintable():
+        raise InputError(f"{field}: a printable text of at most {MOST_NAME} characters is needed")
+    return value
+
+
+def _name(value: object, field: str) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise InputError(f"{field}: a name of Kubernetes is needed: lower case letters, digits, '-' and '.'")
+    return value
+
+
+def api_address(given: str | None) -> str:
+    """The API server: `given`, or the one of the cluster that this runs in. Raises InputError for no address, and
+    outside of a cluster."""
+    if given and not is_address(given):
+        raise InputError(f"kubernetes is {given}: needed is an address like https://host:6443")
+    if given:
+        return given.rstrip("/")
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise InputError("kubernetes: not running in a cluster: give the address of the API server")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def binder(address: str, token_file: Path | None, authority: Path | None) -> Callable[[Binding], None]:
+    """A function that binds a pod, or raises InputError with what the API server answered.
+
+    `token_file`: read anew each time, as Kubernetes renews it
+    `authority`: certificate of whoever signed the API server's
+
+    Raises InputError for files that cannot be used.
+    """
+    if token_file is not None and not token_file.is_file():
+        raise InputError(f"kubernetes_token_file {token_file}: no such file")
+    token_file = token_file or ACCOUNT / "token"
+    authority = authority or (ACCOUNT / "ca.crt" if (ACCOUNT / "ca.crt").exists() else None)
+    try:
+        context = ssl.create_default_context(cafile=None if authority is None else str(authority))
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(f"kubernetes_ca {authority}: cannot be used: {error}") from None
+
+    def bind(binding: Binding) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": binding.pod, "namespace": binding.namespace, "uid": binding.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
+        }
+        url = f"{address}/api/v1/namespaces/{binding.namespace}/pods/{binding.pod}/binding"
+        headers = {"Content-Type": "application/json"}
+        try:
+            if token_file.exists():
+                headers["Authorization"] = f"Bearer {token_file.read_text().strip()}"
+            request = Request(url, json.dumps(body).encode(), headers)
+            with urlopen(request, timeout=TIMEOUT, context=context if url.startswith("https") else None) as answer:
+                answer.read()
+        except HTTPError as error:
+            raise InputError(f"the API server refused the binding: HTTP {error.code} {error.reason}") from None
+        except (OSError, HTTPException) as error:
+            raise InputError(f"the API server cannot be reached: {getattr(error, 'reason', error)}") from None
+
+    return bind
