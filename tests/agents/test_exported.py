@@ -54,7 +54,7 @@ def test_whole_episodes_are_equal(problem, both):
 def test_opinions_alternatives_and_costs_of_alternatives_are_equal(problem, both):
     policy, exported, _ = both
     runner = runner_for(problem, exported, exported.scenario)
-    mine, theirs = (record(runner, scheduler, 0) for scheduler in (exported, policy))
+    mine, theirs = (record(runner, scheduler, 0, seconds=1e6) for scheduler in (exported, policy))
     assert np.array_equal(mine.chosen, theirs.chosen)
     assert mine.meaning == theirs.meaning == "probability"
     assert mine.scores == pytest.approx(theirs.scores, abs=1e-5, nan_ok=True)

@@ -37,9 +37,9 @@ def test_all_at_once_is_as_one_by_one(problem, train, kind, monkeypatch):
     )
     scheduler, runner = PolicyScheduler("mine", saved), Runner(train, problem.machines, scenario)
     monkeypatch.setattr(policy_continuation, "MOST_MEMORY", 100)  # batches are small, so that there are several
-    together = record(runner, scheduler, 1)
+    together = record(runner, scheduler, 1, seconds=1e6)
     scheduler.continuation = lambda runner, actions: ByScheduler(runner, scheduler)
-    alone = record(runner, scheduler, 1)
+    alone = record(runner, scheduler, 1, seconds=1e6)
     assert together.repeats
     assert together.simulated.all()
     assert together.meaning == "probability"

@@ -170,7 +170,7 @@ def test_values_that_no_episode_has(copy, column, value, message):
         ("fast", r"line 4: decision_ms is 'fast': must be a number of milliseconds >= 0"),
         (-1.0, r"line 4: decision_ms is -1\.0: must be"),
         (float("nan"), r"line 4: decision_ms is nan: must be"),
-        (4000.0, r"from line 2: decision_ms of mine is 1\.33e\+03 on average, task small-v1 allows 1000"),
+        (4000.0, r"from line 2: decision_ms of mine is 1\.\d+e\+03 on average, task small-v1 allows 1000"),
     ],
 )
 def test_times_that_cannot_be(copy, value, message):

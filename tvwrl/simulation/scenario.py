@@ -167,7 +167,7 @@ class Scenario:
             is_left_out = value is None and "None" in str(field.type)
             if field.type in ("int", "int | None") and not (whole or is_left_out):
                 raise InputError(f"{name} is {value!r}: must be a whole number")
-            if field.type == "float" and (isinstance(value, bool) or not isinstance(value, int | float | np.number)):
+            if field.type == "float" and (value is None or isinstance(value, bool)):
                 raise InputError(f"{name} is {value!r}: must be a number")
             if field.type == "bool" and not isinstance(value, bool | np.bool_):
                 raise InputError(f"{name} is {value!r}: must be True or False")
