@@ -43,10 +43,11 @@ class PenaltyWeights:
     def __post_init__(self) -> None:
         for name in MOST:
             value = getattr(self, name)
+            parts = np.atleast_1d(np.array(value, dtype=object))
+            if any(one is None or isinstance(one, bool | str) for one in parts):
+                raise InputError(f"penalty weight {name} is {value!r}: must be a number")
             if isinstance(value, Sequence):
                 object.__setattr__(self, name, tuple(float(v) for v in value))
-            if any(one is None or isinstance(one, bool) for one in np.atleast_1d(np.array(value, dtype=object))):
-                raise InputError(f"penalty weight {name} is {value!r}: must be a number")
             at_least(0, **{f"penalty weight {name}": value})
             within(0, MOST[name], **{f"penalty weight {name}": value})
         for name, what in (("K_w", "the queue"), ("K_m", "a move")):

@@ -1,4 +1,5 @@
-"""What an entry of `--schedulers` means: NAME, deeprm=RUN, rollout(BASE+policy)=RUN, each perhaps with +pism=FILE.
+"""What an entry of `--schedulers` means: NAME, deeprm=RUN, rollout(BASE+policy)=RUN, each perhaps with +pism=FILE, and
+perhaps with ` + MOVES`, a rule that moves.
 
 A rollout may have options in its brackets. `policy`, and `rollout(BASE+policy)` without =RUN, use the policy of
 --checkpoint.
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tvwrl.names import Name, name_and_source, read_name
-from tvwrl.schedulers import Scheduler, make_scheduler, rollout_of
+from tvwrl.schedulers import Moving, Scheduler, make_move_rule, make_scheduler, parted, plus, rollout_of
 from tvwrl.types import InputError
 
 PROPOSED = "+policy"  # ends the base of a rollout to which a policy proposes machines
@@ -19,6 +20,8 @@ PROPOSED = "+policy"  # ends the base of a rollout to which a policy proposes ma
 def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Scheduler:
     """The scheduler that an entry of --schedulers names; `policy`: that of --checkpoint. Raises InputError for a bad
     entry."""
+    if both := parted(entry):
+        return Moving(scheduler_of(both[0], device, policy), make_move_rule(both[1]))
     name, run, file = parts_of(entry)
     if name.endswith("+pism") and not file:
         raise InputError(f"{name}=FILE: the file of tvwrl interference is missing")
@@ -51,6 +54,9 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
 
 def parts_of(entry: str) -> tuple[str, str, str]:
     """Name, run ("" if there is none) and file ("") of an entry; `+pism` is part of the name."""
+    if both := parted(entry):
+        name, run, file = parts_of(both[0])
+        return plus(name, both[1]), run, file
     before, pism, file = entry.rpartition("+pism=")
     if not pism:
         before, pism = entry.removesuffix("+pism"), "+pism" * entry.endswith("+pism")
@@ -60,7 +66,8 @@ def parts_of(entry: str) -> tuple[str, str, str]:
 
 def is_of_checkpoint(entry: str) -> bool:
     """Whether an entry uses the policy of --checkpoint."""
-    name, run, _ = parts_of(entry)
+    both = parted(entry)
+    name, run, _ = parts_of(both[0] if both else entry)
     plain = name.removesuffix("+pism")
     return not run and (name == "policy+pism" or _policy_rollout(plain) is not None)
 

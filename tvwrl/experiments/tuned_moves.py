@@ -58,7 +58,7 @@ def tuned(problem: Problem, runner: Runner, placing: str, rule: str) -> tuple[di
         return float(np.mean([row["reward"] for row in rows]))
 
     best = reward(settings)
-    for option, values in MOVE_RULES[rule].make().options.items():
+    for option, values in MOVE_RULES[rule].made.options.items():
         rewards = {value: reward(settings | {option: value}) for value in values}
         value = max(rewards, key=rewards.__getitem__)
         if rewards[value] > best:  # otherwise its default is as good

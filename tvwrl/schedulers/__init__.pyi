@@ -54,6 +54,7 @@ from .moving.base import (
     MoveRule as MoveRule,
     Moving as Moving,
     make_move_rule as make_move_rule,
+    parted as parted,
     plus as plus,
 )
 from .moving.machine_value import (
@@ -61,6 +62,7 @@ from .moving.machine_value import (
     MachineValue as MachineValue,
     SCALE as SCALE,
     meaning as meaning,
+    shipped_value as shipped_value,
 )
 from .moving.move_search import (
     Layers as Layers,

@@ -21,9 +21,9 @@ from tvwrl.schedulers.base import (
 from tvwrl.schedulers.expected_cost import EXPECTED_COSTS
 from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill, Filter, Greedy, HeadOfQueue, Score
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, GROUPS, PEAKS, Knowledge
-from tvwrl.schedulers.moving import descheduler, drs, expected_gain, karpenter, lars
+from tvwrl.schedulers.moving import descheduler, drs, expected_gain, karpenter, lars, machine_value
 from tvwrl.schedulers.moving import koordinator as low_node_load
-from tvwrl.schedulers.moving.base import MOVE_RULES, PLUS, Moving, make_move_rule
+from tvwrl.schedulers.moving.base import Moving, make_move_rule, parted
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.planning.rollout import ALSO_KNOWN, ROLLOUT_BASES, Rollout
 from tvwrl.schedulers.production import (
@@ -42,7 +42,7 @@ from tvwrl.types import InputError
 
 REGISTERED_BY = (  # importing them registers their rules
     rules, crane, google, gpa, katalyst, koordinator, kubernetes, lifetime, microsoft, trimaran,
-    expected_gain, descheduler, low_node_load, karpenter, drs, lars,
+    expected_gain, machine_value, descheduler, low_node_load, karpenter, drs, lars,
 )  # fmt: skip
 
 
@@ -171,6 +171,7 @@ def make_scheduler(name: str) -> Scheduler:
         `rollout(spread,milliseconds=50)`. `NAME-backfill` adds backfilling to any rule that serves the head of the
         queue: when that has to wait, others may pass it. `NAME + MOVES` adds one of `MOVE_RULES`, as in
         `expected-cost + evacuate(threshold=5000)`, for scenarios in which what runs may be moved.
+        `NAME + machine-value=FILE` moves by a value that was learnt.
 
     Returns
     -------
@@ -192,10 +193,8 @@ def make_scheduler(name: str) -> Scheduler:
     """
     if name in SCHEDULERS:
         return SCHEDULERS[name]()
-    placing, plus, rule = name.rpartition(PLUS.strip())
-    is_outside = plus and placing.count("(") == placing.count(")")  # of brackets
-    if is_outside and (rule.partition("(")[0].strip() in MOVE_RULES or placing.endswith(" ")):
-        return Moving(make_scheduler(placing.strip()), make_move_rule(rule))
+    if both := parted(name):
+        return Moving(make_scheduler(both[0]), make_move_rule(both[1]))
     if name.endswith(BACKFILL):
         served = make_scheduler(name.removesuffix(BACKFILL))
         if not isinstance(served, HeadOfQueue):

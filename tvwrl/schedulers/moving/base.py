@@ -9,11 +9,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from tvwrl.checks import hint
-from tvwrl.names import numbers, read_name, written
+from tvwrl.names import name_and_source, numbers, read_name, written
 from tvwrl.packing import room_now
 from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
-from tvwrl.simulation import Cluster, Running
+from tvwrl.simulation import Cluster, Running, Scenario
 from tvwrl.types import InputError, Int, Move, Placement, Workload, summary
 
 PLUS = " + "  # between the names of the two rules
@@ -32,6 +32,8 @@ class MoveRule(ABC):
         Whether it looks at forecasts of demand.
     options : Mapping[str, tuple[float, ...]]
         Option that its name may set -> values over which it is tuned.
+    reads : str
+        What a file behind its name holds, as in `machine-value=FILE`; empty: it reads none.
     placing : Scheduler
         Who places what waits, for rules that only say what has to leave its machine; see `target`.
 
@@ -54,6 +56,7 @@ class MoveRule(ABC):
     knowledge: Knowledge
     needs_forecasts = False
     options: ClassVar[Mapping[str, tuple[float, ...]]] = {}
+    reads: ClassVar[str] = ""
     placing: Scheduler  # who places what waits; set by `Moving`
 
     def __repr__(self) -> str:
@@ -70,6 +73,18 @@ class MoveRule(ABC):
             The random stream of the episode.
         """
         return
+
+    def misfit(self, scenario: Scenario, resources: int) -> str:
+        """Why it can't be played in a scenario; empty, as for most rules: it can.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            What is played.
+        resources : int
+            D of the trace.
+        """
+        return ""
 
     @abstractmethod
     def moves(self, cluster: Cluster) -> Iterable[Move]:
@@ -165,6 +180,7 @@ class MoveRow(NamedTuple):
 
     make: Callable[..., MoveRule]
     title: str
+    made: type[MoveRule]  # the class
 
 
 MOVE_RULES: dict[str, MoveRow] = {}  # by name, in the order in which they were registered
@@ -180,47 +196,66 @@ def move_rule(title: str, name: str = "", **settings: Any) -> Callable[[MoveRule
     def of(made: MoveRuleClass) -> MoveRuleClass:
         called = name or made.name
 
-        def make(**options: float) -> MoveRule:
-            rule = made(**settings, **options)
-            rule.name = written(called, options=options)
+        def make(file: str = "", **options: float) -> MoveRule:
+            rule = made(**settings, **({"file": file} if file else {}), **options)
+            rule.name = written(called, options=options) + (f"={file}" if file else "")
             return rule
 
         if called in MOVE_RULES:
             raise ValueError(f"there is a move rule '{called}' already")
-        MOVE_RULES[called] = MoveRow(make, title)
+        MOVE_RULES[called] = MoveRow(make, title, made)
         return made
 
     return of
 
 
 def make_move_rule(name: str) -> MoveRule:
-    """Make a move rule by its name, as in `evacuate(threshold=5000)`.
+    """Make a move rule by its name, as in `evacuate(threshold=5000)` and `machine-value(threshold=1.5)=value.npz`.
 
     Parameters
     ----------
     name : str
-        One of `MOVE_RULES`, perhaps with options.
+        One of `MOVE_RULES`, perhaps with options, and with a file if it reads one.
 
     Raises
     ------
     InputError
-        For another name, and for bad options; it says which there are.
+        For another name, bad options, and a file that can't be used; it says which there are.
 
     Examples
     --------
     >>> make_move_rule("greedy(threshold=5e3)").name
     'greedy(threshold=5000)'
     """
-    head, of, options = read_name(name.strip(), "move rule")
+    entry, file = map(str.strip, name_and_source(name))
+    head, of, options = read_name(entry, "move rule")
     if head not in MOVE_RULES:
         raise InputError(f"move rule is '{name.strip()}': {hint(head, MOVE_RULES)}")
-    rule = MOVE_RULES[head].make()
-    if not (of or options):
-        return rule
-    if not rule.options:
-        raise InputError(f"move rule is '{name.strip()}': {head} has no options")
-    given = numbers(name.strip(), (*filter(None, [of]), *options), dict.fromkeys(rule.options, float))
-    return MOVE_RULES[head].make(**given)
+    row = MOVE_RULES[head]
+    if file and not row.made.reads:
+        raise InputError(f"move rule is '{name.strip()}': {head} reads no file; leave out ={file}")
+    given: dict[str, float] = {}
+    if of or options:
+        if not row.made.options:
+            raise InputError(f"move rule is '{name.strip()}': {head} has no options")
+        given = numbers(name.strip(), (*filter(None, [of]), *options), dict.fromkeys(row.made.options, float))
+    return row.make(**({"file": file} if file else {}), **given)
+
+
+def parted(name: str) -> tuple[str, str] | None:
+    """The two rules of `PLACING + MOVES`, of which the second is perhaps none that there is; None for other names.
+
+    >>> parted("rollout(spread+policy)=runs/a + greedy"), parted("spread+greedy"), parted("spread+pism=file")
+    (('rollout(spread+policy)=runs/a', 'greedy'), ('spread', 'greedy'), None)
+    """
+    depth = 0
+    for place in range(len(name) - 1, 0, -1):
+        depth += (name[place] == ")") - (name[place] == "(")
+        if name[place] == PLUS.strip() and depth == 0:
+            placing, rule = name[:place], name[place + 1 :].strip()
+            if placing.endswith(" ") or rule.partition("(")[0].partition("=")[0].strip() in MOVE_RULES:
+                return placing.strip(), rule
+    return None
 
 
 def plus(placing: str, rule: str) -> str:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from zipfile import BadZipFile
 
 import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.schedulers.knowledge import FORECASTS
-from tvwrl.schedulers.moving.base import MoveRule
+from tvwrl.schedulers.moving.base import MoveRule, move_rule
 from tvwrl.schedulers.moving.move_search import (
     SINGLE,
     TOGETHER,
@@ -31,6 +33,7 @@ from tvwrl.schedulers.moving.move_search import (
 from tvwrl.simulation import Cluster, Scenario
 from tvwrl.types import InputError, Move, summary
 
+FILE = "machine_value.npz"  # that comes with the package
 SCALE = 1000.0  # units of the reward that 1 of a value stands for
 # Fields of the scenario that give a value its meaning; it is of no use where they differ
 MEANING = ("K_c", "K_u", "K_o", "K_w", "overshoot_per", "peak_units", "quantise", "move_slots", "move_overlap")
@@ -111,8 +114,8 @@ class MachineValue:
             raise InputError(f"{path}: its weights are not all finite numbers, or scales not all above 0")
         return cls(layers, resources, facts)
 
-    def check(self, scenario: Scenario, resources: int) -> None:
-        """Refuse a scenario in which the value means nothing.
+    def misfit(self, scenario: Scenario, resources: int) -> str:
+        """Why the value means nothing in a scenario; empty: it does.
 
         Parameters
         ----------
@@ -120,19 +123,17 @@ class MachineValue:
             What is played.
         resources : int
             D of the trace.
-
-        Raises
-        ------
-        InputError
-            If it was learnt with other penalties or units, or another number of resources.
         """
         if resources != len(self.resources):
-            raise InputError(f"the learnt value is of {len(self.resources)} resources, the trace has {resources}")
+            return f"the learnt value is of {len(self.resources)} resources, the trace has {resources}"
+        here = meaning(scenario)
         for name, learnt in self.facts["scenario"].items():
-            here = getattr(scenario, name)
-            here = list(here) if isinstance(here, tuple) else here
-            if here != learnt:
-                raise InputError(f"the learnt value is for {name} {learnt}, but it is {here} here: learn one for that")
+            if here[name] != learnt:
+                return (
+                    f"the learnt value is for {name} {learnt}, but it is {here[name]} here: learn one for that "
+                    "(tvwrl train --moves)"
+                )
+        return ""
 
 
 def meaning(scenario: Scenario) -> dict[str, Any]:
@@ -140,13 +141,29 @@ def meaning(scenario: Scenario) -> dict[str, Any]:
     return {name: list(v) if isinstance(v := getattr(scenario, name), tuple) else v for name in MEANING}
 
 
+@lru_cache(maxsize=1)
+def shipped_value() -> MachineValue:
+    """The value that comes with the package; `benchmarks/pretrain_value.py` made it, from traces that may be passed on.
+
+    Examples
+    --------
+    >>> shipped_value().facts["traces"]
+    ['google2011', 'google2019', 'google', 'alibaba']
+    """
+    with as_file(files("tvwrl.schedulers.moving").joinpath(FILE)) as path:
+        return MachineValue.load(path)
+
+
+@move_rule("Learnt value of machines")
 class ByMachineValue(MoveRule):
     """Makes the moves that lower the learnt values of machines most, of single workloads and of whole machines.
 
     Parameters
     ----------
-    value : MachineValue
-        What was learnt.
+    value : MachineValue, optional
+        What was learnt; default: that of `file`.
+    file : str, default ''
+        What `MachineValue.save` wrote; empty: the value that comes with the package.
     threshold : float, optional
         Gain that a move must exceed, as a multiple of its price, >= 0; default: as chosen when the value was learnt.
     risk : float, optional
@@ -160,20 +177,33 @@ class ByMachineValue(MoveRule):
     """
 
     name, knowledge, needs_forecasts = "machine-value", FORECASTS.and_also("values learnt from moves"), True
+    options: ClassVar = {"threshold": (0.7, 1.0, 1.5, 2.0, 3.0), "risk": (1.0, 1.6), "most": (2, 3, 4)}
+    reads = "a value that tvwrl train --moves learnt"
 
     def __init__(
-        self, value: MachineValue, threshold: float | None = None, risk: float | None = None, most: float = 4
+        self,
+        value: MachineValue | None = None,
+        file: str = "",
+        threshold: float | None = None,
+        risk: float | None = None,
+        most: float = 4,
     ) -> None:
         at_least(0, threshold=threshold, risk=risk)
+        value = value or (MachineValue.load(file) if file else shipped_value())
         self.value, self.most = value, check_together(most)
         self.threshold = value.facts["threshold"] if threshold is None else threshold
         self.risk = value.facts["risk"] if risk is None else risk
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
-        self.value.check(cluster.scenario, cluster.capacity.shape[1])
+        if why := self.misfit(cluster.scenario, cluster.capacity.shape[1]):
+            raise InputError(why)
         self._costs = costs_of(cluster, self.risk, self.value.layers, SCALE)
         self._limit = self.threshold * cluster.scenario.K_m
+
+    def misfit(self, scenario: Scenario, resources: int) -> str:
+        """See `MoveRule.misfit`."""
+        return self.value.misfit(scenario, resources)
 
     def moves(self, cluster: Cluster) -> Iterator[Move]:
         """See `MoveRule.moves`."""
