@@ -56,6 +56,7 @@ FORMS = {
     "deeprm=RUN": "the DeepRM policy of a training run",
     "NAME + MOVES": "NAME, and a rule that moves what runs, with --moves-per-slot of 1 or more: one of "
     f"{', '.join(MOVE_RULES)}; with options, as in expected-cost + evacuate(threshold=5000)",
+    "perfect-forecast(NAME)": "a reference: NAME, or NAME + MOVES, that sees what really comes in place of forecasts",
     "NAME+pism=FILE": "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
     "tvwrl interference",
 }

@@ -25,6 +25,7 @@ from tvwrl.schedulers.moving import descheduler, drs, expected_gain, karpenter, 
 from tvwrl.schedulers.moving import koordinator as low_node_load
 from tvwrl.schedulers.moving.base import MOVE_RULES, PLUS, Moving, make_move_rule
 from tvwrl.schedulers.planning.hindsight import Hindsight
+from tvwrl.schedulers.planning.perfect_forecast import PERFECT, PerfectForecast
 from tvwrl.schedulers.planning.rollout import ALSO_KNOWN, ROLLOUT_BASES, Rollout
 from tvwrl.schedulers.production import (
     crane,
@@ -171,6 +172,7 @@ def make_scheduler(name: str) -> Scheduler:
         `rollout(spread,milliseconds=50)`. `NAME-backfill` adds backfilling to any rule that serves the head of the
         queue: when that has to wait, others may pass it. `NAME + MOVES` adds one of `MOVE_RULES`, as in
         `expected-cost + evacuate(threshold=5000)`, for scenarios in which what runs may be moved.
+        `perfect-forecast(NAME)` is a reference: any of these that looks at forecasts, and sees what really comes.
 
     Returns
     -------
@@ -195,7 +197,13 @@ def make_scheduler(name: str) -> Scheduler:
     placing, plus, rule = name.rpartition(PLUS.strip())
     is_outside = plus and placing.count("(") == placing.count(")")  # of brackets
     if is_outside and (rule.partition("(")[0].strip() in MOVE_RULES or placing.endswith(" ")):
-        return Moving(make_scheduler(placing.strip()), make_move_rule(rule))
+        places, moves = make_scheduler(placing.strip()), make_move_rule(rule)
+        if isinstance(places, PerfectForecast):
+            meant = PerfectForecast(Moving(places.scheduler, moves)).name
+            raise InputError(f"scheduler is '{name}': give both rules perfect forecasts, as in {meant}")
+        return Moving(places, moves)
+    if name.startswith(f"{PERFECT}(") and name.endswith(")"):
+        return PerfectForecast(make_scheduler(name[len(PERFECT) + 1 : -1].strip()))
     if name.endswith(BACKFILL):
         served = make_scheduler(name.removesuffix(BACKFILL))
         if not isinstance(served, HeadOfQueue):
