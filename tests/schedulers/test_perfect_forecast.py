@@ -103,7 +103,8 @@ def test_names():
     ("name", "said"),
     [
         ("perfect-forecast(spread)", "spread looks at no forecasts"),
-        ("perfect-forecast(rollout(expected-cost))", "use expected-cost"),
+        ("perfect-forecast(rollout(expected-cost))", "plans in sampled futures"),
+        ("perfect-forecast(expected-cost + rollout-moves)", "plans in sampled futures"),
         ("perfect-forecast(expected-cost) + greedy", r"perfect-forecast\(expected-cost \+ greedy\)"),
         ("perfect-forecast(expectedcost)", "did you mean expected-cost"),
     ],

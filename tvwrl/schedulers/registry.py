@@ -24,6 +24,7 @@ from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, GROUPS, PEAKS, Know
 from tvwrl.schedulers.moving import descheduler, drs, expected_gain, karpenter, lars
 from tvwrl.schedulers.moving import koordinator as low_node_load
 from tvwrl.schedulers.moving.base import MOVE_RULES, PLUS, Moving, make_move_rule
+from tvwrl.schedulers.planning import rollout_moves
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.planning.perfect_forecast import PERFECT, PerfectForecast
 from tvwrl.schedulers.planning.rollout import ALSO_KNOWN, ROLLOUT_BASES, Rollout
@@ -43,7 +44,7 @@ from tvwrl.types import InputError
 
 REGISTERED_BY = (  # importing them registers their rules
     rules, crane, google, gpa, katalyst, koordinator, kubernetes, lifetime, microsoft, trimaran,
-    expected_gain, descheduler, low_node_load, karpenter, drs, lars,
+    expected_gain, descheduler, low_node_load, karpenter, drs, lars, rollout_moves,
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from tvwrl.forecasting import with_perfect_forecasts
 from tvwrl.schedulers.base import Opinion, Scheduler
 from tvwrl.schedulers.knowledge import FUTURE
+from tvwrl.schedulers.planning.rollout import ALSO_KNOWN
 from tvwrl.simulation import Cluster, Simulation
 from tvwrl.types import InputError, Move, Placement, SequenceSet, Workload
 
@@ -46,10 +47,9 @@ class PerfectForecast(Scheduler):
         self.name = f"{PERFECT}({scheduler.name})"
         if not scheduler.needs_forecasts:
             raise InputError(f"scheduler is '{self.name}': {scheduler.name} looks at no forecasts")
-        if scheduler.leader is not None:
+        if ALSO_KNOWN in scheduler.knowledge.note:
             raise InputError(
-                f"scheduler is '{self.name}': {scheduler.name} plans in sampled futures, not in what comes; "
-                f"use {scheduler.leader.name}"
+                f"scheduler is '{self.name}': {scheduler.name} plans in sampled futures, not in what comes"
             )
         self.scheduler, self.looks_at_grid = scheduler, scheduler.looks_at_grid
         self._drawn: tuple[SequenceSet | None, SequenceSet | None] = None, None
