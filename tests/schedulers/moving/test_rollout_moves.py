@@ -134,7 +134,7 @@ def test_a_price_that_nothing_gains_moves_nothing(moving):
 
 
 def test_bad_input(moving):
-    with pytest.raises(InputError, match="horizon is 1.0: must be at least 2"):
+    with pytest.raises(InputError, match=r"horizon is 1\.0: must be at least 2"):
         make_move_rule("rollout-moves(horizon=1)")
     with pytest.raises(InputError, match="whole number"):
         make_move_rule("rollout-moves(rollouts=10.5)")

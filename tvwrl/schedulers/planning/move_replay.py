@@ -48,7 +48,7 @@ from tvwrl.simulation import (
     USAGE_DELAY,
     State,
 )
-from tvwrl.types import Float, Int
+from tvwrl.types import Bool, Float, Int
 
 
 @njit(_nrt=False)
@@ -112,7 +112,7 @@ def replay_moves(s: State, r: Rule, x: Branches, played: Int, plans: Int, left: 
 @njit(inline="always", _nrt=False)
 def _own_content(x: Branches, a: int, m: int, k: int) -> int:
     """The content of machine m in branch a, which no other branch has from now on."""
-    p = x.content[a, m]
+    p: int = x.content[a, m]
     if x.facts[p, USES] > 1:
         x.counts[FREE] -= 1
         new = x.free[x.counts[FREE]]
@@ -176,7 +176,7 @@ class MoveReplay(Replay):
     current slot has no room for are made in the slots after it.
     """
 
-    def move_costs(self, count: int, plans: Int, left: int, alive: Int) -> Float:
+    def move_costs(self, count: int, plans: Int, left: int, alive: Bool) -> Float:
         """(n, A) penalties from the current slot on, prices of moves left out, by set of moves; NaN: not played.
 
         `count`: n, the first environments

@@ -47,7 +47,8 @@ class PerfectForecast(Scheduler):
         self.name = f"{PERFECT}({scheduler.name})"
         if not scheduler.needs_forecasts:
             raise InputError(f"scheduler is '{self.name}': {scheduler.name} looks at no forecasts")
-        if ALSO_KNOWN in scheduler.knowledge.note:
+        parts = (scheduler, getattr(scheduler, "rule", scheduler))
+        if any(ALSO_KNOWN in part.knowledge.note for part in parts):
             raise InputError(
                 f"scheduler is '{self.name}': {scheduler.name} plans in sampled futures, not in what comes"
             )
