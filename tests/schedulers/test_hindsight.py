@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tvwrl.envs.problem import Problem
 from tvwrl.metrics import penalties, score_episode
 from tvwrl.schedulers import CURRENT_LOAD, MoveRule, Moving, make_scheduler
 from tvwrl.schedulers.planning.cost_bound import cost_bound
@@ -268,6 +269,21 @@ def test_no_schedule_with_moves_is_below_it(problem, case, overlap):
             episode = runner.play(Moving(make_scheduler(placing), RandomMoves()), sequence)
             assert len(episode.moves.workload) > 10
             assert bound <= cost_of(episode, machines, scenario)
+
+
+@pytest.mark.parametrize("options", [{}, {"move_slots": 2, "move_overlap": 1}])
+def test_with_moves_it_is_no_worse_than_rules_that_know_what_comes(google, options):
+    scenario = Scenario(moves_per_slot=2, machines=5, workloads=40, load=0.6, K_m=100, **options)
+    moving = Problem.build(google, scenario).with_forecasts()
+    runner = Runner(moving.sequences("test", 1, 3), moving.machines, scenario)
+    scheduler = hindsight(0)
+    episode = runner.play(scheduler, 0)
+    cost = cost_of(episode, moving.machines, scenario)
+    assert cost == pytest.approx(scheduler.cost, rel=1e-9)
+    assert len(episode.moves.workload) > 0
+    for name in ("perfect-forecast(expected-cost + greedy(threshold=3000))", "perfect-forecast(expected-cost)"):
+        assert cost <= cost_of(runner.play(make_scheduler(name), 0), moving.machines, scenario) + 1e-6
+    assert cost >= cost_bound(runner.sequences, 0, moving.machines, scenario, 60)
 
 
 def test_where_moves_are_free_two_share_one_machine_in_every_slot(make_sequences):
