@@ -8,13 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tvwrl.envs.problem import Problem
 from tvwrl.metrics import penalties, score_episode
-from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers import CURRENT_LOAD, MoveRule, Moving, make_scheduler
 from tvwrl.schedulers.planning.cost_bound import cost_bound
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import InputError, Machines
+from tvwrl.types import InputError, Machines, Move
 
 ONE = Machines.homogeneous(1, 8, ("cpu", "mem"))
 
@@ -232,3 +233,71 @@ def test_other_resources_and_large_machines(make_sequences, kinds):
 def test_more_rounds_never_lower_it(problem, train):
     few, many = (cost_bound(train, 0, problem.machines, problem.scenario, n) for n in (60, 120))
     assert 0 < few < many
+
+
+class RandomMoves(MoveRule):
+    """Moves what runs at random to where there is room, often to the fullest machine."""
+
+    name, knowledge = "random-moves", CURRENT_LOAD
+
+    def reset(self, cluster, rng):
+        self._rng = rng
+
+    def moves(self, cluster):
+        running = cluster.running
+        for i in self._rng.permutation(np.flatnonzero(running.movable)):
+            load = cluster.load_after_moves
+            room = (load + running.usage[i] <= cluster.capacity).all(axis=1) & (cluster.capacity > 0).all(axis=1)
+            room[running.machine[i]] = False
+            if room.any() and cluster.moves_left and self._rng.random() < 0.7:
+                fullest = np.flatnonzero(room)[load[room].sum(axis=1).argmax()]
+                yield Move(int(running.workload[i]), int(self._rng.choice([fullest, *np.flatnonzero(room)])))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("overlap", [0, 2])
+def test_no_schedule_with_moves_is_below_it(problem, case, overlap):
+    """Free and unlimited moves, at random, over random placements and good ones."""
+    scenario = replace(problem.scenario, **CASES[case], moves_per_slot=20, K_m=0.0, move_overlap=overlap)
+    machines = Machines(np.array([[8.0, 8], [0, 0], [12, 6], [7, 16]]), ("cpu", "mem"))
+    sequences = problem.sequences("train", 2, seed=4)
+    runner = Runner(sequences, machines, scenario, seed=7)
+    for sequence in range(2):
+        bound = cost_bound(sequences, sequence, machines, scenario, 60)
+        assert (bound > 0) == (scenario.K_w > 0)  # whoever waits for free wastes nothing
+        for placing in ("random", "stack", "clairvoyant"):
+            episode = runner.play(Moving(make_scheduler(placing), RandomMoves()), sequence)
+            assert len(episode.moves.workload) > 10
+            assert bound <= cost_of(episode, machines, scenario)
+
+
+@pytest.mark.parametrize("options", [{}, {"move_slots": 2, "move_overlap": 1}])
+def test_with_moves_it_is_no_worse_than_rules_that_know_what_comes(google, options):
+    scenario = Scenario(moves_per_slot=2, machines=5, workloads=40, load=0.6, K_m=100, **options)
+    moving = Problem.build(google, scenario).with_forecasts()
+    runner = Runner(moving.sequences("test", 1, 3), moving.machines, scenario)
+    scheduler = hindsight(0)
+    episode = runner.play(scheduler, 0)
+    cost = cost_of(episode, moving.machines, scenario)
+    assert cost == pytest.approx(scheduler.cost, rel=1e-9)
+    assert len(episode.moves.workload) > 0
+    for name in ("perfect-forecast(expected-cost + greedy(threshold=3000))", "perfect-forecast(expected-cost)"):
+        assert cost <= cost_of(runner.play(make_scheduler(name), 0), moving.machines, scenario) + 1e-6
+    assert cost >= cost_bound(runner.sequences, 0, moving.machines, scenario, 60)
+
+
+def test_where_moves_are_free_two_share_one_machine_in_every_slot(make_sequences):
+    # 4 of 8 units each: two share a machine for four slots, and 3.2 a slot is contention.
+    sequences = make_sequences([(0, [[4, 4]] * 4), (0, [[4, 4]] * 2), (2, [[4, 4]] * 2)])
+    scenario = Scenario(machines=2, placements_per_slot=None, moves_per_slot=1, K_m=0.0)
+    two = Machines.homogeneous(2, 8, ("cpu", "mem"))
+    assert 0 < cost_bound(sequences, 0, two, scenario, 300) <= 4 * 3.2
+
+
+def test_prices_at_or_above_0_bound_less(problem, train):
+    moving = replace(problem.scenario, moves_per_slot=2)
+    plain, free, booked = (
+        cost_bound(train, 0, problem.machines, scenario, 100)
+        for scenario in (problem.scenario, moving, replace(moving, move_overlap=3))
+    )
+    assert plain == free >= booked > 0

@@ -9,7 +9,7 @@ import pytest
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import ROLLOUTS, SCHEDULERS, make_scheduler
 from tvwrl.schedulers.planning.futures import known_overshoots
-from tvwrl.schedulers.planning.rollout import Rollout, _Tally
+from tvwrl.schedulers.planning.rollout import Rollout, Tally
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
@@ -103,7 +103,7 @@ def test_overshoots_are_known_once_they_were_measured(make_sequences):
 
 
 def test_the_best_half_goes_on_and_the_one_compared_with_always_does():
-    tally = _Tally(5, own=3)
+    tally = Tally(5, own=3)
     tally.add(np.array([[9.0, 1.0, 5.0, 5.0, np.nan]] * 2))
     half = tally.better_half(np.array([True, True, True, True, False]))
     assert half.tolist() == [False, True, True, True, False]
@@ -111,7 +111,7 @@ def test_the_best_half_goes_on_and_the_one_compared_with_always_does():
 
 
 def test_a_gain_that_may_be_luck_is_left():
-    tally = _Tally(2, own=0)
+    tally = Tally(2, own=0)
     tally.add(np.array([[0.0, -10.0], [0.0, 8.0], [0.0, -1.0]]))  # gains 10, -8 and 1: mean 1, standard error 5.2
     assert tally.best(0.0) == 1
     assert tally.best(0.1) == 1
@@ -282,6 +282,6 @@ def test_machines_where_peaks_do_not_fit_are_not_compared(make_sequences, base):
 def test_a_base_that_knows_peaks_but_may_exceed_them_is_as_careful_as_one_that_knows_none(make_sequences):
     # In 8 futures it gains 2, in 4 it loses 1: the mean of 1 is 2.3 standard errors above 0.
     costs = np.array([[0.0, -2.0]] * 8 + [[0.0, 1.0]] * 4)
-    tally = _Tally(2, 0)
+    tally = Tally(2, 0)
     tally.add(costs)
     assert [tally.best(quick(base)._certainty) for base in ("best-fit-peak", "expected-cost-known-peak")] == [1, 0]

@@ -56,6 +56,7 @@ FORMS = {
     "deeprm=RUN": "the DeepRM policy of a training run",
     "NAME + MOVES": "NAME, and a rule that moves what runs, with --moves-per-slot of 1 or more: one of "
     f"{', '.join(MOVE_RULES)}; with options, as in expected-cost + evacuate(threshold=5000)",
+    "perfect-forecast(NAME)": "a reference: NAME, or NAME + MOVES, that sees what really comes in place of forecasts",
     "NAME+pism=FILE": "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
     "tvwrl interference",
 }
@@ -102,8 +103,8 @@ class ComparisonSettings(CellOptions):
     """Seconds to spend on each linear programme that improves the lower bound (evaluate solves dozens per sequence,
     provision one); 0: none."""
     reward_bound: bool = False
-    """Also compute a bound on the reward of all schedules that place every workload; takes a second or more per
-    sequence."""
+    """Also compute a bound on the reward of all schedules that place every workload, with moves or without; takes
+    a second or more per sequence."""
     device: str = "cpu"
     """PyTorch device of policies: cpu, cuda, cuda:1."""
     list_schedulers: bool = False
@@ -121,8 +122,6 @@ class ComparisonSettings(CellOptions):
         at_least(0, seed=self.seed, bound_seconds=self.bound_seconds)
         if self.reward_bound and not self.bounds:
             raise InputError("reward_bound cannot be combined with --no-bounds, which leaves all bounds out")
-        if self.reward_bound and self.environment.moves_per_slot:
-            raise InputError("reward_bound cannot be combined with moves_per_slot: it holds where nothing is moved")
         if self.checkpoint is not None:
             if self.environment != Environment():
                 raise InputError("environment options cannot be combined with --checkpoint, which sets the environment")

@@ -11,12 +11,13 @@ from tvwrl.names import written
 from tvwrl.progress import Report, nothing
 from tvwrl.schedulers import MOVE_RULES, Runner, Scheduler, make_scheduler, plus
 
+QUICK = tuple(name for name, row in MOVE_RULES.items() if not row.made.is_slow)
 SEQUENCES = 60  # that settings are chosen on
 SEED = 7001  # of these, so that they are not those that a policy is trained on
 
 
 def with_tuned_moves(
-    problem: Problem, placing: str, rules: Sequence[str] = tuple(MOVE_RULES), report: Report = nothing
+    problem: Problem, placing: str, rules: Sequence[str] = QUICK, report: Report = nothing
 ) -> list[Scheduler]:
     """The scheduler `placing` with each of the move rules, at the settings that cost least on training sequences.
 
@@ -30,7 +31,7 @@ def with_tuned_moves(
     placing : str
         Name of the scheduler that places.
     rules : Sequence[str], optional
-        Names of move rules; default: all.
+        Names of move rules; default: all but those that take seconds an episode.
     report : Report, optional
         Called with lines of progress.
 

@@ -33,6 +33,7 @@ from .perceptron import (
     layers_to_lists as layers_to_lists,
     train_layers as train_layers,
 )
+from .perfect import with_perfect_forecasts as with_perfect_forecasts
 from .pretrained import fit_or_adapt as fit_or_adapt, shipped_forecaster as shipped_forecaster
 from .scaled import (
     empty_table as empty_table,

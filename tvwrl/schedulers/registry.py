@@ -24,7 +24,9 @@ from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, GROUPS, PEAKS, Know
 from tvwrl.schedulers.moving import descheduler, drs, expected_gain, karpenter, lars, machine_value
 from tvwrl.schedulers.moving import koordinator as low_node_load
 from tvwrl.schedulers.moving.base import Moving, make_move_rule, parted
+from tvwrl.schedulers.planning import rollout_moves
 from tvwrl.schedulers.planning.hindsight import Hindsight
+from tvwrl.schedulers.planning.perfect_forecast import PERFECT, PerfectForecast
 from tvwrl.schedulers.planning.rollout import ALSO_KNOWN, ROLLOUT_BASES, Rollout
 from tvwrl.schedulers.production import (
     crane,
@@ -42,7 +44,7 @@ from tvwrl.types import InputError
 
 REGISTERED_BY = (  # importing them registers their rules
     rules, crane, google, gpa, katalyst, koordinator, kubernetes, lifetime, microsoft, trimaran,
-    expected_gain, machine_value, descheduler, low_node_load, karpenter, drs, lars,
+    expected_gain, machine_value, descheduler, low_node_load, karpenter, drs, lars, rollout_moves,
 )  # fmt: skip
 
 
@@ -171,7 +173,8 @@ def make_scheduler(name: str) -> Scheduler:
         `rollout(spread,milliseconds=50)`. `NAME-backfill` adds backfilling to any rule that serves the head of the
         queue: when that has to wait, others may pass it. `NAME + MOVES` adds one of `MOVE_RULES`, as in
         `expected-cost + evacuate(threshold=5000)`, for scenarios in which what runs may be moved.
-        `NAME + machine-value=FILE` moves by a value that was learnt.
+        `NAME + machine-value=FILE` moves by a value that was learnt (`tvwrl train --moves`).
+        `perfect-forecast(NAME)` is a reference: any of these that looks at forecasts, and sees what really comes.
 
     Returns
     -------
@@ -194,7 +197,13 @@ def make_scheduler(name: str) -> Scheduler:
     if name in SCHEDULERS:
         return SCHEDULERS[name]()
     if both := parted(name):
-        return Moving(make_scheduler(both[0]), make_move_rule(both[1]))
+        places, moves = make_scheduler(both[0]), make_move_rule(both[1])
+        if isinstance(places, PerfectForecast):
+            meant = PerfectForecast(Moving(places.scheduler, moves)).name
+            raise InputError(f"scheduler is '{name}': give both rules perfect forecasts, as in {meant}")
+        return Moving(places, moves)
+    if name.startswith(f"{PERFECT}(") and name.endswith(")"):
+        return PerfectForecast(make_scheduler(name[len(PERFECT) + 1 : -1].strip()))
     if name.endswith(BACKFILL):
         served = make_scheduler(name.removesuffix(BACKFILL))
         if not isinstance(served, HeadOfQueue):

@@ -33,6 +33,8 @@ def title_of(name: str) -> str:
     if name.endswith(BACKFILL):
         return f"{title_of(name.removesuffix(BACKFILL))} + backfill"
     base, _, options = name.partition("(")
+    if base == "perfect-forecast" and options.endswith(")"):
+        return f"{title_of(options[:-1])}, perfect forecasts"
     if base == "rollout":
         inner, _, options = options.removesuffix(")").partition(",")
         return ", ".join(filter(None, (f"Rollout of {title_of(inner)}", options)))

@@ -30,6 +30,8 @@ class MoveRule(ABC):
         What it may know; a group of `GROUPS`.
     needs_forecasts : bool
         Whether it looks at forecasts of demand.
+    is_slow : bool
+        Whether an episode takes seconds, so that it is compared only if it is named.
     options : Mapping[str, tuple[float, ...]]
         Option that its name may set -> values over which it is tuned.
     reads : str
@@ -54,7 +56,7 @@ class MoveRule(ABC):
 
     name: str
     knowledge: Knowledge
-    needs_forecasts = False
+    needs_forecasts = is_slow = False
     options: ClassVar[Mapping[str, tuple[float, ...]]] = {}
     reads: ClassVar[str] = ""
     placing: Scheduler  # who places what waits; set by `Moving`

@@ -18,6 +18,16 @@ too, of many starts with a small share each.
 - Overshoot by machine: the bound without overshoot or K_o, whichever is less.
 - Demand that is not whole, or large machines: demand is rounded up to cells and loads end at the largest capacity, so
   that under-utilisation is too low rather than too high; contention is left out, and any load passes.
+
+Moves: the bound holds for schedules that move workloads too, as often as they like and for free. In each slot in which
+a workload runs it has one machine still and pays that; payments depend on the slot and on its demand, so the first sum
+is as before: there is no machine in it. The second is of each machine in each slot alone: what it costs depends on the
+set that runs there, wherever that was before, and is at least the minimum over all sets. K_o is due once in a life on
+whatever machines, so the share K_o / length of a slot holds. The price of moves, which is left out, is 0 or more.
+In an overlap a workload is booked on its old machine too, which it does not pay. What that costs, less the payments of
+its own set, is at least its cost less those of the set with such workloads, if no price is below 0; and where a set
+exceeds a resource, the minimum counts a workload that is only booked as 0 or less. So with an overlap prices are kept
+at 0 or above.
 """
 
 from __future__ import annotations
@@ -30,7 +40,7 @@ import numpy.typing as npt
 from tvwrl.compiled import inner, njit
 from tvwrl.packing import enlarged
 from tvwrl.simulation import Scenario
-from tvwrl.types import Float, InputError, Int, Machines, SequenceSet
+from tvwrl.types import Float, Int, Machines, SequenceSet
 
 Short = npt.NDArray[np.int16]
 
@@ -151,15 +161,15 @@ ROUNDING = 1e-9  # share of a bound that floating point may get wrong
 def cost_bound(
     sequences: SequenceSet, sequence: int, machines: Machines, scenario: Scenario, rounds: int = ROUNDS
 ) -> float:
-    """The bound (>= 0) for one sequence of the set; more rounds make it larger."""
-    if scenario.moves_per_slot:
-        raise InputError("moves_per_slot is above 0: a bound on the reward holds for workloads that are never moved")
+    """The bound (>= 0) for one sequence of the set, whether workloads move or not; more rounds make it larger."""
     weights = scenario.penalty_weights().per_resource(len(machines.resources))
     by_machine = scenario.overshoot_per == "machine"
     x = _relaxed(sequences, sequence, machines, weights, by_machine)
     price, mean, square = np.zeros((3, *x.slope.shape))
     for w, end in enumerate(x.arrival + x.length):
         price[end:, w] = -x.wait  # so that nobody gains by waiting
+    lowest = 0.0 if scenario.moves_per_slot and scenario.move_overlap else -np.inf
+    np.maximum(price, lowest, out=price)
     best, step = 0.0, STEP * float((machines.capacity ** weights[1]).sum(axis=1).max())
     for n in range(1, rounds + 1):
         best = max(best, bound_at(x, price))
@@ -167,6 +177,7 @@ def cost_bound(
         square += (1 - SCALE_MEMORY) * (x.slope**2 - square)
         pace = step * SLOWER ** (n / rounds)
         price += pace * (mean / (1 - MEMORY**n)) / (np.sqrt(square / (1 - SCALE_MEMORY**n)) + 1e-3)
+        np.maximum(price, lowest, out=price)
     if by_machine:
         best = min(best, float(weights[2].min()))
     return best * (1 - ROUNDING)

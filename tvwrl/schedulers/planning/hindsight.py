@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.compiled import inner, njit
+from tvwrl.metrics import penalties
 from tvwrl.packing import exceeds
 from tvwrl.penalties import overshoot, under_utilisation, wait
 from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.knowledge import FUTURE
+from tvwrl.schedulers.moving.base import Moving, make_move_rule
+from tvwrl.schedulers.planning.perfect_forecast import PerfectForecast
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation import SEQUENCE, Cluster, Scenario, next_random
-from tvwrl.types import Episode, Float, Int, Machines, Placement, Workload
+from tvwrl.types import Episode, Float, Int, Machines, Move, Placement, Workload
 
 NOBODY = -1
 TOTAL, BEST = range(2)  # entries of `costs`
@@ -375,6 +379,8 @@ def _are_seen(x: Plan, w: int, s: int, v: int, sv: int) -> bool:
 
 # Chosen on validation sequences of google2011 at load 0.5 (docs/explanation/bounds.md)
 PROPOSALS = 100_000  # changes tried per workload
+# Rules that move, played with perfect forecasts: one of these thresholds is best at prices of 300 to 3,000
+MOVING = tuple(f"{rule}(threshold={t})" for rule in ("greedy", "greedy-evacuate") for t in (3000, 10000, 20000))
 HOT, COLD = 2000.0, 200.0  # first and last heat: about what a change may add to the costs
 
 
@@ -386,10 +392,14 @@ class Hindsight(Scheduler):
     `placements_per_slot` starts in a slot, of workloads that the queue shows. `proposals` >= 0: changes tried per
     workload (None: `PROPOSALS`), more than a second of work for every million.
 
+    Where workloads may be moved, it also plays rules that move with perfect forecasts (`MOVING`), and takes the best
+    schedule of all. It does not search among moves. Sequences drawn without forecasts are searched without moves.
+
     Attribute: `cost` of the plan, minus its reward.
     """
 
-    name, knowledge = "hindsight", FUTURE
+    name: str = "hindsight"
+    knowledge = FUTURE
 
     def __init__(self, start: Callable[[], Scheduler], proposals: int | None = None) -> None:
         at_least(0, proposals=proposals)
@@ -408,6 +418,30 @@ class Hindsight(Scheduler):
         begin(plan)  # from scratch, so that no rounding adds up
         self.cost = float(plan.costs[BEST])
         self._machine, self._begins = plan.best_machine.tolist(), plan.best_start.tolist()
+        self._moves: dict[int, list[Move]] = {}
+        if simulation.scenario.moves_per_slot and simulation.sequences.forecast is not None:
+            self._with_moves(runner, sequence)
+
+    def _with_moves(self, runner: Runner, sequence: int) -> None:
+        """Take the schedule of a rule that moves with perfect forecasts, if one costs less than the plan."""
+        scenario = runner.scenario
+        for rule in MOVING:
+            episode = runner.play(
+                PerfectForecast(Moving(ExpectedCost("expected-cost"), make_move_rule(rule))), sequence
+            )
+            total = sum(
+                penalties(episode, runner.machines, scenario.penalty_weights(), scenario.overshoot_per).values()
+            )
+            if (episode.start < 0).any() or total >= self.cost:
+                continue
+            assert episode.moves is not None
+            self.cost, self._moves = total, {}
+            self._machine, self._begins = episode.machine.tolist(), episode.start.tolist()
+            for workload, slot, target in zip(
+                *(part.tolist() for part in (episode.moves.workload, episode.moves.slot, episode.moves.target)),
+                strict=True,
+            ):
+                self._moves.setdefault(slot - scenario.move_slots, []).append(Move(workload, target))
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """See `Scheduler.schedule`."""
@@ -415,6 +449,10 @@ class Hindsight(Scheduler):
         for workload in pending:
             if self._begins[workload.index] <= slot:
                 yield Placement(workload, self._machine[workload.index])
+
+    def moves(self, cluster: Cluster) -> Iterable[Move]:
+        """See `Scheduler.moves`."""
+        return self._moves.get(cluster.slot, ())
 
 
 def plan_of(episode: Episode, scenario: Scenario, machines: Machines) -> Plan:

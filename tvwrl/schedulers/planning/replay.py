@@ -234,7 +234,7 @@ def replay(
     for n in range(len(rows)):
         b = rows[n]
         sequence, now, arrived = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, ARRIVED]
-        any_played = _branch(s, x, b, acts, n)
+        any_played = begin_branches(s, x, b, acts, n)
         q, m = choose(s, r, x, 0, sequence, 0, now)
         choice[n] = waits if m == NOWHERE else q * machines + m
         ended[n] = True
@@ -244,7 +244,7 @@ def replay(
             if k > 0:
                 for p in range(x.counts[TOP]):
                     if x.facts[p, USES] > 0 and x.facts[p, LEAVES] <= slot:
-                        _leave(s, x, p, sequence, slot)
+                        leave(s, x, p, sequence, slot)
                 while arrived < count and s.timing[sequence, arrived, ARRIVAL] <= slot:
                     for a in range(branches):
                         x.queue[a, x.waiting[a]] = arrived
@@ -262,7 +262,7 @@ def replay(
                     given = False
                     if m == NOWHERE:
                         break
-                    _put(s, x, a, q, m, sequence, k, slot)
+                    put(s, x, a, q, m, sequence, k, slot)
             busy = arrived < count
             for a in range(branches):
                 if acts[n, a] == NOWHERE:
@@ -273,7 +273,7 @@ def replay(
                         busy = True
                         if x.facts[p, CHARGED] != slot:
                             x.facts[p, CHARGED] = slot
-                            _charge(s, x, p, k)
+                            charge(s, x, p, k)
                         for part in range(3):
                             out[n, a, part] += x.charges[p, part]
                 out[n, a, 3] += wait(x.waiting[a], s.weights[3, 0])
@@ -284,7 +284,7 @@ def replay(
 
 
 @inlined(_nrt=False)
-def _branch(s: State, x: Branches, b: int, acts: Int, n: int) -> int:
+def begin_branches(s: State, x: Branches, b: int, acts: Int, n: int) -> int:
     """Begin: content m is what runs on machine m of environment b now, and all branches have it. Returns how many are
     played."""
     machines, rows, resources = len(s.capacity), x.load.shape[1], x.load.shape[2]
@@ -324,12 +324,12 @@ def _branch(s: State, x: Branches, b: int, acts: Int, n: int) -> int:
         x.who[m, c, WHICH], x.who[m, c, SINCE], x.who[m, c, BEYOND] = w, start, s.workloads[b, w, OVERSHOT]
         x.facts[m, COUNT] = c + 1
         x.facts[m, LEAVES] = min(x.facts[m, LEAVES], start + s.timing[sequence, w, LENGTH])
-        _book(s, x, m, sequence, w, now - start, 0)
+        book(s, x, m, sequence, w, now - start, 0)
     return branches
 
 
 @njit(inline="always", _nrt=False)
-def _book(s: State, x: Branches, p: int, sequence: int, w: int, age: int, k: int) -> None:
+def book(s: State, x: Branches, p: int, sequence: int, w: int, age: int, k: int) -> None:
     """Add the demand of workload w, `age` slots old, from slot k on to content p."""
     first = k + s.rules[USAGE_DELAY]
     for i in range(min(s.timing[sequence, w, LENGTH] - age, x.load.shape[1] - first)):
@@ -340,7 +340,7 @@ def _book(s: State, x: Branches, p: int, sequence: int, w: int, age: int, k: int
 
 
 @njit(inline="always", _nrt=False)
-def _leave(s: State, x: Branches, p: int, sequence: int, slot: int) -> None:
+def leave(s: State, x: Branches, p: int, sequence: int, slot: int) -> None:
     """Take what ends before this slot from the list of content p."""
     kept, leaves = 0, NEVER
     for i in range(x.facts[p, COUNT]):
@@ -355,7 +355,7 @@ def _leave(s: State, x: Branches, p: int, sequence: int, slot: int) -> None:
 
 
 @inlined(_nrt=False)
-def _put(s: State, x: Branches, a: int, q: int, m: int, sequence: int, k: int, slot: int) -> None:
+def put(s: State, x: Branches, a: int, q: int, m: int, sequence: int, k: int, slot: int) -> None:
     """Start what waits at place q in branch a on machine m; a branch that did the same may have made the content."""
     w = x.queue[a, q]
     x.waiting[a] -= 1
@@ -379,20 +379,20 @@ def _put(s: State, x: Branches, a: int, q: int, m: int, sequence: int, k: int, s
             x.counts[FREE] -= 1
             new = x.free[x.counts[FREE]]
             x.counts[TOP] = max(x.counts[TOP], new + 1)
-            _copy(x, p, new, k)
+            copy_content(x, p, new, k)
         x.facts[new, CHARGED] = -1
         x.asked[new] = 0
         x.facts[new, COUNT] = count + 1
         x.facts[new, LEAVES] = min(x.facts[new, LEAVES], slot + s.timing[sequence, w, LENGTH])
         x.who[new, count, WHICH], x.who[new, count, SINCE], x.who[new, count, BEYOND] = w, slot, 0
-        _book(s, x, new, sequence, w, 0, k)
+        book(s, x, new, sequence, w, 0, k)
         x.fresh[x.counts[FRESH]] = new
         x.counts[FRESH] += 1
     x.content[a, m] = new
 
 
 @njit(inline="always", _nrt=False)
-def _copy(x: Branches, p: int, new: int, k: int) -> None:
+def copy_content(x: Branches, p: int, new: int, k: int) -> None:
     """Make `new` what p is from slot k on, and was while that is seen yet, for one of the branches that have p."""
     for part in range(x.facts.shape[1]):
         x.facts[new, part] = x.facts[p, part]
@@ -425,7 +425,7 @@ def _follows(s: State, x: Branches, p: int, other: int, w: int, k: int, slot: in
 
 
 @njit(inline="always", _nrt=False)
-def _charge(s: State, x: Branches, p: int, k: int) -> None:
+def charge(s: State, x: Branches, p: int, k: int) -> None:
     """The penalties of content p in slot k; marks what overshoots for the first time."""
     contended = unused = exceeded = 0.0
     m, row = x.facts[p, ON], k + s.rules[USAGE_DELAY]

@@ -164,7 +164,7 @@ class Rollout(Scheduler):
         `began`: when the decision did, seconds
         """
         longest = 0.0
-        alive, tally = takes.copy(), _Tally(len(takes), own)
+        alive, tally = takes.copy(), Tally(len(takes), own)
         rounds = max(1, math.ceil(math.log2(takes.sum())))
         for _ in range(rounds):
             left = max(1, self._rollouts // (rounds * int(alive.sum())))
@@ -182,7 +182,7 @@ class Rollout(Scheduler):
         return tally.best(self._certainty)
 
 
-class _Tally:
+class Tally:
     """Gains of choices over one of them in the futures that both have seen."""
 
     def __init__(self, choices: int, own: int) -> None:
