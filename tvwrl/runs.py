@@ -28,6 +28,7 @@ from tvwrl.types import InputError, summary
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LAST = Path("checkpoints/last.pt")  # of a training run: what it is resumed from
 START = Path("checkpoints/start.pt")  # of a run of tvwrl learn-online: the policy that it began with
+GENERATIONS = "generations"  # folder of a run of tvwrl train --moves: what each generation has learnt
 RECORDED = ("tvwrl", "numpy", "numba", "gymnasium", "torch", "polars", "scikit-learn")
 
 
@@ -42,13 +43,15 @@ def check_new_folder(folder: Path) -> None:
         raise InputError(f"{folder} is a file: give a folder")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         advice = "give another folder, or remove this one"
-        if (folder / LAST).is_file():
+        if (folder / LAST).is_file() or (folder / GENERATIONS).is_dir():
             advice = f"continue its training ({how_to_continue(folder)}), {advice}"
         raise InputError(f"{folder} already exists and is not empty: {advice}")
 
 
 def how_to_continue(folder: Path) -> str:
     """The command that continues the training run in a folder."""
+    if (folder / GENERATIONS).is_dir():
+        return shlex.join(["tvwrl", "train", "--moves", "--resume", str(folder)])
     command = "learn-online" if (folder / START).is_file() else "train"
     return shlex.join(["tvwrl", command, "--resume", str(folder)])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,8 @@ PLACING = "expected-cost"
 LARGEST = 240.0  # of a label, in thousands: rarer ones would outweigh all others
 LEAST_DEVIATION = 0.01  # of a feature that hardly changes
 OVERSHOOTS = 0.02  # weight of the errors of overshoots, which are larger and nearly all noise
-RATE, BATCH, DECAY = 4e-3, 1024, 1e-2
+RATE, BATCH, DECAY = 8e-3, 4096, 1e-2
+LEAST_STEPS = 100  # in an epoch: batches are smaller where there is little to learn from
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ class Played(NamedTuple):
     costs: Float  # (T, M, 2) of load and moves, of overshoots
 
 
-def learn_value(problems: Sequence[Problem], settings: ValueSettings, report: Report = nothing) -> MachineValue:
+def learn_value(
+    problems: Sequence[Problem], settings: ValueSettings, report: Report = nothing, kept: Path | None = None
+) -> MachineValue:
     """Learn one value of machines on training sequences of all problems.
 
     Parameters
@@ -126,6 +130,9 @@ def learn_value(problems: Sequence[Problem], settings: ValueSettings, report: Re
         How.
     report : Report, optional
         Called with lines of progress.
+    kept : Path, optional
+        Folder that keeps what each generation has learnt. A generation that is there is not learnt again: called with
+        the same folder after an interruption, this goes on with the same result.
 
     Returns
     -------
@@ -143,35 +150,59 @@ def learn_value(problems: Sequence[Problem], settings: ValueSettings, report: Re
     """
     _check(problems)
     judge = _Judge(problems, settings)
-    best, value = judge.rewards(None), None
-    report(f"the rule it begins with: {_percent(best)} of the cost on {settings.validation} validation sequences")
-    for generation in range(settings.generations):
-        played = [
-            _collect(problem, value, settings, generation, number, -(-settings.sequences // len(problems)))
-            for number, problem in enumerate(problems)
-        ]
-        tried = []
-        for gamma in settings.gammas:
-            labels = _labels([one for several in played for one in several], gamma)
-            layers, explained = fit(labels, settings)
-            report(
-                f"generation {generation + 1}, discount {gamma}: {len(labels.costs):,} labels; explained of load "
-                f"{explained[0]:.2f}, of overshoots {explained[1]:.2f}"
-            )
-            for risk in settings.risks:
-                for threshold in settings.thresholds:
-                    facts = _facts(problems, settings) | {
-                        "generation": generation + 1, "gamma": gamma, "risk": risk, "threshold": threshold,
-                    }  # fmt: skip
-                    found = MachineValue(layers, problems[0].machines.resources, facts)
-                    tried.append((judge.rewards(found), found))
-        reward, found = max(tried, key=lambda one: one[0])
-        report(f"generation {generation + 1}: {_percent(reward)} with {_chosen(found)}")
-        if value is not None and reward <= best:
+    best, value = None, None
+    for generation in range(1, settings.generations + 1):
+        file = None if kept is None else kept / f"generation-{generation}.npz"
+        if file is not None and file.is_file():
+            found = MachineValue.load(file)
+        else:
+            found = _generation(problems, settings, judge, generation, value, report)
+            if file is not None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                found.save(file)
+        cost = float(found.facts["validation"])
+        report(f"generation {generation}: {100 * cost:.1f} % of the cost without moves, with {_chosen(found)}")
+        if best is not None and cost >= best:
             break
-        best, value = reward, found
+        best, value = cost, found
     assert value is not None
     return value
+
+
+def _generation(
+    problems: Sequence[Problem],
+    settings: ValueSettings,
+    judge: _Judge,
+    generation: int,
+    value: MachineValue | None,
+    report: Report,
+) -> MachineValue:
+    """What one generation learns, with the settings that are best on validation sequences."""
+    count = -(-settings.sequences // len(problems))
+    played = list[Played]()
+    for number, problem in enumerate(problems):
+        where = f"{problem.trace.name}, load {problem.scenario.load:g}, price {problem.scenario.K_m:g}"
+        report(f"generation {generation}: playing {count} training sequences of {where}")
+        played += _collect(problem, value, settings, generation, number, count)
+    best: MachineValue | None = None
+    for gamma in settings.gammas:
+        labels = _labels(played, gamma)
+        layers, explained = fit(labels, settings)
+        report(
+            f"generation {generation}, discount {gamma}: {len(labels.costs):,} labels; explained of load "
+            f"{explained[0]:.2f}, of overshoots {explained[1]:.2f}"
+        )
+        for risk in settings.risks:
+            for threshold in settings.thresholds:
+                facts = _facts(problems, settings) | {
+                    "generation": generation, "gamma": gamma, "risk": risk, "threshold": threshold,
+                }  # fmt: skip
+                found = MachineValue(layers, problems[0].machines.resources, facts)
+                found = replace(found, facts=facts | {"validation": judge.cost(found)})
+                if best is None or found.facts["validation"] < best.facts["validation"]:
+                    best = found
+    assert best is not None
+    return best
 
 
 def _check(problems: Sequence[Problem]) -> None:
@@ -206,10 +237,6 @@ def _chosen(value: MachineValue) -> str:
     return ", ".join(f"{name} {value.facts[name]:g}" for name in ("gamma", "risk", "threshold"))
 
 
-def _percent(reward: float) -> str:
-    return f"{-100 * reward:.1f} %"
-
-
 def first_rule(scenario: Scenario) -> str:
     """The move rule that the first generation plays; moves that cost more must gain more."""
     return f"greedy-evacuate(threshold={min(max(10 * scenario.K_m, 5_000), 20_000):g},most=2,single=3)"
@@ -236,13 +263,13 @@ class _Judge:
     def _costs(self, problem: Problem, runner: Runner, scheduler: Scheduler) -> float:
         return -float(sum(problem.score(runner.play(scheduler, i))["reward"] for i in range(self._count)))
 
-    def rewards(self, value: MachineValue | None) -> float:
-        """Minus the cost as a share of that without moves, mean over problems."""
+    def cost(self, value: MachineValue) -> float:
+        """The cost as a share of that without moves, mean over problems."""
         shares = [
             self._costs(problem, runner, policy(problem.scenario, value)) / still
             for problem, runner, still in self._stages
         ]
-        return -float(np.mean(shares))
+        return float(np.mean(shares))
 
 
 def _seed(settings: ValueSettings, generation: int, number: int, kind: int) -> int:
@@ -399,7 +426,7 @@ def fit(labels: Labels, settings: ValueSettings) -> tuple[Layers, Float]:
             nn.Linear(len(mean), first), nn.LeakyReLU(SLOPE), nn.Linear(first, second), nn.LeakyReLU(SLOPE),
             nn.Linear(second, 2),
         )  # fmt: skip
-        batch = min(BATCH, count)
+        batch = min(BATCH, max(count // LEAST_STEPS, 1))
         optimiser = torch.optim.AdamW(net.parameters(), RATE, weight_decay=DECAY)
         steps = settings.epochs * (count // batch)
         cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=max(steps, 2))

@@ -17,7 +17,7 @@ from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, EvaluationSetup, Pl
 from tvwrl.experiments.exploring.explored import first_look
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
-from tvwrl.experiments.tuned_moves import with_tuned_moves
+from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
 from tvwrl.forecasting import forecaster_file, read_forecaster
 from tvwrl.progress import say
 from tvwrl.runs import default_folder
@@ -47,7 +47,6 @@ ROLLOUTS_HELP = (
     f"many standard errors better than the rule's own choice another must look; default: {CERTAINTY:g}, or "
     f"{CERTAINTY_OF_RISKS:g} if BASE may overshoot)"
 )
-PLACING = "expected-cost"  # what places where only rules that move are compared
 FORMS = {
     "rollout(BASE)": "BASE, improved by simulating choices in sampled futures, which takes tenths of a second per "
     f"decision; BASE is one of {', '.join(ROLLOUT_NAMES)}. Options of a rollout follow BASE, as in "
@@ -56,6 +55,7 @@ FORMS = {
     "deeprm=RUN": "the DeepRM policy of a training run",
     "NAME + MOVES": "NAME, and a rule that moves what runs, with --moves-per-slot of 1 or more: one of "
     f"{', '.join(MOVE_RULES)}; with options, as in expected-cost + evacuate(threshold=5000)",
+    "NAME + machine-value=FILE": "NAME, and moves by a value that tvwrl train --moves learnt",
     "perfect-forecast(NAME)": "a reference: NAME, or NAME + MOVES, that sees what really comes in place of forecasts",
     "NAME+pism=FILE": "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
     "tvwrl interference",

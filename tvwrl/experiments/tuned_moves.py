@@ -9,8 +9,9 @@ import numpy as np
 from tvwrl.envs import Problem
 from tvwrl.names import written
 from tvwrl.progress import Report, nothing
-from tvwrl.schedulers import MOVE_RULES, Runner, Scheduler, make_scheduler, plus
+from tvwrl.schedulers import MOVE_RULES, Runner, Scheduler, make_move_rule, make_scheduler, plus
 
+PLACING = "expected-cost"  # what places where only rules that move are compared
 QUICK = tuple(name for name, row in MOVE_RULES.items() if not row.made.is_slow)
 SEQUENCES = 60  # that settings are chosen on
 SEED = 7001  # of these, so that they are not those that a policy is trained on
@@ -43,6 +44,9 @@ def with_tuned_moves(
     runner = Runner(problem.sequences("train", SEQUENCES, SEED), problem.machines, problem.scenario)
     found = []
     for rule in rules:
+        if why := make_move_rule(rule).misfit(problem.scenario, len(problem.trace.resources)):
+            report(f"{rule} is left out: {why}")
+            continue
         settings, best = tuned(problem, runner, placing, rule)
         found.append(make_scheduler(plus(placing, written(rule, options=settings))))
         report(f"{found[-1].name}: mean reward {best:,.0f} on {SEQUENCES} training sequences")

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, ClassVar
@@ -64,6 +65,14 @@ class MachineValue:
 
     def __repr__(self) -> str:
         return summary(self, resources=self.resources, learnt_from=self.facts.get("traces"))
+
+    @property
+    def digest(self) -> str:
+        """A text that differs between values."""
+        content = sha256(json.dumps(dict(self.facts), sort_keys=True).encode())
+        for layer in self.layers:
+            content.update(layer.tobytes())
+        return content.hexdigest()[:16]
 
     def save(self, file: str | Path) -> None:
         """Write it to a file, which holds numbers and a text in JSON and nothing that runs.

@@ -1,0 +1,230 @@
+"""Learns what to move, and compares it with rules that move, as `tvwrl train --moves` is asked to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from tvwrl.checks import at_least, different
+from tvwrl.command_line import SlotSeconds, TraceName
+from tvwrl.envs import Problem
+from tvwrl.experiments.engine import complete
+from tvwrl.experiments.episode_rows import incomplete_by
+from tvwrl.experiments.evaluate_command import Environment
+from tvwrl.experiments.evaluation import EvaluationSetup, Player, evaluate, is_unfinished
+from tvwrl.experiments.exploring.explored import first_look
+from tvwrl.experiments.statistics import paired_bootstrap
+from tvwrl.experiments.tables import terminal_table
+from tvwrl.experiments.training_runs import open_again
+from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
+from tvwrl.progress import Report, say
+from tvwrl.runs import GENERATIONS, check_new_folder, default_folder, how_to_continue, provenance, write_json
+from tvwrl.schedulers import KNOWLEDGE, Scheduler, make_scheduler, plus
+from tvwrl.simulation import Scenario
+from tvwrl.traces import open_and_describe, trace_identity
+from tvwrl.types import InputError, Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tvwrl.agents import MachineValue, ValueSettings
+
+COMPARED = ("greedy", "evacuate", "greedy-evacuate", "machine-value")  # with what is learnt, at their tuned settings
+
+
+def _value_settings() -> ValueSettings:
+    from tvwrl.agents import ValueSettings
+
+    return ValueSettings()
+
+
+@dataclass(frozen=True)
+class MovingEnvironment(Environment):
+    """The environment of `tvwrl evaluate`, in which workloads may move."""
+
+    moves_per_slot: int = 2
+
+
+@dataclass(frozen=True)
+class MoveTrainingSettings:
+    """Learn which running workloads to move, and where to, then compare that with rules that move, on unseen workloads.
+
+    A value of machines is learnt: what each is expected to cost from now on (docs/explanation/moves.md). The run folder
+    holds run.json, generations/, value.npz and evaluation/. After Ctrl-C or a crash, --resume goes on from the last
+    generation that ended.
+    """
+
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
+    also: tuple[str, ...] = ()
+    """Further traces to learn from; what is learnt is compared on --trace."""
+    loads: tuple[float, ...] = (0.5,)
+    """Offered loads to learn from; what is learnt is compared at the first."""
+    prices: tuple[float, ...] = ()
+    """Prices of a move to learn from; default: --K-m, at which what is learnt is compared."""
+    comparison_sequences: int = 30
+    """Test sequences of the comparison; 0: none."""
+    out: Path | None = None
+    """Output folder; default: runs/moves-<trace>-<timestamp>."""
+    resume: Path | None = None
+    """Continue the run in this folder; no other option can be combined with it."""
+    value: tyro.conf.OmitArgPrefixes[Any] = field(default_factory=_value_settings)
+    environment: tyro.conf.OmitArgPrefixes[MovingEnvironment] = field(default_factory=MovingEnvironment)
+
+    def __post_init__(self) -> None:
+        if not self.loads:
+            raise InputError("loads is empty: give at least one")
+        different(loads=self.loads, prices=self.prices, also=self.also)
+        at_least(0, comparison_sequences=self.comparison_sequences, prices=self.prices)
+        if self.trace in self.also:
+            raise InputError(f"also is {self.trace}: it is the trace already")
+
+
+def learn_moves(settings: MoveTrainingSettings) -> int:
+    """Learn a value of machines, then compare it; returns the exit code.
+
+    Raises InputError for bad options; KeyboardInterrupt and SystemExit pass through, and leave what `resume` needs.
+    """
+    if settings.resume is None:
+        folder, settings, traces = _begin(settings)
+    else:
+        folder, settings, traces = _take_up(settings)
+    try:
+        problems = _problems(settings, traces, say)
+        file = folder / "value.npz"
+        value = _learnt(problems, settings, folder, file)
+        if not settings.comparison_sequences:
+            print(f"the value is {file}: tvwrl evaluate --schedulers 'expected-cost + machine-value={file}'")
+            return 0
+        found = _compare(problems[0], settings, folder, file, value)
+    except (KeyboardInterrupt, SystemExit):
+        say(f"stopped; continue with: {how_to_continue(folder)}")
+        raise
+    if found is not None:
+        print(found)
+    return 0
+
+
+def _begin(settings: MoveTrainingSettings) -> tuple[Path, MoveTrainingSettings, list[Trace]]:
+    """A new run in its folder."""
+    if not settings.environment.moves_per_slot:
+        raise InputError("moves_per_slot is 0: nothing may move; set it to 1 or more")
+    names = (settings.trace, *settings.also)
+    traces = [open_and_describe(name, settings.slot_seconds, say) for name in names]
+    folder = settings.out or default_folder(f"moves-{traces[0].name}")
+    check_new_folder(folder)
+    identities = [
+        trace_identity(trace, name, settings.slot_seconds) for trace, name in zip(traces, names, strict=True)
+    ]
+    (folder / GENERATIONS).mkdir(parents=True)
+    kept = asdict(replace(settings, out=None, resume=None, slot_seconds=settings.slot_seconds))
+    write_json(folder / "run.json", provenance() | {"moves": kept, "traces": identities})
+    say(f"run folder: {folder}")
+    return folder, settings, traces
+
+
+def _take_up(settings: MoveTrainingSettings) -> tuple[Path, MoveTrainingSettings, list[Trace]]:
+    """A run as its last generation left it. Raises InputError if there is none, or a trace has changed."""
+    from tvwrl.agents import ValueSettings
+
+    folder = settings.resume
+    assert folder is not None
+    if replace(settings, resume=None) != MoveTrainingSettings():
+        raise InputError("--resume continues with the run's own settings: no other option can be combined with it")
+    try:
+        facts = json.loads((folder / "run.json").read_text())
+        kept, identities = dict(facts["moves"]), facts["traces"]
+        value, environment = ValueSettings(**_tuples(kept.pop("value"))), _tuples(kept.pop("environment"))
+        again = MoveTrainingSettings(**_tuples(kept), value=value, environment=MovingEnvironment(**environment))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{folder} is no run of tvwrl train --moves, or its run.json is damaged") from error
+    return folder, again, [open_again(identity, say) for identity in identities]
+
+
+def _tuples(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they were before JSON made lists of their tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+
+
+def _problems(settings: MoveTrainingSettings, traces: list[Trace], report: Report) -> list[Problem]:
+    """What is learnt from; the first is what is compared on."""
+    scenario = Scenario(**asdict(settings.environment) | {"load": settings.loads[0]})
+    prices = tuple(dict.fromkeys([scenario.K_m, *settings.prices])) if not settings.prices else settings.prices
+    problems = []
+    for trace in traces:
+        problem = Problem.build(trace, scenario, report=report).with_forecasts(report)
+        at_loads = [problem.at_load(load) for load in settings.loads]
+        problems += [
+            replace(one, scenario=replace(one.scenario, K_m=float(price))) for one in at_loads for price in prices
+        ]
+    if problems[0].scenario.K_m != scenario.K_m:
+        problems = [replace(problems[0], scenario=scenario), *problems]
+    return problems
+
+
+def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Path, file: Path) -> MachineValue:
+    """The value of a run, learnt or read."""
+    from tvwrl.agents import MachineValue, learn_value
+
+    if file.is_file():
+        return MachineValue.load(file)
+    wanted = settings.prices or (settings.environment.K_m,)
+    value = learn_value(
+        [one for one in problems if one.scenario.K_m in wanted], settings.value, say, folder / GENERATIONS
+    )
+    value.save(file)
+    return value
+
+
+def _compare(
+    problem: Problem, settings: MoveTrainingSettings, folder: Path, file: Path, value: MachineValue
+) -> str | None:
+    """Play what was learnt against rules on test sequences; returns what to print, None if that has been written."""
+    out = folder / "evaluation"
+    if out.exists() and not is_unfinished(out):
+        return (out / "table.md").read_text()
+    learnt = make_scheduler(plus(PLACING, f"machine-value={file}"))
+    learnt.name = plus(PLACING, "learnt")
+    rules = with_tuned_moves(problem, PLACING, COMPARED, say)
+    schedulers: list[Scheduler] = [learnt, make_scheduler(PLACING), *rules]
+    rows = evaluate(
+        EvaluationSetup(problem, [problem.scenario.load], settings.comparison_sequences),
+        [Player(one, value.digest if one is learnt else one.name) for one in schedulers],
+        out,
+        {"schedulers": [one.name for one in schedulers], "values": {learnt.name: f"../{file.name}"}},
+        reference=learnt.name,
+        completed=lambda cells, all_cells: complete(cells, all_cells, report=say),
+        report=say,
+    )
+    if rows is None:
+        return None
+    knowledge = KNOWLEDGE | {one.name: one.knowledge for one in schedulers}
+    brought = what_moves_bring(rows, learnt.name, [one.name for one in rules])
+    return "\n".join([terminal_table(rows, knowledge), brought, f"the value is {file}", first_look(out)])
+
+
+def what_moves_bring(rows: pl.DataFrame, learnt: str, rules: list[str]) -> str:
+    """A sentence on the rewards of `learnt` against no moves, and against the best of the rules."""
+    import polars as pl
+
+    if left := incomplete_by(rows, ["scheduler"]):
+        return f"nothing can be said of rewards: workloads were left unplaced by {', '.join(one for (one,) in left)}"
+    rewards = {
+        name: rows.filter(pl.col("scheduler") == name).sort("load", "sequence")["reward"].to_numpy() / 1000
+        for name in (learnt, PLACING, *rules)
+    }
+    if len(rewards[learnt]) == 1:
+        return "one unseen sequence is too few to rule out chance: compare on more (--comparison-sequences)"
+    best = max(rules, key=lambda name: float(rewards[name].mean()))
+    parts = []
+    for name, what in ((PLACING, "no moves"), (best, f"the best rule here, {best.removeprefix(PLACING + ' + ')}")):
+        gain, low, high = paired_bootstrap(rewards[learnt], rewards[name])
+        share = 100 * gain / max(abs(float(rewards[name].mean())), 1e-9)
+        sure = "surely better" if low > 0 else "surely worse" if high < 0 else "no significant difference"
+        parts.append(f"against {what}: {gain:+.1f} thousand [{low:+.1f}, {high:+.1f}] ({share:+.1f} %), {sure}")
+    return f"learnt moves on {len(rewards[learnt])} unseen sequences (paired, 95 %): {'; '.join(parts)}"
