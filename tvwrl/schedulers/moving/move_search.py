@@ -20,7 +20,7 @@ import numpy as np
 
 from tvwrl.checks import within
 from tvwrl.compiled import inner, njit
-from tvwrl.forecasting import ROUNDING, SEGMENTS
+from tvwrl.forecasting import ROUNDING, SEGMENTS, columns
 from tvwrl.packing import lacks
 from tvwrl.schedulers.expected_cost import (
     LEAST_CHANCE,
@@ -31,7 +31,7 @@ from tvwrl.schedulers.expected_cost import (
     border,
     unused_in_slot,
 )
-from tvwrl.simulation import Cluster, Running
+from tvwrl.simulation import SEQUENCE, Cluster, Running, Steps
 from tvwrl.types import Bool, Float, Float32, InputError, Int, Move
 
 NOWHERE = -1
@@ -151,19 +151,13 @@ def search(
 
 def present(cluster: Cluster, running: Running, value: Layers = NO_VALUE) -> Present:
     """What runs in a cluster, with its forecasts."""
-    table = cluster.simulation.sequences.forecast
+    table, scenario = cluster.simulation.sequences.forecast, cluster.scenario
     assert table is not None, "these sequences were drawn without forecasts"
-    own = np.ascontiguousarray(cluster.forecasts_of(running)[:, table.told(peaks=False)], np.float64)
     machines, resources = cluster.capacity.shape
-    after, used = cluster.load_after_moves, np.unique(running.machine)
-    alive = (3 * len(SEGMENTS) + 2) * resources + SOON
-    context = np.concatenate(
-        [
-            after.sum(axis=0) / cluster.divisor.sum(axis=0),
-            [len(used) / machines, cluster.waiting / MANY, own[:, alive].sum() / machines],
-            [math.log10(1.0 + cluster.scenario.K_m / 100.0)],
-        ]
-    )
+    after, own = cluster.load_after_moves, np.empty((len(running.workload), columns(resources)))
+    context = np.array([0.0] * (resources + 1) + [cluster.waiting / MANY, 0.0, math.log10(1.0 + scenario.K_m / 100.0)])
+    sequence = table.values[int(cluster.simulation.state.counters[cluster.b, SEQUENCE])]
+    _look_ahead(sequence, table.steps, running, after, cluster.capacity, own, context)
     return Present(
         own=own,
         usage=running.usage,
@@ -181,6 +175,30 @@ def present(cluster: Cluster, running: Running, value: Layers = NO_VALUE) -> Pre
         hidden=np.zeros(value.first.shape[1], np.float32),
         deeper=np.zeros(value.second.shape[1], np.float32),
     )
+
+
+@njit
+def _look_ahead(
+    values: Steps, steps: Float32, running: Running, after: Float, capacity: Float, own: Float, context: Float
+) -> None:
+    """Write the forecasts `own` (n, K) of what runs, and to `context` what depends on them and on the load.
+
+    `values`: (N, L + 1, K + D) whole `steps` of the forecasts of all workloads of a sequence
+    """
+    machines, resources = after.shape
+    alive, later, used = (3 * len(SEGMENTS) + 2) * resources + SOON, 0.0, np.zeros(machines, np.bool_)
+    for i in range(len(own)):
+        for k in range(own.shape[1]):
+            own[i, k] = np.float32(values[running.workload[i], running.seen[i], k]) * steps[k]
+        later += own[i, alive]
+        used[running.machine[i]] = True
+    for d in range(resources):
+        load, size = 0.0, 0.0
+        for m in range(machines):
+            load += after[m, d]
+            size += capacity[m, d] if capacity[m, d] > 0 else 1.0
+        context[d] = load / size
+    context[resources], context[resources + 2] = used.sum() / machines, later / machines
 
 
 @njit
