@@ -587,16 +587,27 @@ def _best_single(p: Present, c: Costs, pairs: Pairs, threshold: float, rows: Int
     bounded, repeated = most < math.inf, np.empty(len(pairs.columns), np.bool_)
     for k in range(len(pairs.columns)):
         repeated[k] = _is_repeated(p, pairs.columns[k])
-    for r in range(len(pairs.rows)):
+    start = 0  # first a row that probably gains much: what cannot gain as much is left out
+    for r in range(1, len(pairs.rows)):
+        here, there = p.movable[pairs.rows[r]], p.movable[pairs.rows[start]]
+        if here and (not there or pairs.leaves[r] > pairs.leaves[start]):
+            start = r
+    floor = 0.0
+    for at in range(-1 if len(pairs.rows) else 0, len(pairs.rows)):
+        r = at if at >= 0 else start
         i, leaves = pairs.rows[r], pairs.leaves[r]
-        if not p.movable[i] or leaves + most - threshold <= best:
+        bound = leaves + most - threshold
+        if not p.movable[i] or bound <= best or bound < floor:
             continue
         for k in range(len(pairs.columns)):
             m = pairs.columns[k]
-            if m == p.where[i] or repeated[k] or (bounded and leaves + p.cost[m] - threshold <= best):
+            bound = leaves + p.cost[m] - threshold
+            if m == p.where[i] or repeated[k] or (bounded and (bound <= best or bound < floor)):
                 continue
             gain = leaves + p.cost[m] - _joined(p, c, pairs, r, k) - threshold
-            if gain > best:
+            if at < 0:
+                floor = max(floor, gain)
+            elif gain > best:
                 best, many = gain, 1
                 rows[0], targets[0] = i, m
     return best, many
