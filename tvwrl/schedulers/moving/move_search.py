@@ -42,6 +42,7 @@ MANY = 10.0  # workloads that count as 1
 SLOPE = 0.01  # of the leaky rectifier
 EXACT = 10_000  # pairs of which all are considered
 SOURCES, PER_MOVE = 64, 2  # single workloads that are considered otherwise, and more for each move
+SLACK = 1e-6  # units of the reward that rounding may hide in a bound
 EMPTIED = 32  # machines of which it is considered to empty them, and as many more as there are moves
 TARGETS, PROBES = 64, 8  # machines to which they may go, and as many more as moves; workloads for which these are best
 SOON = 4  # segment whose first slot tells how many will run still: 16 slots ahead
@@ -264,13 +265,15 @@ def _shortlist(p: Present, c: Costs, kinds: int, threshold: float, most: int, li
         by_machine[at[p.where[i]]] = i
         at[p.where[i]] += 1
 
+    short = workloads * max(machines, workloads if kinds & SWAP else 0) > exact
     considered, emptied = p.movable.copy(), np.zeros(machines, np.bool_)
     for m in range(machines):
-        emptied[m] = kinds & TOGETHER and 0 < p.workloads[m] <= most
+        few = p.workloads[m] <= most or not short  # a move may leave few where there are many
+        emptied[m] = kinds & TOGETHER and p.workloads[m] > 0 and few
         for k in range(first[m], first[m + 1]):
-            emptied[m] = emptied[m] and p.movable[by_machine[k]]
+            emptied[m] = emptied[m] and (p.movable[by_machine[k]] or not short)
     targets = p.capacity[:, 0] > 0
-    if workloads * max(machines, workloads if kinds & SWAP else 0) > exact:
+    if short:
         costs, score = np.empty(machines), np.full(workloads, -np.inf)
         for m in range(machines):
             costs[m] = _expected_cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
@@ -659,7 +662,10 @@ def _best_evacuation(
             continue
         gain, placed = p.cost[a] - k * threshold, 0
         for step in range(k):
-            if gain + (k - step) * saved <= best:
+            left = saved  # the most that another step can save
+            for earlier in range(placed):
+                left = max(left, p.cost[where[earlier]])
+            if gain + (k - step) * left + SLACK <= best:
                 break
             for other in range(step + 1, k):  # the largest first
                 if _size(p, chosen[other]) > _size(p, chosen[step]):
