@@ -16,8 +16,19 @@ from tvwrl.command_line import parse
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import ByMachineValue, MachineValue, MoveRule, Runner, make_move_rule, make_scheduler
 from tvwrl.schedulers.expected_cost import expected_costs
+from tvwrl.schedulers.moving.expected_gain import MOST, THRESHOLD
 from tvwrl.schedulers.moving.machine_value import meaning
-from tvwrl.schedulers.moving.move_search import Layers, feature_count
+from tvwrl.schedulers.moving.move_search import (
+    EXACT,
+    SINGLE,
+    SWAP,
+    TOGETHER,
+    Layers,
+    costs_of,
+    feature_count,
+    find_among,
+    present,
+)
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
@@ -25,6 +36,7 @@ from tvwrl.traces import open_trace
 from tvwrl.types import Machines
 
 RULES = ("greedy", "evacuate", "greedy-evacuate", "swap")
+KINDS = {"greedy": SINGLE, "evacuate": TOGETHER, "greedy-evacuate": SINGLE | TOGETHER, "swap": SINGLE | SWAP}
 EACH, ENDED, SIZE = 6, 3, 24.0  # workloads of a machine that run, and that have ended; its units
 UNITS = (64, 32)  # of the value's hidden layers
 REPEATS = 5  # calls of which the quickest counts
@@ -45,6 +57,11 @@ def main(trace: str = "google2011", machines: tuple[int, ...] = (10, 100, 1000),
         for limit in sorted({2, max(2, count // 5)}):
             scenario = replace(problem.scenario, moves_per_slot=limit, workloads=EACH * count)
             clusters = [filled(problem, scenario, count, seed) for seed in range(states)]
+            if 10 < count <= 100:  # exact searches of more take minutes
+                for name, kinds in KINDS.items():
+                    some, every = (sum(gain(one, kinds, exact) for one in clusters) for exact in (EXACT, 10**12))
+                    what = f"share of the exact gain, {name}"
+                    print(f"| {count} | {EACH * count} | {limit} | {what} | {some / every:.3f} | |")
             for name, work in {**decisions(), **parts()}.items():
                 spent = [1000 * least_seconds(work(cluster), REPEATS) for cluster in clusters]
                 row = f"{np.median(spent):.3f} | {max(spent):.3f}"
@@ -56,6 +73,16 @@ def main(trace: str = "google2011", machines: tuple[int, ...] = (10, 100, 1000),
         spent = [1000 * measure(runner.play, scheduler, s % 10).cpu for s in range(-1, 10)][1:]
         row = f"an episode of {name} | {np.median(spent):.1f} | {max(spent):.1f}"
         print(f"| 10 | 60 | 2 | {row} |", flush=True)
+
+
+def gain(cluster: Cluster, kinds: int, exact: int) -> float:
+    """What the moves of a slot lower the expected costs by, less the thresholds; all pairs tried up to `exact`."""
+    costs, cost, made = costs_of(cluster), [], 0
+    for limit in (0, cluster.moves_left):
+        here = present(cluster, cluster.running)
+        made = find_among(here, costs, kinds, THRESHOLD, 1.0, MOST, np.empty((limit, 2), np.int64), exact)
+        cost.append(here.cost.sum())
+    return float(cost[0] - cost[1]) - THRESHOLD * made
 
 
 Work = Callable[[Cluster], Callable[[], object]]
