@@ -1,12 +1,15 @@
 """Environments in which running workloads may be moved: phases, masks, rewards, one and many."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from tvwrl.envs import PlacementEnv, PlacementVectorEnv
+from tvwrl.envs import PlacementEnv, PlacementVectorEnv, Problem
 from tvwrl.metrics import penalties
 from tvwrl.penalties import TERMS
+from tvwrl.schedulers import expected_costs, leaving_gains
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
@@ -88,6 +91,73 @@ def test_many_environments_play_as_each_alone():
             assert over[i] == terminated[i]
             assert over[i] or all(np.array_equal(own[name], seen[name][i]) for name in own)
     assert over.all()
+
+
+@pytest.fixture(scope="module")
+def foreseen(google):
+    """A problem in which workloads move and forecasts are shown."""
+    return Problem.build(google, Scenario(**COMMON, observe_forecast=True, load=0.8))
+
+
+def test_a_workload_that_leaves_a_machine_alone_saves_all_that_it_costs():
+    """J = 6 segments, 1 resource, a machine of 8 units; each workload uses 2 units of 8 and surely runs on."""
+    own = np.zeros((1, 3, 26), np.float32)
+    own[0, :2, :6] = own[0, :2, 12:18] = 0.25  # largest and mean demand by segment
+    own[0, :2, 18] = 0.25  # peak
+    own[0, :2, 20:] = 1.0  # runs
+    weights, sizes, slots = (
+        np.array([[0.1], [3.0], [30_000.0], [50.0]]),
+        np.ones((2, 1)),
+        np.array([1, 2, 4, 8, 16, 32]),
+    )
+    machine = np.array([[0, 1, 0]])
+    apart = own[:, [0, 1]]
+    gains = leaving_gains(machine, own, apart, sizes, 8.0, weights)
+    assert gains[0, 0] == pytest.approx([*(slots * 6.0**3), 0.0])
+    assert gains[0, 2] == pytest.approx(np.zeros(7))  # there is none
+    together = np.stack([own[:, 0] + own[:, 1], np.zeros_like(own[:, 0])], axis=1)
+    gains = leaving_gains(np.zeros((1, 3), np.int64), own, together, sizes, 8.0, weights)
+    assert gains[0, 0] == pytest.approx([*(slots * (4.0**3 - 6.0**3)), 0.0])  # it fills what the other leaves unused
+
+
+@pytest.mark.filterwarnings("ignore:.*Box observation space.*infinity")
+def test_gains_are_what_placing_a_workload_where_it_is_would_cost(foreseen):
+    env = PlacementEnv(foreseen.sequences("test", 2, 0), foreseen.machines, foreseen.scenario)
+    check_env(env, skip_render_check=True)
+    many = PlacementVectorEnv(2, foreseen.sequences("test", 2, 0), foreseen.machines, foreseen.scenario)
+    seen, _ = env.reset(seed=0)
+    every, _ = many.reset(seed=0)
+    rng, units, compared = np.random.default_rng(0), float(foreseen.scenario.peak_units), 0
+    weights = foreseen.scenario.penalty_weights().per_resource(2)
+    for _ in range(60):
+        assert env.observation_space.contains(seen)
+        assert np.array_equal(seen["gains"], every["gains"][0])
+        for row, gains in zip(seen["running"], seen["gains"], strict=True):
+            m, own = int(row[1]), row[7:]
+            without = np.maximum(seen["forecast"] - own * (np.arange(4) == m)[:, None], 0.0)
+            size = foreseen.machines.capacity / units
+            cost = expected_costs(without[None], own[None], size[None], units, weights)[0, m]
+            assert gains[:-1].sum() == pytest.approx(cost[1], rel=1e-3, abs=0.5)
+            assert gains[-1] == pytest.approx(cost[0], rel=1e-3, abs=0.5)
+            compared += abs(cost).sum() > 0
+        action = int(rng.choice(np.flatnonzero(env.action_masks())))
+        seen, _, over, _, _ = env.step(action)
+        every = many.step(np.array([action, many.action_masks()[1].argmax()]))[0]
+        if over:
+            break
+    assert compared > 50
+
+
+def test_gains_are_there_with_moves_and_forecasts_only(foreseen):
+    drawn = foreseen.sequences("test", 1, 0)
+    keys = {"grid", "queue", "backlog"}
+    for changes, more in (
+        ({}, {"forecast", "running", "phase", "gains"}),
+        ({"moves_per_slot": 0}, {"forecast"}),
+        ({"observe_forecast": False}, {"running", "phase"}),
+    ):
+        env = PlacementEnv(drawn, foreseen.machines, replace(foreseen.scenario, **changes))
+        assert set(env.observation_space) == keys | more
 
 
 def test_without_moves_spaces_are_as_before():

@@ -14,7 +14,8 @@ from tvwrl.checks import hint
 from tvwrl.compiling import announce
 from tvwrl.envs.problem import default_problem, default_sequences
 from tvwrl.envs.rendering import LARGEST_PIXEL, ClusterPicture
-from tvwrl.simulation import OF_RUNNING, SLOT, Scenario, Simulation
+from tvwrl.schedulers import leaving_gains
+from tvwrl.simulation import OF_RUNNING, RUN_MACHINE, SLOT, Scenario, Simulation
 from tvwrl.types import InputError, Machines, SequenceSet
 
 SEQUENCES = 100  # number of training sequences, as in the paper
@@ -49,17 +50,20 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
     if simulation.scenario.observe_request:
         high[:, 1 + resources : 1 + 2 * resources] = 1.0
     shape = (machines, resources, history, columns)
-    expected = simulation.observation().get("forecast")
+    seen = observation(simulation)
+    expected = seen.get("forecast")
     forecast = {} if expected is None else {"forecast": spaces.Box(0.0, np.inf, expected.shape[1:], np.float32)}
     labels = classes + 1 + (simulation.sequences.background is not None)
     moving = {}
-    if (running := simulation.observation().get("running")) is not None:
+    if (running := seen.get("running")) is not None:
         most = np.full(running.shape[1:], np.inf, np.float32)
         most[:, :OF_RUNNING] = [classes, machines - 1, np.inf, 1, resources]
         moving = {
             "running": spaces.Box(np.zeros_like(most), most, dtype=np.float32),
             "phase": spaces.Box(0.0, 1.0, (1,), np.float32),
         }
+    if (gains := seen.get("gains")) is not None:
+        moving["gains"] = spaces.Box(-np.inf, np.inf, gains.shape[1:], np.float32)
     return spaces.Dict(
         {
             "grid": spaces.Box(0, labels, shape, np.uint8),
@@ -69,6 +73,19 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
             **moving,
         }
     )
+
+
+def observation(simulation: Simulation) -> dict[str, npt.NDArray[Any]]:
+    """The observations (B, ...) of all environments; see `PlacementEnv`. Valid until the next command."""
+    seen, scenario = simulation.observation(), simulation.scenario
+    if "running" not in seen or not scenario.observe_forecast:
+        return seen
+    sizes, units = simulation.machines.capacity / scenario.peak_units, float(scenario.peak_units)
+    own = seen["running"][:, :, OF_RUNNING + sizes.shape[1] :]
+    machine = seen["running"][:, :, RUN_MACHINE].astype(np.int64)
+    weights = scenario.penalty_weights().per_resource(sizes.shape[1])
+    gains = leaving_gains(machine, own, seen["forecast"], sizes, units, weights, scenario.quantise)
+    return seen | {"gains": gains}
 
 
 def streams_of(seed: int, count: int) -> npt.NDArray[np.int64]:

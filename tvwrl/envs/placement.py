@@ -53,6 +53,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     | `backlog` | (1,) | float32 | workloads waiting beyond Q |
     | `forecast` | (M, K) | float32 | with `observe_forecast`: sum of the forecasts of what runs on each machine |
     | `running` | (R, 5 + D + K) | float32 | with `moves_per_slot`: the first R workloads that run, the oldest first |
+    | `gains` | (R, J + 1) | float32 | with both: what the machine of each of `running` would cost less without it |
     | `phase` | (1,) | float32 | with `moves_per_slot`: 0 while placements are due, 1 while moves are |
 
     In the grid a running workload that uses u units fills the next u free pixels with its class label 1..G, in order
@@ -67,6 +68,11 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     A row of `running` is 0 where there is none; otherwise its class, its machine (after a move that is on its way), the
     slots of it that were measured, 1 if it may be moved now, the resources of which it has seen no overshoot yet, its
     usage in units in the last slot that was measured (D), and with forecasts that of the rest of its life (K).
+
+    A row of `gains` belongs to the same row of `running`, and is in units of the reward: the expected under-utilisation
+    that the machine is spared if the workload leaves, in each of the J = 6 segments of a forecast (slots 1, 2 to 3,
+    4 to 7, 8 to 15, 16 to 31, 32 to 63 ahead), below 0 where the workload fills a machine that others keep in use; and
+    the expected overshoots that it is spared (>= 0). 0 where there is no workload.
 
     No observation reveals the future beyond a workload's first slot: labels of waiting workloads come from their
     metadata, labels and forecasts of running ones from what they have used so far.
@@ -205,7 +211,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         return mask
 
     def _observation(self) -> Observation:
-        return {name: seen[0].copy() for name, seen in self.simulation.observation().items()}
+        return {name: seen[0].copy() for name, seen in base.observation(self.simulation).items()}
 
     def _info(self) -> dict[str, Any]:
         *penalties, slots = self.simulation.state.totals[0].tolist()

@@ -157,7 +157,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         return np.column_stack([state.costs, state.totals[:, WAIT]])
 
     def _observation(self) -> dict[str, Array]:
-        seen = self.simulation.observation()
+        seen = base.observation(self.simulation)
         return {name: array.copy() for name, array in seen.items()} if self._copy else seen
 
     def _info(self, where: npt.NDArray[np.bool_]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tvwrl.schedulers.base import Opinion, register
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS, Knowledge
 from tvwrl.simulation import Cluster, Mask
-from tvwrl.types import Float, Float32, Workload, take
+from tvwrl.types import Float, Float32, Int, Workload, take
 
 Peaks = Literal["unknown", "known", "reserved"]
 Numbers = Float | Float32  # agents compute in single precision
@@ -160,6 +160,44 @@ def unused_cost(load: Numbers, own: Numbers, sizes: Numbers, units: float, weigh
             then = unused_in_slot(load[c] + own[c], load[alive + j] + own[alive + j], sizes[d], units, weights[1, d])
             unused += LENGTHS[j] * (then - now)
     return unused
+
+
+def leaving_gains(
+    machine: Int, own: Numbers, load: Numbers, sizes: Float, units: float, weights: Float, whole: bool = True
+) -> Float32:
+    """(B, R, J + 1) what each running workload's machine is expected to cost less without it, in units of the reward.
+
+    By segment the under-utilisation, below 0 where the workload fills a machine that others keep in use; then the
+    overshoots. The sum is what `expected_costs` would be if the workload were placed where it is.
+
+    `machine`: (B, R) where each runs
+    `own`: (B, R, K) their forecasts; 0 where there is none, and so is its gain
+    `load`: (B, M, K) forecasts of what runs on each machine, summed
+    `sizes`, `units`, `weights`, `whole`: as in `expected_costs`, `sizes` (M, D)
+    """
+    out = np.zeros((*own.shape[:2], len(LENGTHS) + 1), np.float32)
+    _add_leaving_gains(machine, own, load, sizes, units, weights, whole, out)
+    return out
+
+
+@njit
+def _add_leaving_gains(
+    machine: Int, own: Numbers, load: Numbers, sizes: Float, units: float, weights: Float, whole: bool, out: Float32
+) -> None:
+    resources, parts = sizes.shape[1], len(LENGTHS)
+    alive, rest = (3 * parts + 2) * resources, np.empty_like(load[0, 0])
+    for b in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            m = machine[b, i]
+            for c in range(len(rest)):  # sums in single precision may leave a trace of nothing
+                rest[c] = max(load[b, m, c] - own[b, i, c], 0.0)
+            out[b, i, parts] = machine_costs(rest, own[b, i], sizes[m], units, weights, whole)[0]
+            for j in range(parts):
+                for d in range(resources):
+                    c = 2 * parts * resources + j * resources + d
+                    now = unused_in_slot(load[b, m, c], load[b, m, alive + j], sizes[m, d], units, weights[1, d])
+                    then = unused_in_slot(rest[c], rest[alive + j], sizes[m, d], units, weights[1, d])
+                    out[b, i, j] += LENGTHS[j] * (now - then)
 
 
 @njit(inline="always")

@@ -167,9 +167,20 @@ def _after_moves(s: State, b: int, m: int, d: int) -> float:
 @njit(_nrt=False)
 def load_after_moves(s: State, b: int, out: Float) -> None:
     """Write the load of each machine (M, D) that was measured last, as it were if all moves had taken effect."""
+    sequence, measured = s.counters[b, SEQUENCE], s.counters[b, SLOT] - s.rules[USAGE_DELAY]
     for m in range(out.shape[0]):
         for d in range(out.shape[1]):
-            out[m, d] = _after_moves(s, b, m, d)
+            out[m, d] = s.load[b, m, measured % s.load.shape[2], d]
+    for i in range(s.counters[b, MOVES] - 1, -1, -1):
+        at, w = s.moves[b, i, MOVE_AT], s.moves[b, i, MOVE_WORKLOAD]
+        if at + s.rules[MOVE_OVERLAP] <= measured:
+            break
+        start = s.workloads[b, w, START]
+        if start + s.timing[sequence, w, LENGTH] > s.counters[b, SLOT]:
+            for d in range(out.shape[1]):
+                out[s.moves[b, i, MOVE_FROM], d] -= s.demand[sequence, w, measured - start, d]
+                if at > measured:
+                    out[s.moves[b, i, MOVE_TO], d] += s.demand[sequence, w, measured - start, d]
 
 
 @njit(inline="always", _nrt=False)

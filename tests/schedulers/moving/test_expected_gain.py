@@ -1,4 +1,4 @@
-"""Moves by expected cost: their gains against `expected_costs`, what each kind finds, and names."""
+"""Moves by expected cost: their gains against `expected_costs` and a plain search, what each kind finds, and names."""
 
 from dataclasses import replace
 
@@ -8,8 +8,21 @@ import pytest
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import MOVE_RULES, Runner, make_scheduler
 from tvwrl.schedulers.expected_cost import expected_costs
+from tvwrl.schedulers.moving import move_search as kernels
 from tvwrl.schedulers.moving.expected_gain import ExpectedGain
-from tvwrl.schedulers.moving.move_search import SINGLE, SWAP, TOGETHER, costs_of, find_moves, present
+from tvwrl.schedulers.moving.move_search import (
+    NO_VALUE,
+    NOWHERE,
+    SINGLE,
+    SWAP,
+    TOGETHER,
+    Layers,
+    costs_of,
+    feature_count,
+    find_among,
+    find_moves,
+    present,
+)
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
@@ -27,7 +40,11 @@ def moving(google):
 @pytest.fixture(scope="module")
 def busy(moving):
     """A cluster in the middle of an episode, spread over its machines."""
-    runner = Runner(moving.sequences("test", 1, 3), moving.machines, moving.scenario)
+    return spread_out(moving, 3)
+
+
+def spread_out(moving, seed):
+    runner = Runner(moving.sequences("test", 1, seed), moving.machines, moving.scenario)
     spread = make_scheduler("spread")
     simulation = runner.simulation(make_scheduler("expected-cost"))
     simulation.reset(0)
@@ -60,6 +77,118 @@ def test_the_gain_of_a_move_is_the_difference_of_expected_costs(busy):
             gains[int(j), int(k)] = added[running.machine[j]] - added[k]
             best = max(best, gains[int(j), int(k)])
     assert gains[int(i), int(m)] == pytest.approx(best, rel=1e-6)
+
+
+def plain_search(p, c, kinds, threshold, single, most, limit):
+    """The moves of `find_moves`, each by trying all that is possible anew."""
+    everything, moves = range(len(p.where)), []
+    machines = range(len(p.cost))
+
+    def cost(m, *changes):
+        (i, share), (j, other) = [*changes, (NOWHERE, 0.0), (NOWHERE, 0.0)][:2]
+        return kernels._cost(p, c, m, i, share, j, other)
+
+    def go(i, m, old):
+        kernels._book(p, i, old, -1.0)
+        kernels._book(p, i, m, 1.0)
+        kernels._shift(p, i, old, m)
+
+    def singles():
+        for i in everything:
+            leaves = p.cost[p.where[i]] - cost(p.where[i], (i, -1.0))
+            for m in machines:
+                room = m != p.where[i] and kernels._has_room(p, i, m, NOWHERE) and not kernels._is_repeated(p, m)
+                if p.movable[i] and room:
+                    yield leaves + p.cost[m] - cost(m, (i, 1.0)) - threshold * single, [(i, m)]
+
+    def swaps():
+        for i in everything:
+            for j in range(i):
+                a, b = p.where[i], p.where[j]
+                room = kernels._has_room(p, i, b, j) and kernels._has_room(p, j, a, i)
+                if p.movable[i] and p.movable[j] and a != b and room:
+                    now = p.cost[a] + p.cost[b]
+                    gain = now - cost(a, (i, -1.0), (j, 1.0)) - cost(b, (j, -1.0), (i, 1.0))
+                    yield gain - 2 * threshold, [(i, b), (j, a)]
+
+    def evacuations():
+        for a in machines:
+            leaving = [i for i in everything if p.where[i] == a]
+            if not 0 < len(leaving) <= most or not p.movable[leaving].all():
+                continue
+            leaving.sort(key=lambda i: -kernels._size(p, i))
+            gain, kept, found = p.cost[a] - len(leaving) * threshold, p.cost.copy(), []
+            for i in leaving:
+                room = [m for m in machines if m != a and p.workloads[m] and kernels._has_room(p, i, m, NOWHERE)]
+                if room:
+                    least, m = min((cost(m, (i, 1.0)) - p.cost[m], m) for m in room)
+                    gain -= least
+                    p.cost[m] += least
+                    go(i, m, a)
+                    found.append((i, m))
+            for i, m in reversed(found):
+                go(i, a, m)
+            p.cost[:] = kept
+            if len(found) == len(leaving):
+                yield gain, found
+
+    find_moves(p, c, 0, 0.0, 1.0, 1, np.empty((1, 2), np.int64))  # no moves: it only adds up what runs
+    while len(moves) < limit:
+        tried = [(0.0, [])]
+        for kind, of in ((SINGLE, singles), (SWAP, swaps), (TOGETHER, evacuations)):
+            tried += of() if kinds & kind and (kind != SWAP or limit - len(moves) >= 2) else ()
+        best = max(tried, key=lambda one: one[0])[1]
+        if not best:
+            break
+        for i, m in best[: limit - len(moves)]:
+            old = p.where[i]
+            go(i, m, old)
+            p.where[i], p.movable[i] = m, False
+            for k in (old, m):
+                p.cost[k] = cost(k)
+            moves.append((i, m))
+    return moves
+
+
+def random_value(resources):
+    rng, width = np.random.default_rng(0), feature_count(resources)
+    shapes = (width, width, (width, 16), 16, (16, 8), 8, (8, 2), 2)
+    layers = [(rng.standard_normal(shape) / 4).astype(np.float32) for shape in shapes]
+    layers[1] = np.ones(width, np.float32)
+    layers[-1] += np.float32(5.0)  # so that some machines are worth emptying
+    return Layers(*layers)
+
+
+@pytest.mark.parametrize("kinds", [SINGLE, TOGETHER, SINGLE | TOGETHER, SINGLE | SWAP])
+@pytest.mark.parametrize("value", [NO_VALUE, random_value(2)], ids=["expected cost", "learnt value"])
+def test_what_is_kept_and_left_out_does_not_change_the_moves(moving, kinds, value):
+    count = 0
+    for seed in range(5):
+        cluster = spread_out(moving, seed)
+        costs = costs_of(cluster, 1.0, value, 1000.0)
+        for threshold, most in ((0.0, 3), (1000.0, 2), (1000.0, 1)):
+            found = np.empty((6, 2), np.int64)
+            made = find_moves(present(cluster, cluster.running, value), costs, kinds, threshold, 1.5, most, found)
+            slow = plain_search(present(cluster, cluster.running, value), costs, kinds, threshold, 1.5, most, 6)
+            assert [tuple(row) for row in found[:made].tolist()] == slow
+            count += made
+    assert count > 10
+
+
+@pytest.mark.parametrize("kinds", [SINGLE, TOGETHER, SINGLE | TOGETHER, SINGLE | SWAP])
+def test_the_search_among_few_finds_most_of_the_gain(moving, kinds):
+    gains = []
+    for seed in range(5):
+        cluster = spread_out(moving, seed)
+        for exact in (0, kernels.EXACT):
+            here, costs = present(cluster, cluster.running), costs_of(cluster)
+            find_among(here, costs, 0, 0.0, 1.0, 3, np.empty((1, 2), np.int64), exact)
+            before, here = here.cost.sum(), present(cluster, cluster.running)
+            find_among(here, costs, kinds, 1000.0, 1.0, 3, np.empty((4, 2), np.int64), exact)
+            assert (here.after <= cluster.capacity).all()
+            gains.append(before - here.cost.sum())
+    few, every = np.reshape(gains, (5, 2)).T
+    assert few.sum() > 0.95 * every.sum() > 0
 
 
 def test_the_search_leaves_what_must_not_move_alone(busy):
