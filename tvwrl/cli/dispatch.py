@@ -22,6 +22,7 @@ from tvwrl.types import InputError
 if TYPE_CHECKING:
     import argparse
 
+MOVES = "--moves"  # of `train`: what it learns then has options of its own
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 
 
@@ -43,6 +44,8 @@ def dispatch(words: Sequence[str]) -> int:
 
         print(f"tvwrl {__version__}")
         return 0
+    if words[0] == "train" and MOVES in words:
+        words = ["learn-moves", *(word for word in words[1:] if word != MOVES)]
     line = line_of(words)
     if HELP_ALL in line.words:
         print(long_help(line))

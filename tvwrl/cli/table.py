@@ -62,6 +62,18 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             alone=True,
         ),
         Command(
+            "learn-moves",
+            "learn which running workloads to move (the same as tvwrl train --moves)",
+            "tvwrl.experiments.learn_moves_command:MoveTrainingSettings",
+            "tvwrl.experiments.learn_moves_command:learn_moves",
+            (
+                "trace", "slot_seconds", "also", "loads", "prices", "out", "resume", "K_m", "moves_per_slot",
+                "machines", "comparison_sequences", "sequences", "generations", "seed",
+            ),
+            fresh=True,
+            alone=True,
+        ),
+        Command(
             "tune",
             "search for hyper-parameters with many short training runs",
             "tvwrl.experiments.tune_command:TuningSettings",
