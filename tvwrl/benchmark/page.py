@@ -24,6 +24,7 @@ from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, GROUPS, PRODUCTION, RECONS
 
 FEW = 3  # tasks whose tables and pictures all fit on the page
 ATTAINABLE = (CURRENT_LOAD.group, REQUESTS.group, FORECASTS.group)  # what a cluster can know
+MOVES = "moves per workload"  # a column of tasks where workloads may move
 Column = Callable[["Line"], str]
 HEAD: dict[str, Column] = {
     "scheduler": lambda line: f"**{line.label}**" if line.ours else line.label,
@@ -35,6 +36,7 @@ HEAD: dict[str, Column] = {
     "machines": lambda line: _plain(line.machines, 2),
     "wait (slots)": lambda line: _plain(line.wait, 2),
     "unplaced": lambda line: f"{line.unplaced:.2f}",
+    MOVES: lambda line: _plain(line.moves, 2),
     "ms per decision": lambda line: f"{line.milliseconds:.2f}",
 }
 LEGEND = (
@@ -67,13 +69,14 @@ def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
 
 def task_table(task: str, lines: Sequence[Line]) -> str:
     """Markdown: the picture and the table of a task."""
+    head = [name for name in HEAD if name != MOVES or not np.isnan([line.moves for line in lines]).all()]
     body = []
     for group in GROUPS:
         own = [line for line in lines if line.knowledge == group]
-        body += [[f"*{group}*", *[""] * (len(HEAD) - 1)]] if own else []
-        body += [[show(line) for show in HEAD.values()] for line in own]
+        body += [[f"*{group}*", *[""] * (len(head) - 1)]] if own else []
+        body += [[HEAD[name](line) for name in head] for line in own]
     count = f"{len(lines[0].rewards)} test sequences."
-    return "\n\n".join([f"## {task}", count, f"![{task}]({task}.png)", markdown_table(list(HEAD), body)])
+    return "\n\n".join([f"## {task}", count, f"![{task}]({task}.png)", markdown_table(head, body)])
 
 
 def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
@@ -182,6 +185,7 @@ def _write_csv(found: Mapping[str, Sequence[Line]], file: Path) -> None:
             "machines": line.machines,
             "wait_slots": line.wait,
             "unplaced": line.unplaced,
+            "moves_per_workload": line.moves,
             "decision_ms": line.milliseconds,
         }
         for task, lines in found.items()
