@@ -248,7 +248,8 @@ def _background(episode: Episode, slot: int, machines: Machines) -> Float:
     """(M, D) units of background load in a slot."""
     if episode.background is None or slot < 0:
         return np.zeros(machines.capacity.shape)
-    return episode.background[slot % len(episode.background)].astype(np.float64)
+    load: Float = episode.background[slot % len(episode.background)].astype(np.float64)
+    return load
 
 
 def _check_rules(episode: Episode, task: Task, lines: Sequence[int], path: Path) -> None:

@@ -41,7 +41,7 @@ from tvwrl.experiments import (
     read_cell_rows,
     reproduce,
     terminal_table,
-    tuned as tuned_moves,
+    tuned_settings,
 )
 from tvwrl.markdown import markdown_table
 from tvwrl.names import written
@@ -115,7 +115,7 @@ class Played(RowsCell):
         if moves_of(self.entry):
             placing, _, rule = self.entry.partition(PLUS)
             runner = _runner(task, "validation", min(VALIDATION, task.sequences), True)
-            return plus(placing, written(rule, options=tuned_moves(*runner, placing, rule)[0]))
+            return plus(placing, written(rule, options=tuned_settings(*runner, placing, rule)[0]))
         if task.scenario.machines > FEW:
             task = TASKS[f"{task.trace}-{task.scenario.load}-v1"]
         found = {name: self._on_validation(name, task) for name in margins(self.entry)}

@@ -66,7 +66,8 @@ def submit(
     files: Sequence[str | Path] = (),
 ) -> Path:
     """Write the entries of a comparison and what they did to a new folder: `rows.csv`, `episodes.parquet`,
-    `moves.parquet` if the task has moves, `submission.json`, and `entries/` with the Python and ONNX files that were compared.
+    `moves.parquet` where workloads may move, `submission.json`, and `entries/` with the Python and ONNX files that were
+    compared.
 
     The schedulers that the entries were compared with are left out. An entry that was no file is submitted too, but
     nobody can run it, so the benchmark's page does not take it.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tvwrl.benchmark.models import flat, unflat
 from tvwrl.forecasting import columns
+from tvwrl.packing import room_now
 from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS, REQUESTS, Knowledge, knowing_no_more, knowledge_of
 from tvwrl.simulation import Cluster, Running, Scenario
 from tvwrl.types import Float, InputError, Machines, Workload
@@ -209,6 +210,13 @@ class FrozenCluster:
             return partial(self._tell, name)
         return Running(**self._tell(name)) if name == "running" else self._tell(name)
 
+    def as_waiting(self, running: Running, i: int, barred: Sequence[int] = ()) -> tuple[SeenWithout, SeenWorkload]:
+        """See `Cluster.as_waiting`; what is left of the workload has no peak, length and demand here."""
+        facts = vars(self._workloads[int(running.workload[i])])
+        known = {name: facts[name] for name in ("index", "workload_id", "arrival", "request") if name in facts}
+        rest = SeenWorkload(known | {"first_demand": frozen(running.usage[i])}, self._group)
+        return SeenWithout(self, running, i, barred), rest
+
     def _of_running(self, name: str, running: Running) -> Any:
         """What the door tells of the workloads in `running`, in their order."""
         place = {workload: i for i, workload in enumerate(self.running.workload.tolist())}
@@ -218,6 +226,45 @@ class FrozenCluster:
         if (name, about) not in self._told:
             self._told[name, about] = frozen(unflat(self._ask(name, about)))
         return self._told[name, about]
+
+
+class SeenWithout:
+    """What an entry sees of a cluster without one of its workloads, which waits, and without the machine that it is on.
+
+    `barred`: machines that are switched off too
+    """
+
+    SAME = ("machines", "scenario", "slot", "measured", "active", "waiting", "forecast")  # as in the whole cluster
+
+    def __init__(self, cluster: FrozenCluster, running: Running, i: int, barred: Sequence[int]) -> None:
+        self._cluster, self._running, self._i = cluster, running, i
+        self._kept = np.ones((len(cluster.machines), 1))
+        self._kept[[int(running.machine[i]), *barred]] = 0.0
+        self.capacity = frozen(cluster.capacity * self._kept)
+        self.divisor = frozen(np.where(self.capacity > 0, self.capacity, 1.0))
+        self.load = frozen(cluster.load_after_moves * self._kept)
+
+    @property
+    def reserved_requests(self) -> Float:
+        """See `Cluster.reserved_requests`."""
+        return frozen(self._cluster.reserved_requests * self._kept)
+
+    def room_now(self, workload: SeenWorkload) -> npt.NDArray[np.bool_]:
+        """See `Cluster.room_now`."""
+        return frozen(room_now(self.load, workload.first_demand, self.capacity))
+
+    def request_of(self, workload: SeenWorkload) -> Float:
+        """See `Cluster.request_of`."""
+        return frozen(self._cluster.requests_of(self._running)[self._i])
+
+    def forecast_of(self, workload: SeenWorkload) -> Float:
+        """See `Cluster.forecast_of`."""
+        return frozen(self._cluster.forecasts_of(self._running)[self._i])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.SAME:
+            return getattr(self._cluster, name)
+        raise NotSeen(f"{_not_seen('cluster', name)} an entry that asks for the place of a workload that runs")
 
 
 def frozen(value: Any) -> Any:

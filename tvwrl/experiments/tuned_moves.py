@@ -42,13 +42,13 @@ def with_tuned_moves(
     runner = Runner(problem.sequences("train", SEQUENCES, SEED), problem.machines, problem.scenario)
     found = []
     for rule in rules:
-        settings, best = tuned(problem, runner, placing, rule)
+        settings, best = tuned_settings(problem, runner, placing, rule)
         found.append(make_scheduler(plus(placing, written(rule, options=settings))))
         report(f"{found[-1].name}: mean reward {best:,.0f} on {SEQUENCES} training sequences")
     return found
 
 
-def tuned(problem: Problem, runner: Runner, placing: str, rule: str) -> tuple[dict[str, float], float]:
+def tuned_settings(problem: Problem, runner: Runner, placing: str, rule: str) -> tuple[dict[str, float], float]:
     """The settings of a move rule that are best on the sequences of a runner, and the mean reward with them."""
     settings: dict[str, float] = {}
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tvwrl.checks import within
 from tvwrl.compiled import inner, njit
-from tvwrl.forecasting import ROUNDING, SEGMENTS
+from tvwrl.forecasting import ROUNDING, SEGMENTS, columns
 from tvwrl.packing import lacks
 from tvwrl.schedulers.expected_cost import (
     LEAST_CHANCE,
@@ -127,11 +127,9 @@ def search(
 
 def present(cluster: Cluster, running: Running, value: Layers = NO_VALUE) -> Present:
     """What runs in a cluster, with its forecasts."""
-    table = cluster.simulation.sequences.forecast
-    assert table is not None, "these sequences were drawn without forecasts"
-    own = np.ascontiguousarray(cluster.forecasts_of(running)[:, table.told(peaks=False)], np.float64)
     machines, resources = cluster.capacity.shape
-    after, used = cluster.load_after_moves, np.unique(running.machine)
+    own = np.array(cluster.forecasts_of(running)[:, : columns(resources)], np.float64, order="C")
+    after, used = np.array(cluster.load_after_moves), np.unique(running.machine)  # what an entry sees is read-only
     alive = (3 * len(SEGMENTS) + 2) * resources + SOON
     context = np.concatenate(
         [
@@ -142,15 +140,15 @@ def present(cluster: Cluster, running: Running, value: Layers = NO_VALUE) -> Pre
     )
     return Present(
         own=own,
-        usage=running.usage,
+        usage=np.array(running.usage),
         where=running.machine.copy(),
         movable=running.movable.copy(),
         load=np.zeros((machines, own.shape[1])),
         after=after,
-        capacity=cluster.capacity,
+        capacity=np.array(cluster.capacity),
         cost=np.zeros(machines),
         workloads=np.zeros(machines, np.int64),
-        fresh=running.fresh,
+        fresh=np.array(running.fresh),
         unshot=np.zeros(machines, np.int64),
         context=context,
         seen=np.zeros(feature_count(resources), np.float32),
