@@ -42,6 +42,7 @@ from tvwrl.progress import Report
 from tvwrl.runs import InFolder
 from tvwrl.schedulers import (
     Continuation,
+    MoveRule,
     Opinion,
     Runner,
     Scheduler,
@@ -236,7 +237,7 @@ def _registered(given: Scheduler) -> Scheduler | None:
 def _same(given: Any, usual: Any) -> bool:
     if type(given) is not type(usual):
         return False
-    if isinstance(usual, Scheduler):
+    if isinstance(usual, Scheduler | MoveRule):
         own = vars(given)  # with the same attributes: what was added could change what it does
         return own.keys() == vars(usual).keys() and all(_same(own[name], value) for name, value in vars(usual).items())
     try:

@@ -20,7 +20,7 @@ from tvwrl.experiments import (
 )
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates
-from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, GROUPS, PRODUCTION, RECONSTRUCTED, REQUESTS, title_of
+from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, GROUPS, PLUS, PRODUCTION, RECONSTRUCTED, REQUESTS, title_of
 
 FEW = 3  # tasks whose tables and pictures all fit on the page
 ATTAINABLE = (CURRENT_LOAD.group, REQUESTS.group, FORECASTS.group)  # what a cluster can know
@@ -86,7 +86,7 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
     for task, lines in found.items():
         placed = sorted((line for line in lines if not line.incomplete), key=lambda line: -line.reward[0])
         placed = [line for line in placed if line.knowledge in ATTAINABLE]
-        theirs = [line for line in placed if line.scheduler in PRODUCTION and line.scheduler not in RECONSTRUCTED]
+        theirs = [line for line in placed if _is_theirs(line) and line.scheduler not in RECONSTRUCTED]
         like = [line for line in placed if line.scheduler in RECONSTRUCTED]
         ours = [line for line in placed if line.ours]
         default = [line for line in theirs if not line.tuned]
@@ -106,6 +106,11 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
         "and in `benchmark.html`, which `tvwrl benchmark` writes too and a browser can sort."
     )
     return f"{markdown_table(head, body)}\n\n{note}"
+
+
+def _is_theirs(line: Line) -> bool:
+    """Whether it is a rule of production clusters: it places by one, or moves by one."""
+    return line.scheduler in PRODUCTION or (PLUS in line.scheduler and not line.ours)
 
 
 def _overall(found: Mapping[str, Sequence[Line]]) -> str:
