@@ -220,7 +220,7 @@ class FrozenCluster:
     def _of_running(self, name: str, running: Running) -> Any:
         """What the door tells of the workloads in `running`, in their order."""
         place = {workload: i for i, workload in enumerate(self.running.workload.tolist())}
-        return self._tell(name)[[place[workload] for workload in running.workload.tolist()]]
+        return frozen(self._tell(name)[[place[workload] for workload in running.workload.tolist()]])
 
     def _tell(self, name: str, about: Any = None) -> Any:
         if (name, about) not in self._told:
@@ -245,19 +245,19 @@ class SeenWithout:
         self.load = frozen(cluster.load_after_moves * self._kept)
 
     @property
-    def reserved_requests(self) -> Float:
+    def reserved_requests(self) -> Any:
         """See `Cluster.reserved_requests`."""
         return frozen(self._cluster.reserved_requests * self._kept)
 
-    def room_now(self, workload: SeenWorkload) -> npt.NDArray[np.bool_]:
+    def room_now(self, workload: SeenWorkload) -> Any:
         """See `Cluster.room_now`."""
         return frozen(room_now(self.load, workload.first_demand, self.capacity))
 
-    def request_of(self, workload: SeenWorkload) -> Float:
+    def request_of(self, workload: SeenWorkload) -> Any:
         """See `Cluster.request_of`."""
         return frozen(self._cluster.requests_of(self._running)[self._i])
 
-    def forecast_of(self, workload: SeenWorkload) -> Float:
+    def forecast_of(self, workload: SeenWorkload) -> Any:
         """See `Cluster.forecast_of`."""
         return frozen(self._cluster.forecasts_of(self._running)[self._i])
 
