@@ -19,6 +19,7 @@ from tvwrl.benchmark.tasks import Task, problem_of
 from tvwrl.envs import Problem
 from tvwrl.experiments import EPISODES, incomplete
 from tvwrl.metrics import MOVES
+from tvwrl.packing import fits
 from tvwrl.schedulers import MAX_IDLE_SLOTS
 from tvwrl.types import Episode, Float, InputError, Machines, Moves, SequenceSet
 
@@ -236,7 +237,7 @@ def _check_room(episode: Episode, task: Task, machines: Machines, own: pl.DataFr
             load[at[i]] += episode.demand[i][seen[i]]
         for row in rows.tolist():
             m = moves.target[row]
-            if (load[m] > machines.capacity[m] * (1.0 + TOLERANCE)).any():
+            if not fits(load[m], machines.capacity[m], machines.capacity[m]):
                 raise InputError(
                     f"{path}, line {own['line'][row]} ({episode.scheduler}, sequence {episode.sequence}): there is no "
                     f"room on machine {m} in slot {slot}, when it was decided: with it, it would have a load of "
