@@ -224,6 +224,16 @@ def test_a_move_rule_that_its_name_makes_plays_in_this_process(moving):
     entry.close()
 
 
+def test_a_trained_policy_places_as_in_the_task_without_moves(small, moving, tmp_path):
+    """A policy that `tvwrl train` learns moves nothing."""
+    run = tvwrl.train("google", "smoke", out=tmp_path / "run", iterations=1)
+    rewards = [
+        tvwrl.compare({"mine": run}, task, 2, against=(), bounds=False).rows["reward"].to_list()
+        for task in (small, moving)
+    ]
+    assert rewards[0] == rewards[1]
+
+
 # Cheats
 
 
