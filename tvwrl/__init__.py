@@ -17,12 +17,13 @@ from tvwrl.registration import register_environments
 
 __version__ = "0.1.0"
 
+_TRACES = ("google", "google2011", "google2019", "tianchi", "bitbrains")
 _KINDS = tuple(  # TRACE-LOAD or TRACE-LOAD-VARIANT; tvwrl.benchmark.tasks defines each
-    f"{trace}-{kind}"
-    for trace in ("google", "google2011", "google2019", "tianchi", "bitbrains")
-    for kind in ("0.3", "0.5", "0.8", "0.5-burst", "0.5-delay", "0.5-large")
+    f"{trace}-{kind}" for trace in _TRACES for kind in ("0.3", "0.5", "0.8", "0.5-burst", "0.5-delay", "0.5-large")
 )
-TASK_NAMES = tuple(f"{kind}-v1" for kind in _KINDS)
+_MOVING = tuple(f"{trace}-{load}-move" for trace in _TRACES for load in ("0.3", "0.5", "0.8"))
+_PRICED = ("google2011-0.5-move300", "google2011-0.5-move3000")  # moves at other prices
+TASK_NAMES = tuple(f"{kind}-v1" for kind in (*_KINDS, *_MOVING, *_PRICED))
 SUPERSEDED_TASKS = tuple(
     f"{kind}-v0" for kind in _KINDS
 )  # can still be played; docs/reference/tasks.md has the changes

@@ -25,14 +25,24 @@ def few_populations() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def small() -> Task:
+def small() -> Iterator[Task]:
     """Three sequences of 20 workloads on 4 machines, of the embedded population; `find_task` finds it."""
-    task = TASKS["google-0.5-v1"]
+    yield from _made_small("google-0.5-v1", "small-v1")
+
+
+@pytest.fixture(scope="session")
+def moving() -> Iterator[Task]:
+    """The same, where workloads may move."""
+    yield from _made_small("google-0.5-move-v1", "small-move-v1")
+
+
+def _made_small(name: str, called: str) -> Iterator[Task]:
+    task = TASKS[name]
     scenario = replace(task.scenario, machines=4, workloads=20)
     problem = Problem.build(tasks.trace_of(task), scenario)
     drawn = problem.sequences("test", 3, seed=0)
     identity = sequences_hash(drawn, problem.sampler)
-    found = replace(task, name="small-v1", scenario=scenario, sequences=3, sequences_hash=identity)
+    found = replace(task, name=called, scenario=scenario, sequences=3, sequences_hash=identity)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TASKS, found.name, found)
         yield found

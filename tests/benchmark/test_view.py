@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from tvwrl.benchmark.tasks import problem_of
-from tvwrl.benchmark.view import ABOUT_WORKLOADS, OF_WORKLOADS, SEES, Door, FrozenCluster, NotSeen, seen_by
+from tvwrl.benchmark.view import (
+    ABOUT_RUNNING,
+    ABOUT_WORKLOADS,
+    OF_WORKLOADS,
+    SEES,
+    Door,
+    FrozenCluster,
+    NotSeen,
+    seen_by,
+)
 from tvwrl.forecasting import training_windows
 from tvwrl.forecasting.baselines import LastValue
 from tvwrl.forecasting.segments import columns
@@ -23,14 +32,15 @@ from tvwrl.schedulers.knowledge import (
     REQUESTS,
     knowing_no_more,
 )
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.cluster import Cluster, Running
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import InputError
 
 
 @pytest.fixture(scope="module")
-def busy(small):
-    """A cluster on which much runs, the workload that waits, and one that has not arrived."""
-    plain = problem_of(small)
+def busy(moving):
+    """A cluster on which much runs and may move, the workload that waits, and one that has not arrived."""
+    plain = problem_of(moving)
     problem = replace(plain, forecaster=LastValue().fit(training_windows(plain.sampler, 20)))
     drawn = problem.sequences("test", 1, 0)
     simulation = Simulation(drawn, problem.machines, problem.scenario, forecasts=True, max_slots=0)
@@ -58,6 +68,8 @@ def asked(cluster, name, workload):
     found = getattr(cluster, name)
     if name in ABOUT_WORKLOADS:
         return found(workload)
+    if name in ABOUT_RUNNING:
+        return found(cluster.running)
     return found(5) if name == "reserved_ahead" else found() if name == "observation" else found
 
 
@@ -82,6 +94,11 @@ def test_a_group_is_told_what_it_may_know_and_nothing_else(busy, group):
         elif isinstance(true, dict):
             for key in true:
                 np.testing.assert_array_equal(told[key], true[key])
+        elif isinstance(true, Running):
+            assert len(true.workload) > 3
+            for one, other in zip(told, true, strict=True):
+                assert not one.flags.writeable
+                np.testing.assert_array_equal(one, other)
         else:
             assert told is true or told == true
     for name in OF_WORKLOADS:
@@ -99,6 +116,15 @@ def test_by_hand_who_sees_what():
     assert seen_by(REQUESTS.group, OF_WORKLOADS) == ("index", "workload_id", "arrival", "first_demand", "request")
     assert {"peak", "length"} <= set(seen_by(PEAKS.group, OF_WORKLOADS))
     assert [group for group in GROUPS if "demand" in seen_by(group, OF_WORKLOADS)] == [FUTURE.group]
+
+
+def test_tasks_without_moves_say_so(small):
+    problem = problem_of(small)
+    simulation = Simulation(problem.sequences("test", 1, 0), problem.machines, problem.scenario, max_slots=0)
+    simulation.reset(0)
+    cluster = Cluster(simulation)
+    with pytest.raises(InputError, match="nothing may move, as moves_per_slot is 0"):
+        Door(CURRENT_LOAD.group).tell(cluster, "running", None)
 
 
 @pytest.mark.parametrize("name", ["simulation", "b", "demand", "without"])

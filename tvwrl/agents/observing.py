@@ -205,5 +205,10 @@ class ObservingScheduler(Scheduler):
         return ByPolicy(runner, logits_of)
 
     def _logits(self, cluster: Cluster) -> Logits:
-        """(1, actions), `FORBIDDEN` for actions that may not be chosen."""
-        return self.logits(cluster.observation(), action_masks(cluster.simulation)[cluster.b : cluster.b + 1])
+        """(1, actions), `FORBIDDEN` for actions that may not be chosen; where workloads may move, of placing alone."""
+        simulation, seen = cluster.simulation, cluster.observation()
+        mask = action_masks(simulation)[cluster.b : cluster.b + 1]
+        if simulation.scenario.moves_per_slot:
+            seen = {name: part for name, part in seen.items() if name not in ("running", "phase")}
+            mask = mask[:, : simulation.placements + simulation.scenario.hold_action]
+        return self.logits(seen, mask)

@@ -1,4 +1,10 @@
-from .comparison import AGAINST as AGAINST, Comparison as Comparison, compare as compare
+from .comparison import (
+    AGAINST as AGAINST,
+    AGAINST_MOVES as AGAINST_MOVES,
+    Comparison as Comparison,
+    compare as compare,
+    usual_against as usual_against,
+)
 from .entries import KINDS as KINDS, Setting as Setting, complete_own_first as complete_own_first, entry_of as entry_of
 from .environment import TaskEnv as TaskEnv, TaskVectorEnv as TaskVectorEnv
 from .submission import (

@@ -21,6 +21,21 @@ from tvwrl.types import InputError
 
 # Compared with by default
 AGAINST = ("spread", "target-load-packing", "kube-default", "n-sigma", "best-fit-peak", "clairvoyant")
+# The same where workloads may move. A rule that only places does what it does on the task without moves, so few are
+# here: the two ends of "gap closed", `expected-cost`, and that with rules that move, ours and a production cluster's
+AGAINST_MOVES = (
+    "best-fit-peak",
+    "expected-cost",
+    "expected-cost + karpenter",
+    "expected-cost + evacuate",
+    "expected-cost + greedy-evacuate",
+    "clairvoyant",
+)
+
+
+def usual_against(task: Task) -> tuple[str, ...]:
+    """Names of the schedulers that entries are compared with by default."""
+    return AGAINST_MOVES if task.scenario.moves_per_slot else AGAINST
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +67,7 @@ def compare(
     entries: Mapping[str, Any],
     task: str | Task = "google-0.5-v1",
     sequences: int | None = None,
-    against: Sequence[str] = AGAINST,
+    against: Sequence[str] | None = None,
     observe: Mapping[str, Any] | None = None,
     bounds: bool = True,
 ) -> Comparison:
@@ -70,8 +85,8 @@ def compare(
         Its name, as in `tvwrl.TASK_NAMES`.
     sequences : int, optional
         How many of the task's sequences to play, from the first; default: all, as a submission requires.
-    against : Sequence[str], default AGAINST
-        Names of the schedulers to compare with.
+    against : Sequence[str], optional
+        Names of the schedulers to compare with; default: `AGAINST`, or `AGAINST_MOVES` where workloads may move.
     observe : Mapping[str, Any], optional
         Fields that change what functions and models observe, such as {"observe_forecast": True}; the same as in
         `gym.make("tvwrl/<task>", **observe)`.
@@ -98,6 +113,7 @@ def compare(
     _check_kinds(entries, task, sequences, against, observe)
     task = find_task(task)
     within(1, task.sequences, sequences=sequences)
+    against = usual_against(task) if against is None else against
     if twice := sorted(set(entries) & set(against)):
         raise InputError(f"entry '{twice[0]}' has the name of a scheduler that it is compared with: rename it")
     setting = Setting.of_task(task)
@@ -142,7 +158,7 @@ def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe:
         raise InputError(f"task is {task!r}: must be a name, as in compare(entries, 'google-0.5-v1')")
     if not isinstance(sequences, Integral | None):
         raise InputError(f"sequences is {sequences!r}: must be a whole number, or None for all of the task's")
-    if isinstance(against, str) or not isinstance(against, Sequence):
+    if isinstance(against, str) or not isinstance(against, Sequence | None):
         raise InputError(f"against is {against!r}: must be names of schedulers, as in against=('spread', 'best-fit')")
     if not isinstance(observe, Mapping | None):
         raise InputError(f"observe is {observe!r}: must map fields to values, as in observe={{'hold_action': True}}")

@@ -28,6 +28,7 @@ from tvwrl.benchmark.models import (
     Shown,
     checked_action,
     checked_machine,
+    checked_workload,
     function_of,
     load_file,
     of_onnx,
@@ -41,6 +42,7 @@ from tvwrl.progress import Report
 from tvwrl.runs import InFolder
 from tvwrl.schedulers import (
     Continuation,
+    MoveRule,
     Opinion,
     Runner,
     Scheduler,
@@ -50,8 +52,8 @@ from tvwrl.schedulers import (
     position_in_queue,
     stated_knowledge,
 )
-from tvwrl.simulation import SEQUENCE, Cluster, Scenario, Simulation
-from tvwrl.types import InputError, Int, Placement, Trace, Workload
+from tvwrl.simulation import MOVE_PHASE, PHASE, SEQUENCE, Cluster, Scenario, Simulation
+from tvwrl.types import InputError, Int, Move, Placement, Trace, Workload
 
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
 NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
@@ -235,7 +237,7 @@ def _registered(given: Scheduler) -> Scheduler | None:
 def _same(given: Any, usual: Any) -> bool:
     if type(given) is not type(usual):
         return False
-    if isinstance(usual, Scheduler):
+    if isinstance(usual, Scheduler | MoveRule):
         own = vars(given)  # with the same attributes: what was added could change what it does
         return own.keys() == vars(usual).keys() and all(_same(own[name], value) for name, value in vars(usual).items())
     try:
@@ -312,7 +314,8 @@ def complete_own_first(
 class FunctionScheduler(Scheduler):
     """Takes the actions of a function of observation and mask, as `tvwrl/Placement-v0` would.
 
-    As in that environment, an action that names an empty place of the queue, or holds, places nothing.
+    As in that environment, an action that names an empty place of the queue, or holds, places nothing, and one that
+    names no possible move moves nothing more in the slot.
     """
 
     looks_at_grid = True
@@ -329,13 +332,32 @@ class FunctionScheduler(Scheduler):
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """One placement or none; the runner calls again. Raises InputError for an invalid action."""
+        action, _ = self._decided(cluster)
+        place, machine = divmod(action, len(cluster.machines))
+        if action < cluster.simulation.placements and place < len(pending):
+            yield Placement(pending[place], machine)
+
+    def moves(self, cluster: Cluster) -> Iterator[Move]:
+        """One move after the other, until the function stops. Raises InputError for an invalid action."""
+        simulation = cluster.simulation
+        simulation.state.counters[cluster.b, PHASE] = MOVE_PHASE
+        simulation.look()
+        while cluster.moves_left and (running := cluster.running).movable.any():
+            action, may = self._decided(cluster)
+            row, machine = divmod(
+                action - simulation.placements - simulation.scenario.hold_action, len(cluster.machines)
+            )
+            if not may or row >= simulation.shown_running:
+                return
+            yield Move(int(running.workload[row]), machine)
+
+    def _decided(self, cluster: Cluster) -> tuple[int, bool]:
+        """The function's action, and whether the mask allows it."""
         simulation = cluster.simulation
         observation = {name: seen[0].copy() for name, seen in cluster.observation().items()}
         mask = action_masks(simulation)[cluster.b]
-        action = checked_action(self._function.act(observation, mask), simulation.actions)
-        place, machine = divmod(action, len(cluster.machines))
-        if action < simulation.placements and place < len(pending):
-            yield Placement(pending[place], machine)
+        action = checked_action(self._function.act(observation, mask.copy()), simulation.actions)
+        return action, bool(mask[action])
 
 
 def _shown(simulation: Simulation) -> Shown:
@@ -390,6 +412,27 @@ class Guarded(Scheduler):
                 return
             placed += 1
             yield placement
+
+    def moves(self, cluster: Cluster) -> Iterator[Move]:
+        """See `Scheduler.moves`. All moves of a slot are one decision."""
+        moves: Iterator[Move] | None = None
+        simulation, spent = cluster.simulation, 0.0
+        while True:
+            started = time.perf_counter()
+            with self._named(cluster):
+                moves = iter(self._inner.moves(cluster)) if moves is None else moves
+                move = next(moves, None)
+            spent += time.perf_counter() - started
+            with self._named(cluster):
+                if move is None:
+                    self._judge(spent)
+                    if reason := simulation.crowded():
+                        raise InputError(reason)
+                    return
+                workload, machine = move
+                move = Move(checked_workload(workload), checked_machine(machine, len(cluster.machines)))
+                simulation.check_move(*move)
+            yield move
 
     def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
         """See `Scheduler.alternatives`."""

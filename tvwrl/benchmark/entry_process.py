@@ -27,6 +27,7 @@ from tvwrl.benchmark.models import (
     Shown,
     checked_action,
     checked_machine,
+    checked_workload,
     function_of,
     load_file,
     of_onnx,
@@ -112,6 +113,7 @@ class Scheduling:
             "note": knowledge.note,
             "looks_at_grid": bool(scheduler.looks_at_grid),
             "needs_forecasts": bool(scheduler.needs_forecasts),
+            "moves": getattr(scheduler.moves, "__func__", None) is not Scheduler.moves,
         }
 
     def reset(self, begin: dict[str, Any], state: dict[str, Any], kind: str, stream: dict[str, Any]) -> dict[str, Any]:
@@ -133,6 +135,25 @@ class Scheduling:
         """The next placement, after the last one was carried out."""
         self._cluster.update(state)
         return self._placed()
+
+    def move(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The first move of what runs."""
+        self._cluster.update(state)
+        self._moves: Iterator[Any] = iter(self._scheduler.moves(self._cluster))
+        return self._moved()
+
+    def move_more(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The next move, after the last one was carried out."""
+        self._cluster.update(state)
+        return self._moved()
+
+    def _moved(self) -> dict[str, Any]:
+        move = next(self._moves, None)
+        if move is None:
+            return {"machine": None}
+        workload, machine = move
+        number = checked_machine(machine, len(self._cluster.machines))
+        return {"machine": number, "workload": checked_workload(workload)}
 
     def _placed(self) -> dict[str, Any]:
         placement = next(self._placements, None)

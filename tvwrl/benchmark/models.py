@@ -110,6 +110,14 @@ def checked_action(action: Any, actions: int) -> int:
     return number
 
 
+def checked_workload(choice: Any) -> int:
+    """The workload that is to move as an integer. Raises InputError for what is no whole number."""
+    try:
+        return whole_number(choice)
+    except (TypeError, ValueError):
+        raise InputError(f"moves workload {choice!r}: must be its number in the arrival sequence") from None
+
+
 def checked_machine(choice: Any, machines: int) -> int:
     """The chosen machine as an integer. Raises InputError for what is no whole number."""
     try:

@@ -20,10 +20,11 @@ from tvwrl.experiments import (
 )
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates
-from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, GROUPS, PRODUCTION, RECONSTRUCTED, REQUESTS, title_of
+from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, GROUPS, PLUS, PRODUCTION, RECONSTRUCTED, REQUESTS, title_of
 
 FEW = 3  # tasks whose tables and pictures all fit on the page
 ATTAINABLE = (CURRENT_LOAD.group, REQUESTS.group, FORECASTS.group)  # what a cluster can know
+MOVES = "moves per workload"  # a column of tasks where workloads may move
 Column = Callable[["Line"], str]
 HEAD: dict[str, Column] = {
     "scheduler": lambda line: f"**{line.label}**" if line.ours else line.label,
@@ -35,6 +36,7 @@ HEAD: dict[str, Column] = {
     "machines": lambda line: _plain(line.machines, 2),
     "wait (slots)": lambda line: _plain(line.wait, 2),
     "unplaced": lambda line: f"{line.unplaced:.2f}",
+    MOVES: lambda line: _plain(line.moves, 2),
     "ms per decision": lambda line: f"{line.milliseconds:.2f}",
 }
 LEGEND = (
@@ -67,13 +69,14 @@ def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
 
 def task_table(task: str, lines: Sequence[Line]) -> str:
     """Markdown: the picture and the table of a task."""
+    head = [name for name in HEAD if name != MOVES or not np.isnan([line.moves for line in lines]).all()]
     body = []
     for group in GROUPS:
         own = [line for line in lines if line.knowledge == group]
-        body += [[f"*{group}*", *[""] * (len(HEAD) - 1)]] if own else []
-        body += [[show(line) for show in HEAD.values()] for line in own]
+        body += [[f"*{group}*", *[""] * (len(head) - 1)]] if own else []
+        body += [[HEAD[name](line) for name in head] for line in own]
     count = f"{len(lines[0].rewards)} test sequences."
-    return "\n\n".join([f"## {task}", count, f"![{task}]({task}.png)", markdown_table(list(HEAD), body)])
+    return "\n\n".join([f"## {task}", count, f"![{task}]({task}.png)", markdown_table(head, body)])
 
 
 def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
@@ -83,7 +86,7 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
     for task, lines in found.items():
         placed = sorted((line for line in lines if not line.incomplete), key=lambda line: -line.reward[0])
         placed = [line for line in placed if line.knowledge in ATTAINABLE]
-        theirs = [line for line in placed if line.scheduler in PRODUCTION and line.scheduler not in RECONSTRUCTED]
+        theirs = [line for line in placed if _is_theirs(line) and line.scheduler not in RECONSTRUCTED]
         like = [line for line in placed if line.scheduler in RECONSTRUCTED]
         ours = [line for line in placed if line.ours]
         default = [line for line in theirs if not line.tuned]
@@ -103,6 +106,11 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
         "and in `benchmark.html`, which `tvwrl benchmark` writes too and a browser can sort."
     )
     return f"{markdown_table(head, body)}\n\n{note}"
+
+
+def _is_theirs(line: Line) -> bool:
+    """Whether it is a rule of production clusters: it places by one, or moves by one."""
+    return line.scheduler in PRODUCTION or (PLUS in line.scheduler and not line.ours)
 
 
 def _overall(found: Mapping[str, Sequence[Line]]) -> str:
@@ -182,6 +190,7 @@ def _write_csv(found: Mapping[str, Sequence[Line]], file: Path) -> None:
             "machines": line.machines,
             "wait_slots": line.wait,
             "unplaced": line.unplaced,
+            "moves_per_workload": line.moves,
             "decision_ms": line.milliseconds,
         }
         for task, lines in found.items()

@@ -43,6 +43,7 @@ class Line:
     machines: float
     wait: float
     unplaced: float
+    moves: float  # per workload; NaN where none may move
     milliseconds: float
     rewards: Float  # (sequences,)
     note: str = ""  # what a reader has to know of it
@@ -107,6 +108,7 @@ def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> L
         machines=float(_column(rows, "machines_used").mean()),
         wait=float(_column(rows, "wait_mean").mean()),
         unplaced=float(_column(rows, UNPLACED).mean()),
+        moves=float(_column(rows, "moves_per_workload").mean()),
         milliseconds=float(_column(rows, "decision_ms").mean()),
         rewards=reward,
         note=first["note"],
@@ -115,4 +117,5 @@ def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> L
 
 
 def _column(rows: Rows, name: str) -> Float:
-    return np.array([np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64)
+    found = [row.get(name) for row in rows]
+    return np.array([np.nan if value is None else value for value in found], dtype=np.float64)

@@ -28,7 +28,7 @@ from tvwrl.benchmark.models import Function, Mask, Observation, Shown, flat
 from tvwrl.benchmark.view import Door
 from tvwrl.schedulers import GROUPS, Knowledge, Scheduler
 from tvwrl.simulation import Cluster
-from tvwrl.types import InputError, Placement, Workload
+from tvwrl.types import InputError, Move, Placement, Workload
 
 HANGING_SECONDS = 60.0  # after which a process that does not answer is killed
 STARTING_SECONDS = 300.0  # the same for loading the entry, which may import much
@@ -158,6 +158,7 @@ class RemoteScheduler(Scheduler):
         self.name, self.knowledge, self._process = name, knowledge, process
         self.looks_at_grid = facts.get("looks_at_grid") is True
         self.needs_forecasts = facts.get("needs_forecasts") is True
+        self._moves = facts.get("moves") is True  # asking who moves nothing would only take time
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """See `Scheduler.reset`."""
@@ -175,6 +176,16 @@ class RemoteScheduler(Scheduler):
             workload, what = self._door.workload(answer.get("workload"), waiting), "more"
             yield Placement(workload, machine)
             waiting.remove(workload)
+
+    def moves(self, cluster: Cluster) -> Iterator[Move]:
+        """See `Scheduler.moves`."""
+        what = "move"
+        while self._moves:
+            answer = self._ask(cluster, what, self._door.moving(cluster))
+            if (machine := answer.get("machine")) is None:
+                return
+            yield Move(answer.get("workload"), machine)  # type: ignore[arg-type]  # `Guarded` checks both
+            what = "move_more"
 
     def _ask(self, cluster: Cluster, what: str, *given: Any) -> dict[str, Any]:
         return self._process.ask(what, *given, tell=lambda name, about: self._door.tell(cluster, name, about))

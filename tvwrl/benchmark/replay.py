@@ -6,7 +6,9 @@ Lines are numbered as in a text file whose first line names the columns: the fir
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +18,10 @@ import numpy.typing as npt
 from tvwrl.benchmark.tasks import Task, problem_of
 from tvwrl.envs import Problem
 from tvwrl.experiments import EPISODES, incomplete
+from tvwrl.metrics import MOVES
+from tvwrl.packing import fits
 from tvwrl.schedulers import MAX_IDLE_SLOTS
-from tvwrl.types import Episode, InputError, SequenceSet
+from tvwrl.types import Episode, Float, InputError, Machines, Moves, SequenceSet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +31,10 @@ TEXTS = ("scheduler", "workload_id", "source_workload")  # columns of episodes.p
 NUMBERS = ("sequence", "source_slot", "arrival", "start", "finish", "machine")
 PLAYED = ("workload_id", "source_workload", "source_slot", "arrival", "start", "finish", "machine")
 DRAWN = PLAYED[:4]  # set by the task
+COUNT = "moves"  # column of episodes.parquet where workloads may move: how often each did
+MOVED, MOVED_NUMBERS = ("scheduler", "workload_id"), ("sequence", "slot", "from", "to")  # columns of moves.parquet
 TOLERANCE = 1e-9  # relative and absolute, since sums may be in another order
+NOBODY = ("", -1)  # entry and sequence of no episode
 UNSEEN = ("decision_ms",)  # columns of rows that no replay can compute
 
 
@@ -41,20 +48,31 @@ def replay(folder: Path, entries: Collection[str], task: Task) -> pl.DataFrame:
 
     problem, path = problem_of(task), folder / ROWS_FILE
     drawn = problem.sequences(task.split, task.sequences, task.seed)
-    rows, episodes = _read_rows(path), _read_episodes(folder / EPISODES)
+    rows, episodes = _read_rows(path), _read_episodes(folder / EPISODES, task)
+    moves = _read_moves(folder / MOVES, task) if task.scenario.moves_per_slot else None
     _check_coverage(entries, task, rows, path)
     _check_complete(episodes, folder / EPISODES)
     replayed = []
     for number, part in enumerate(episodes.partition_by("scheduler", "sequence", maintain_order=True)):
         if number == len(rows):
             raise InputError(f"{folder / EPISODES}, line {part['line'][0]}: {ROWS_FILE} has no row for this episode")
-        episode = _episode(part, task, drawn, folder / EPISODES)
-        _check_rules(episode, task, part["line"].to_list(), folder / EPISODES)
-        found = _scored(problem, episode, part["line"].to_list(), folder / EPISODES)
+        episode, lines = _episode(part, task, drawn, folder / EPISODES), part["line"].to_list()
+        own = None if moves is None else moves.pop((episode.scheduler, episode.sequence), moves[NOBODY])
+        if own is not None:
+            episode = _with_moves(episode, own, part, task, folder)
+        _check_rules(episode, task, lines, folder / EPISODES)
+        found = _scored(problem, episode, lines, own, folder)
+        if own is not None:
+            _check_room(episode, task, problem.machines, own, folder / MOVES)
         _compare_row(found, rows, number, path)
         replayed.append(found | {"decision_ms": rows["decision_ms"][number]})
     if len(replayed) < len(rows):
         raise InputError(f"{path}, line {len(replayed) + 2}: {EPISODES} has no episode for it")
+    if moves is not None:
+        for (entry, sequence), own in moves.items():
+            if len(own):
+                where = f"{folder / MOVES}, line {own['line'][0]}"
+                raise InputError(f"{where}: {EPISODES} has no episode of {entry}, sequence {sequence}")
     _check_times(rows, task, path)
     return pl.DataFrame(replayed, infer_schema_length=None)
 
@@ -73,19 +91,32 @@ def _read_rows(path: Path) -> pl.DataFrame:
     return rows.with_columns(decision_ms=times)
 
 
-def _read_episodes(path: Path) -> pl.DataFrame:
+def _read_episodes(path: Path, task: Task) -> pl.DataFrame:
     """Read episodes.parquet: the columns that are replayed, and the line of each row."""
+    return _read_table(path, TEXTS, (*NUMBERS, COUNT) if task.scenario.moves_per_slot else NUMBERS)
+
+
+def _read_moves(path: Path, task: Task) -> dict[tuple[str, int], pl.DataFrame]:
+    """(entry, sequence) -> its moves in moves.parquet, in order, with the line of each; `NOBODY` -> none."""
+    moves = _read_table(path, MOVED, MOVED_NUMBERS)
+    _all(moves, "load", (moves["load"] == task.scenario.load).to_numpy(), f"{task.scenario.load}", path)
+    found = {part.select("scheduler", "sequence").row(0): part for part in moves.partition_by("scheduler", "sequence")}
+    return {NOBODY: moves.clear()} | found
+
+
+def _read_table(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> pl.DataFrame:
+    """Read a table of episodes, and number its lines. Raises InputError for columns without text or whole numbers."""
     import polars as pl
 
-    episodes = _read(path, pl.read_parquet)
-    _need(episodes, ("load", *TEXTS, *NUMBERS), path)
-    episodes = episodes.select("load", *TEXTS, *NUMBERS).with_columns(line=pl.int_range(2, pl.len() + 2))
-    for column in NUMBERS:
-        _all(episodes, column, _whole(episodes[column]), "a whole number", path)
-    for column in TEXTS:
-        good = episodes[column].is_not_null().to_numpy() & (episodes.schema[column] == pl.String)
-        _all(episodes, column, good, "text", path)
-    return episodes.with_columns(pl.col(*NUMBERS).cast(pl.Int64))
+    table = _read(path, pl.read_parquet)
+    _need(table, ("load", *texts, *numbers), path)
+    table = table.select("load", *texts, *numbers).with_columns(line=pl.int_range(2, pl.len() + 2))
+    for column in numbers:
+        _all(table, column, _whole(table[column]), "a whole number", path)
+    for column in texts:
+        good = table[column].is_not_null().to_numpy() & (table.schema[column] == pl.String)
+        _all(table, column, good, "text", path)
+    return table.with_columns(pl.col(*numbers).cast(pl.Int64))
 
 
 def _read(path: Path, read: Callable[[Path], pl.DataFrame]) -> pl.DataFrame:
@@ -174,6 +205,54 @@ def _episode(part: pl.DataFrame, task: Task, drawn: SequenceSet, path: Path) -> 
     )
 
 
+def _with_moves(episode: Episode, own: pl.DataFrame, part: pl.DataFrame, task: Task, folder: Path) -> Episode:
+    """The episode with its moves. Raises InputError for a workload that is none of its, and where episodes.parquet
+    counts others."""
+    rules, of = task.scenario.move_rules(), f"({episode.scheduler}, sequence {episode.sequence})"
+    assert rules is not None
+    place = {workload: i for i, workload in enumerate(episode.workload_id)}
+    for line, workload in own.select("line", "workload_id").rows():
+        if workload not in place:
+            raise InputError(f"{folder / MOVES}, line {line} {of}: there is no workload {workload!r} in the episode")
+    workload = np.array([place[name] for name in own["workload_id"]], np.int64)
+    counts = np.bincount(workload, minlength=len(place)).tolist()
+    for line, have, count in zip(part["line"], part[COUNT].to_list(), counts, strict=True):
+        if have != count:
+            raise InputError(f"{folder / EPISODES}, line {line} {of}: moves is {have}, but {MOVES} has {count}")
+    slot, source, target = (own[name].to_numpy() for name in ("slot", "from", "to"))
+    return replace(episode, moves=Moves(workload, slot, source, target, rules))
+
+
+def _check_room(episode: Episode, task: Task, machines: Machines, own: pl.DataFrame, path: Path) -> None:
+    """Raise InputError for the first move to a machine without room for all that runs there after the slot's moves, by
+    the usage that was measured when they were decided."""
+    moves, late = episode.moves, task.scenario.usage_delay
+    assert moves is not None
+    decided, at = moves.slot - moves.rules.slots, episode.machine.copy()
+    for slot in np.unique(decided).tolist():
+        rows = np.flatnonzero(decided == slot)
+        at[moves.workload[rows]] = moves.target[rows]
+        load, seen = _background(episode, slot - late, machines), slot - late - episode.start
+        for i in np.flatnonzero((episode.start >= 0) & (seen >= 0) & (episode.finish > slot)):
+            load[at[i]] += episode.demand[i][seen[i]]
+        for row in rows.tolist():
+            m = moves.target[row]
+            if not fits(load[m], machines.capacity[m], machines.capacity[m]):
+                raise InputError(
+                    f"{path}, line {own['line'][row]} ({episode.scheduler}, sequence {episode.sequence}): there is no "
+                    f"room on machine {m} in slot {slot}, when it was decided: with it, it would have a load of "
+                    f"{load[m].tolist()} units of {machines.capacity[m].tolist()}"
+                )
+
+
+def _background(episode: Episode, slot: int, machines: Machines) -> Float:
+    """(M, D) units of background load in a slot."""
+    if episode.background is None or slot < 0:
+        return np.zeros(machines.capacity.shape)
+    load: Float = episode.background[slot % len(episode.background)].astype(np.float64)
+    return load
+
+
 def _check_rules(episode: Episode, task: Task, lines: Sequence[int], path: Path) -> None:
     """Check what the referee does not know: when an episode ends, how many workloads may be placed in a slot, and from
     which places in the queue. `lines`: of the workloads in the file."""
@@ -199,12 +278,16 @@ def _check_rules(episode: Episode, task: Task, lines: Sequence[int], path: Path)
                 )
 
 
-def _scored(problem: Problem, episode: Episode, lines: Sequence[int], path: Path) -> dict[str, Any]:
-    """The referee's row. Raises InputError that names the line if the episode contradicts itself."""
+def _scored(
+    problem: Problem, episode: Episode, lines: Sequence[int], own: pl.DataFrame | None, folder: Path
+) -> dict[str, Any]:
+    """The referee's row. Raises InputError that names the line if the episode contradicts itself; `own`: its moves."""
     try:
         return problem.score(episode)
-    except InputError as error:  # it names the workload, in quotes
-        told = zip(lines, episode.workload_id, strict=True)
+    except InputError as error:  # it names the move by its row, or the workload in quotes
+        if own is not None and (move := re.match(r"move (\d+)", str(error))):
+            raise InputError(f"{folder / MOVES}, line {own['line'][int(move[1])]}: {error}") from error
+        path, told = folder / EPISODES, zip(lines, episode.workload_id, strict=True)
         line = next((line for line, workload in told if repr(workload) in str(error)), lines[0])
         raise InputError(f"{path}, line {line}: {error}") from error
 

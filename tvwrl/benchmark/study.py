@@ -15,6 +15,7 @@ import numpy as np
 
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page, ranking
+from tvwrl.benchmark.comparison import AGAINST_MOVES
 from tvwrl.benchmark.entries import OTHER_TRACE, Entry, Setting, entry_of
 from tvwrl.benchmark.fresh import LEVEL, REFERENCE, run_entries, scores
 from tvwrl.benchmark.submission import check_submission, read_submission
@@ -31,9 +32,31 @@ from tvwrl.benchmark.tasks import (
 )
 from tvwrl.checks import at_least, different
 from tvwrl.envs import Problem
-from tvwrl.experiments import Cell, Report, Rows, RowsCell, RunOptions, read_cell_rows, reproduce, terminal_table
+from tvwrl.experiments import (
+    Cell,
+    Report,
+    Rows,
+    RowsCell,
+    RunOptions,
+    read_cell_rows,
+    reproduce,
+    terminal_table,
+    tuned_settings,
+)
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers import BACKFILL, PRODUCTION, SCHEDULERS, SEARCHING, Runner, is_ours, tunable
+from tvwrl.names import written
+from tvwrl.schedulers import (
+    BACKFILL,
+    MOVE_RULES,
+    PLUS,
+    PRODUCTION,
+    SCHEDULERS,
+    SEARCHING,
+    Runner,
+    is_ours,
+    plus,
+    tunable,
+)
 from tvwrl.traces import Split
 from tvwrl.types import InputError
 
@@ -84,11 +107,15 @@ class Played(RowsCell):
 
     def _best_form(self) -> str:
         """The rule's name with the margin that has the highest mean reward on validation sequences, and with
-        backfilling if that is better there.
+        backfilling if that is better there; of a rule that moves, with the best settings.
 
         Rules are tuned on 10 machines even for 1,000, since playing many thousand workloads takes too long.
         """
         task = self.task
+        if moves_of(self.entry):
+            placing, _, rule = self.entry.partition(PLUS)
+            runner = _runner(task, "validation", min(VALIDATION, task.sequences), True)
+            return plus(placing, written(rule, options=tuned_settings(*runner, placing, rule)[0]))
         if task.scenario.machines > FEW:
             task = TASKS[f"{task.trace}-{task.scenario.load}-v1"]
         found = {name: self._on_validation(name, task) for name in margins(self.entry)}
@@ -148,6 +175,16 @@ def _group(task: Task) -> str:
     return f"{task.trace}-{task.scenario.step_seconds}"
 
 
+def moves_of(scheduler: str) -> str:
+    """The rule by which a scheduler of that name moves what runs, without settings; empty if it moves nothing.
+
+    >>> moves_of("spread + evacuate(most=2)"), moves_of("spread")
+    ('evacuate', '')
+    """
+    rule = scheduler.rpartition(PLUS.strip())[2].partition("(")[0].strip()
+    return rule if rule in MOVE_RULES else ""
+
+
 def margins(rule: str) -> list[str]:
     """The rule's names with every combination of its options' values."""
     options = tunable(rule)
@@ -186,9 +223,11 @@ class BenchmarkStudy:
 
     named_tasks: tuple[str, ...] = ()
     """Names of tasks, see --list-tasks; default: all tasks whose traces are on this machine."""
-    schedulers: tuple[str, ...] = tuple(name for name in SCHEDULERS if name not in SEARCHING)
-    """Names of schedulers. Rules of production clusters are played twice: with their defaults, and with the margin that
-    is best on validation sequences (with backfilling, if that is better there)."""
+    schedulers: tuple[str, ...] = ()
+    """Names of schedulers; default: all but those that search, and on tasks with moves the few that tvwrl compare plays
+    there. Rules of production clusters and rules that move are played twice: with their defaults, and as they are best
+    on validation sequences (with another margin, backfilling, or other settings). Tasks without moves skip those that
+    move."""
     runs: tuple[str, ...] = ()
     """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run skips tasks for
     which its folder does not exist."""
@@ -222,7 +261,8 @@ class BenchmarkStudy:
     def _submitted(self) -> list[Submitted]:
         """The entries of the submissions. Raises InputError for a name that is already taken."""
         tasks = self.tasks()
-        owner = dict.fromkeys(self.schedulers, "--schedulers") | {run.partition("=")[0]: "--runs" for run in self.runs}
+        names = [name for task in tasks for name in self._schedulers_on(task)]
+        owner = dict.fromkeys(names, "--schedulers") | {run.partition("=")[0]: "--runs" for run in self.runs}
         cells: list[Submitted] = []
         for folder in self.submissions:
             about = read_submission(folder)
@@ -243,13 +283,20 @@ class BenchmarkStudy:
         """How many of the task's sequences are played."""
         return min(self.sequences or task.sequences, task.sequences)
 
+    def _schedulers_on(self, task: Task) -> list[str]:
+        """Names of the schedulers that are played on a task."""
+        if task.scenario.moves_per_slot:
+            return list(self.schedulers or AGAINST_MOVES)
+        names = self.schedulers or [name for name in SCHEDULERS if name not in SEARCHING]
+        return [name for name in names if not moves_of(name)]
+
     def _played_on(self, task: Task) -> list[Played]:
         """The schedulers and training runs on a task. Raises InputError for a training run that does not exist."""
         count = self._count(task)
         cells = []
-        for name in self.schedulers:
+        for name in self._schedulers_on(task):
             cells.append(Played(task, name, name, False, count))
-            if name in PRODUCTION:
+            if name in PRODUCTION or (moves_of(name) and not name.endswith(")")):
                 cells.append(Played(task, name, name, True, count))
         for run in self.runs:
             name, _, folder = run.partition("=")
@@ -339,11 +386,12 @@ def check(folder: Path, seed: int | None = None) -> None:
 def _listing() -> str:
     """Markdown: every task, its definition in short, and whether its trace is on this machine."""
     head = ["task", "load", "machines", "test sequences", "arrive together", "slot, s", "usage delay"]
-    head += ["ms per decision", "trace"]
+    head += ["price of a move", "ms per decision", "trace"]
     body = []
     for task in (TASKS[name] for name in TASK_NAMES):
         s = task.scenario
-        numbers = (s.load, s.machines, task.sequences, s.burst, s.step_seconds, s.usage_delay, task.milliseconds)
+        numbers = [f"{n:g}" for n in (s.load, s.machines, task.sequences, s.burst, s.step_seconds, s.usage_delay)]
+        numbers += [f"{s.K_m:g}" if s.moves_per_slot else "-", f"{task.milliseconds:g}"]
         trace = "comes with the package" if task.trace == EMBEDDED else "is here" if is_here(task) else "not here"
-        body.append([task.name, *(f"{number:g}" for number in numbers), trace])
+        body.append([task.name, *numbers, trace])
     return markdown_table(head, body)

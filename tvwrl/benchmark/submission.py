@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvwrl import SUPERSEDED_TASKS
-from tvwrl.benchmark.comparison import Comparison
+from tvwrl.benchmark.comparison import AGAINST_MOVES, Comparison
 from tvwrl.benchmark.entries import NAME, NAME_RULE, ONNX, PYTHON, Setting, entry_of
 from tvwrl.benchmark.replay import ROWS_FILE, replay
 from tvwrl.benchmark.tasks import Task, check_observed, find_task
 from tvwrl.experiments import EPISODES, incomplete_by
+from tvwrl.metrics import MOVES
 from tvwrl.progress import say
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.schedulers import GROUPS, SCHEDULERS, Knowledge
@@ -65,7 +66,8 @@ def submit(
     files: Sequence[str | Path] = (),
 ) -> Path:
     """Write the entries of a comparison and what they did to a new folder: `rows.csv`, `episodes.parquet`,
-    `submission.json`, and `entries/` with the Python and ONNX files that were compared.
+    `moves.parquet` where workloads may move, `submission.json`, and `entries/` with the Python and ONNX files that were
+    compared.
 
     The schedulers that the entries were compared with are left out. An entry that was no file is submitted too, but
     nobody can run it, so the benchmark's page does not take it.
@@ -130,6 +132,8 @@ def submit(
     with whole_folder(Path(folder)) as partial:
         rows.write_csv(partial / ROWS_FILE)
         comparison.episodes.filter(own).write_parquet(partial / EPISODES)
+        if task.scenario.moves_per_slot:
+            pl.read_parquet(comparison.folder / MOVES).filter(own).write_parquet(partial / MOVES)
         for file in copied:
             (partial / ENTRIES).mkdir(exist_ok=True)
             shutil.copyfile(file, partial / ENTRIES / file.name)
@@ -173,8 +177,8 @@ def check_submission(folder: str | Path) -> pl.DataFrame:
     InputError
         As `read_submission` does, for a trace that is not on this machine, a table that is missing or damaged, an entry
         that left workloads unplaced, with their count, times above the task's limit, and the first line of
-        `episodes.parquet` or `rows.csv` that differs from the task or the replay. The first row of either file is line
-        2.
+        `episodes.parquet`, `moves.parquet` or `rows.csv` that differs from the task or the replay. The first row of
+        each file is line 2.
     """
     about = read_submission(folder)
     return replay(Path(folder), about.knowledge, about.task)
@@ -264,7 +268,7 @@ def _check_names(entries: Iterable[str], where: str) -> None:
     for entry in entries:
         if not NAME.fullmatch(entry):
             raise InputError(f"{where}: entry '{entry}': {NAME_RULE}")
-        if entry in SCHEDULERS:
+        if entry in (*SCHEDULERS, *AGAINST_MOVES):
             raise InputError(
                 f"{where}: entry '{entry}' has the name of one of our schedulers: rename it and compare again"
             )

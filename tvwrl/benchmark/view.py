@@ -15,17 +15,21 @@ import numpy.typing as npt
 
 from tvwrl.benchmark.models import flat, unflat
 from tvwrl.forecasting import columns
+from tvwrl.packing import room_now
 from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS, REQUESTS, Knowledge, knowing_no_more, knowledge_of
-from tvwrl.simulation import Cluster, Scenario
+from tvwrl.simulation import Cluster, Running, Scenario
 from tvwrl.types import Float, InputError, Machines, Workload
 
 ALWAYS = ("machines", "scenario", "slot", "load", "active", "waiting")  # sent unasked, since most entries read them
+OF_MOVES = ("running", "moves_left", "load_after_moves")  # sent unasked where moves are due
+OF_FORECASTS = ("forecast", "forecast_of", "forecasts_of")
 SEES: Mapping[str, Knowledge] = {  # attribute of `Cluster` -> who may know it, beside those who know more
     **dict.fromkeys((*ALWAYS, "capacity", "divisor", "measured", "room_now"), CURRENT_LOAD),
-    **dict.fromkeys(("request_of", "reserved_requests"), REQUESTS),
+    **dict.fromkeys(OF_MOVES, CURRENT_LOAD),
+    **dict.fromkeys(("request_of", "requests_of", "reserved_requests"), REQUESTS),
     **dict.fromkeys(("reserved_peaks", "reserved_ahead", "room_for_peaks"), PEAKS),
     # Without the columns of peaks, for those who do not know them
-    **dict.fromkeys(("forecast", "forecast_of"), FORECASTS),
+    **dict.fromkeys(OF_FORECASTS, FORECASTS),
     **dict.fromkeys(("room_ahead", "residual_ahead"), FUTURE),
     "observation": CURRENT_LOAD,  # and whoever knows what the scenario's observation shows
 }
@@ -36,6 +40,7 @@ OF_WORKLOADS: Mapping[str, Knowledge] = {  # the same for attributes of `Workloa
     "demand": FUTURE,
 }
 ABOUT_WORKLOADS = ("room_now", "request_of", "room_for_peaks", "forecast_of", "room_ahead", "residual_ahead")
+ABOUT_RUNNING = ("requests_of", "forecasts_of")  # asked for all that runs
 MOST_SLOTS = 10_000  # of `reserved_ahead`
 
 
@@ -80,6 +85,10 @@ class Door:
             "new": [flat(self._facts(workload)) for workload in new],
         }
 
+    def moving(self, cluster: Cluster) -> dict[str, Any]:
+        """What is known when moves are due."""
+        return self.state(cluster, ()) | {"moves": {name: self.tell(cluster, name, None) for name in OF_MOVES}}
+
     def tell(self, cluster: Cluster, name: Any, about: Any) -> Any:
         """An attribute of the cluster, or what its method `name` says of a workload or a number of slots, `flat`.
 
@@ -98,11 +107,17 @@ class Door:
                 raise InputError(f"reserved_ahead of {about!r} slots: must be 0 to {MOST_SLOTS}")
             return flat(cluster.reserved_ahead(about))
         found = getattr(cluster, name)
+        if name == "moves_left":
+            return found
+        if name == "running":
+            return flat(found._asdict())
+        if name in ABOUT_RUNNING:
+            found = found(cluster.running)
         if name in ABOUT_WORKLOADS:
             if type(about) is not int or about not in self._shown:
                 raise InputError(f"{name} of a workload with the index {about!r}, which was not shown")
             found = found(self._shown[about])
-        if name in ("forecast", "forecast_of") and PEAKS.group not in knowing_no_more(self._group):
+        if name in OF_FORECASTS and PEAKS.group not in knowing_no_more(self._group):
             found = found[..., : columns(cluster.capacity.shape[1])]
         return flat(np.asarray(found))
 
@@ -178,6 +193,7 @@ class FrozenCluster:
             self._workloads[facts["index"]] = SeenWorkload(frozen(unflat(facts)), self._group)
         pending = [self._workloads[i] for i in state["pending"]]
         self._told = {("room_now", pending[0].index): frozen(unflat(state["room"]))} if pending else {}
+        self._told |= {(name, None): frozen(unflat(told)) for name, told in state.get("moves", {}).items()}
         return pending
 
     def __getattr__(self, name: str) -> Any:
@@ -188,14 +204,67 @@ class FrozenCluster:
             raise NotSeen(f"{_not_seen('cluster', name)} entries; the group '{self._group}' sees {seen}")
         if name in ABOUT_WORKLOADS:
             return lambda workload: self._tell(name, workload.index)
+        if name in ABOUT_RUNNING:
+            return partial(self._of_running, name)
         if name in ("reserved_ahead", "observation"):
             return partial(self._tell, name)
-        return self._tell(name)
+        return Running(**self._tell(name)) if name == "running" else self._tell(name)
+
+    def as_waiting(self, running: Running, i: int, barred: Sequence[int] = ()) -> tuple[SeenWithout, SeenWorkload]:
+        """See `Cluster.as_waiting`; what is left of the workload has no peak, length and demand here."""
+        facts = vars(self._workloads[int(running.workload[i])])
+        known = {name: facts[name] for name in ("index", "workload_id", "arrival", "request") if name in facts}
+        rest = SeenWorkload(known | {"first_demand": frozen(running.usage[i])}, self._group)
+        return SeenWithout(self, running, i, barred), rest
+
+    def _of_running(self, name: str, running: Running) -> Any:
+        """What the door tells of the workloads in `running`, in their order."""
+        place = {workload: i for i, workload in enumerate(self.running.workload.tolist())}
+        return frozen(self._tell(name)[[place[workload] for workload in running.workload.tolist()]])
 
     def _tell(self, name: str, about: Any = None) -> Any:
         if (name, about) not in self._told:
             self._told[name, about] = frozen(unflat(self._ask(name, about)))
         return self._told[name, about]
+
+
+class SeenWithout:
+    """What an entry sees of a cluster without one of its workloads, which waits, and without the machine that it is on.
+
+    `barred`: machines that are switched off too
+    """
+
+    SAME = ("machines", "scenario", "slot", "measured", "active", "waiting", "forecast")  # as in the whole cluster
+
+    def __init__(self, cluster: FrozenCluster, running: Running, i: int, barred: Sequence[int]) -> None:
+        self._cluster, self._running, self._i = cluster, running, i
+        self._kept = np.ones((len(cluster.machines), 1))
+        self._kept[[int(running.machine[i]), *barred]] = 0.0
+        self.capacity = frozen(cluster.capacity * self._kept)
+        self.divisor = frozen(np.where(self.capacity > 0, self.capacity, 1.0))
+        self.load = frozen(cluster.load_after_moves * self._kept)
+
+    @property
+    def reserved_requests(self) -> Any:
+        """See `Cluster.reserved_requests`."""
+        return frozen(self._cluster.reserved_requests * self._kept)
+
+    def room_now(self, workload: SeenWorkload) -> Any:
+        """See `Cluster.room_now`."""
+        return frozen(room_now(self.load, workload.first_demand, self.capacity))
+
+    def request_of(self, workload: SeenWorkload) -> Any:
+        """See `Cluster.request_of`."""
+        return frozen(self._cluster.requests_of(self._running)[self._i])
+
+    def forecast_of(self, workload: SeenWorkload) -> Any:
+        """See `Cluster.forecast_of`."""
+        return frozen(self._cluster.forecasts_of(self._running)[self._i])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.SAME:
+            return getattr(self._cluster, name)
+        raise NotSeen(f"{_not_seen('cluster', name)} an entry that asks for the place of a workload that runs")
 
 
 def frozen(value: Any) -> Any:

@@ -28,7 +28,8 @@ class TaskComparison:
     sequences: int | None = None
     """Number of test sequences to play, starting with the first; default: all of the task's."""
     against: tuple[str, ...] | None = None
-    """Schedulers to compare with; default: six rules, from spread to clairvoyant."""
+    """Schedulers to compare with; default: six rules, from spread to clairvoyant; where workloads may move,
+    best-fit-peak, clairvoyant, and expected-cost alone and with three rules that move."""
     observe: tuple[str, ...] = ()
     """What functions and models observe differently, as FIELD=VALUE,...: history=5,hold_action=true,mask=any."""
     bounds: bool = True
@@ -85,9 +86,10 @@ def compare_on_task(settings: TaskComparison) -> None:
     at_least(1, sequences=settings.sequences)
     out = settings.out or default_folder(f"compare-{settings.task}")
     check_new_folder(out)
-    from tvwrl.benchmark import AGAINST, compare
+    from tvwrl.benchmark import compare, find_task, usual_against
 
-    against = [name for name in AGAINST if name not in named] if settings.against is None else settings.against
+    usual = [name for name in usual_against(find_task(settings.task)) if name not in named]
+    against = usual if settings.against is None else settings.against
     found = compare(named, settings.task, settings.sequences, against, settings.observed(), settings.bounds)
     print(found)
     print(f"written to {found.write(out)}")

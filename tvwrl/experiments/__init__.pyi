@@ -46,6 +46,7 @@ from .reproducing import (
 )
 from .results.study import COMMANDS as COMMANDS
 from .statistics import column as column, distinct as distinct, select as select
+from .tuned_moves import tuned_settings as tuned_settings
 from .training_cells import Scale as Scale, describe_training as describe_training
 from .scheduler_names import parts_of as parts_of, scheduler_of as scheduler_of
 from .statistics import (

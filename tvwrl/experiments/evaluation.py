@@ -356,7 +356,7 @@ class Evaluation(InFolder):
         """Files of the pictures, PNG, which are drawn now if they are not there."""
         folder = self.folder / "plots"
         if not folder.is_dir():
-            plot_comparison(self.rows, folder, knowledge={**KNOWLEDGE, **self.knowledge})
+            plot_comparison(self.rows, folder, knowledge=self._known)
         return tuple(sorted(folder.glob("*.png")))
 
     def explore(
@@ -423,8 +423,12 @@ class Evaluation(InFolder):
         return (self.folder / "table.md").read_text()
 
     def __str__(self) -> str:
-        known = {**KNOWLEDGE, **self.knowledge}
-        return terminal_table(self.rows, known, shown=("decision_ms", "wait_mean", "unplaced")).rstrip("\n")
+        return terminal_table(self.rows, self._known, shown=("decision_ms", "wait_mean", "unplaced")).rstrip("\n")
+
+    @property
+    def _known(self) -> dict[str, Knowledge]:
+        """Scheduler -> what it knows, of all that have a name or played."""
+        return {**KNOWLEDGE, **{name: one.knowledge for name, one in self.schedulers.items()}, **self.knowledge}
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"  # in notebooks

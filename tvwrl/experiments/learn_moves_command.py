@@ -24,7 +24,7 @@ from tvwrl.experiments.training_runs import open_again
 from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
 from tvwrl.progress import Report, say
 from tvwrl.runs import GENERATIONS, check_new_folder, default_folder, how_to_continue, provenance, write_json
-from tvwrl.schedulers import KNOWLEDGE, Scheduler, make_scheduler, plus
+from tvwrl.schedulers import KNOWLEDGE, MachineValue, Scheduler, make_scheduler, plus
 from tvwrl.simulation import Scenario
 from tvwrl.traces import open_and_describe, trace_identity
 from tvwrl.types import InputError, Trace
@@ -32,7 +32,7 @@ from tvwrl.types import InputError, Trace
 if TYPE_CHECKING:
     import polars as pl
 
-    from tvwrl.agents import MachineValue, ValueSettings
+    from tvwrl.agents import ValueSettings
 
 COMPARED = ("greedy", "evacuate", "greedy-evacuate", "machine-value")  # with what is learnt, at their tuned settings
 
@@ -118,9 +118,7 @@ def _begin(settings: MoveTrainingSettings) -> tuple[Path, MoveTrainingSettings, 
     traces = [open_and_describe(name, settings.slot_seconds, say) for name in names]
     folder = settings.out or default_folder(f"moves-{traces[0].name}")
     check_new_folder(folder)
-    identities = [
-        trace_identity(trace, name, settings.slot_seconds) for trace, name in zip(traces, names, strict=True)
-    ]
+    identities = [trace_identity(trace, name, settings.slot_seconds) for trace, name in zip(traces, names, strict=True)]
     (folder / GENERATIONS).mkdir(parents=True)
     kept = asdict(replace(settings, out=None, resume=None, slot_seconds=settings.slot_seconds))
     write_json(folder / "run.json", provenance() | {"moves": kept, "traces": identities})
@@ -169,7 +167,7 @@ def _problems(settings: MoveTrainingSettings, traces: list[Trace], report: Repor
 
 def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Path, file: Path) -> MachineValue:
     """The value of a run, learnt or read."""
-    from tvwrl.agents import MachineValue, learn_value
+    from tvwrl.agents import learn_value
 
     if file.is_file():
         return MachineValue.load(file)

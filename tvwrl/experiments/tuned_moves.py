@@ -47,13 +47,13 @@ def with_tuned_moves(
         if why := make_move_rule(rule).misfit(problem.scenario, len(problem.trace.resources)):
             report(f"{rule} is left out: {why}")
             continue
-        settings, best = tuned(problem, runner, placing, rule)
+        settings, best = tuned_settings(problem, runner, placing, rule)
         found.append(make_scheduler(plus(placing, written(rule, options=settings))))
         report(f"{found[-1].name}: mean reward {best:,.0f} on {SEQUENCES} training sequences")
     return found
 
 
-def tuned(problem: Problem, runner: Runner, placing: str, rule: str) -> tuple[dict[str, float], float]:
+def tuned_settings(problem: Problem, runner: Runner, placing: str, rule: str) -> tuple[dict[str, float], float]:
     """The settings of a move rule that are best on the sequences of a runner, and the mean reward with them."""
     settings: dict[str, float] = {}
 

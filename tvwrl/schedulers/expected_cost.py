@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.forecasting import ROUNDING, SEGMENTS
+from tvwrl.forecasting import ROUNDING, SEGMENTS, columns
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.base import Opinion, register
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
@@ -54,14 +54,16 @@ class ExpectedCost(HeadOfQueue):
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
-        scenario = cluster.simulation.scenario
+        scenario = cluster.scenario
         self._sizes = cluster.capacity / scenario.peak_units
         self._weights = scenario.penalty_weights().per_resource(cluster.capacity.shape[1])
         self._limit = self.accepted_overshoot * scenario.K_w
         self._units, self._whole = float(scenario.peak_units), scenario.quantise
-        table = cluster.simulation.sequences.forecast
-        assert table is not None, "these sequences were drawn without forecasts"
-        self._columns = table.told(peaks=self.peaks == "known")
+        self._columns = np.arange(columns(cluster.capacity.shape[1]))
+        if self.peaks == "known":
+            table = cluster.simulation.sequences.forecast
+            assert table is not None, "these sequences were drawn without forecasts"
+            self._columns = table.told()
 
     def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `HeadOfQueue.candidates`."""

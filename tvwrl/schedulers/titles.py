@@ -7,9 +7,11 @@ from collections.abc import Iterable
 
 from tvwrl.schedulers.base import RULES
 from tvwrl.schedulers.head_of_queue import BACKFILL
+from tvwrl.schedulers.moving.base import MOVE_RULES, PLUS
 from tvwrl.schedulers.registry import KNOWLEDGE
 
 OWN_RULES = ("expected-cost", "forecast-fit", "rollout(")  # how the names of this project's own rules begin
+OWN_MOVE_RULES = ("greedy", "evacuate", "greedy-evacuate", "swap")
 TITLES = {name: rule.title for name, rule in RULES.items()} | {
     "deeprm": "DeepRM",
     "tvw-rl": "TVW-RL",
@@ -27,9 +29,17 @@ def title_of(name: str) -> str:
 
     >>> title_of("best-fit-peak-backfill"), title_of("n-sigma(n=3)"), title_of("mine")
     ('Best-Fit, peaks + backfill', 'N-sigma (Google), n=3', 'mine')
+    >>> title_of("spread + swap(threshold=3000)")
+    'Spread + Greedy and swaps, threshold=3000'
     """
     if name in TITLES:
         return TITLES[name]
+    placing, _, moving = name.partition(PLUS)
+    rule, _, settings = moving.partition("(")
+    if rule in MOVE_RULES:
+        return ", ".join(
+            filter(None, (f"{title_of(placing)}{PLUS}{MOVE_RULES[rule].title}", settings.removesuffix(")")))
+        )
     if name.endswith(BACKFILL):
         return f"{title_of(name.removesuffix(BACKFILL))} + backfill"
     base, _, options = name.partition("(")
@@ -69,5 +79,8 @@ def is_registered(name: str) -> bool:
 
 
 def is_ours(name: str) -> bool:
-    """Whether this is one of this project's own rules, or a training run."""
+    """Whether this is one of this project's own rules, or a training run; of a rule with moves, whether those are."""
+    moving = name.partition(PLUS)[2].partition("(")[0]
+    if moving in MOVE_RULES:
+        return moving in OWN_MOVE_RULES
     return name.startswith(("agent", "tvw-rl", *OWN_RULES)) or not is_registered(name)

@@ -316,13 +316,25 @@ class Simulation:
         InputError
             If it must not: see `objection`.
         """
+        self.check_move(workload, machine)
+        if self.state.counters[0, MOVES] >= self.state.moves.shape[1]:
+            self._make_room_for_moves(2 * self.state.moves.shape[1])
+        clock.drive(self.state, clock.MOVE, np.array([machine]), workload)
+
+    def check_move(self, workload: int, machine: int) -> None:
+        """Raise InputError if a workload may not be told to move to a machine now, as `move` does.
+
+        Parameters
+        ----------
+        workload : int
+            0..N-1.
+        machine : int
+            0..M-1.
+        """
         if reason := self.objection(workload, machine):
             names = self.sequences.workload_id[self.state.counters[0, SEQUENCE]]
             name = f"'{names[workload]}'" if 0 <= workload < len(names) else f"{workload}"
             raise InputError(f"workload {name} cannot move to machine {machine}: {reason}")
-        if self.state.counters[0, MOVES] >= self.state.moves.shape[1]:
-            self._make_room_for_moves(2 * self.state.moves.shape[1])
-        clock.drive(self.state, clock.MOVE, np.array([machine]), workload)
 
     def objection(self, workload: int, machine: int) -> str:
         """Why a workload may not be told to move to a machine now (batch of 1); empty if it may.

@@ -31,7 +31,7 @@ from tvwrl.schedulers.expected_cost import (
     border,
     unused_in_slot,
 )
-from tvwrl.simulation import SEQUENCE, Cluster, Running, Steps
+from tvwrl.simulation import Cluster, Running
 from tvwrl.types import Bool, Float, Float32, InputError, Int, Move
 
 NOWHERE = -1
@@ -152,24 +152,23 @@ def search(
 
 def present(cluster: Cluster, running: Running, value: Layers = NO_VALUE) -> Present:
     """What runs in a cluster, with its forecasts."""
-    table, scenario = cluster.simulation.sequences.forecast, cluster.scenario
-    assert table is not None, "these sequences were drawn without forecasts"
     machines, resources = cluster.capacity.shape
-    after, own = cluster.load_after_moves, np.empty((len(running.workload), columns(resources)))
-    context = np.array([0.0] * (resources + 1) + [cluster.waiting / MANY, 0.0, math.log10(1.0 + scenario.K_m / 100.0)])
-    sequence = table.values[int(cluster.simulation.state.counters[cluster.b, SEQUENCE])]
-    _look_ahead(sequence, table.steps, running, after, cluster.capacity, own, context)
+    own = np.array(cluster.forecasts_of(running)[:, : columns(resources)], np.float64, order="C")
+    after = np.array(cluster.load_after_moves)  # a copy, as what an entry of the benchmark sees is read-only
+    price = math.log10(1.0 + cluster.scenario.K_m / 100.0)
+    context = np.array([0.0] * (resources + 1) + [cluster.waiting / MANY, 0.0, price])
+    _write_context(own, running.machine, after, cluster.divisor, context)
     return Present(
         own=own,
-        usage=running.usage,
+        usage=np.array(running.usage),
         where=running.machine.copy(),
         movable=running.movable.copy(),
         load=np.zeros((machines, own.shape[1])),
         after=after,
-        capacity=cluster.capacity,
+        capacity=np.array(cluster.capacity),
         cost=np.zeros(machines),
         workloads=np.zeros(machines, np.int64),
-        fresh=running.fresh,
+        fresh=np.array(running.fresh),
         unshot=np.zeros(machines, np.int64),
         context=context,
         seen=np.zeros(feature_count(resources), np.float32),
@@ -179,26 +178,15 @@ def present(cluster: Cluster, running: Running, value: Layers = NO_VALUE) -> Pre
 
 
 @njit
-def _look_ahead(
-    values: Steps, steps: Float32, running: Running, after: Float, capacity: Float, own: Float, context: Float
-) -> None:
-    """Write the forecasts `own` (n, K) of what runs, and to `context` what depends on them and on the load.
-
-    `values`: (N, L + 1, K + D) whole `steps` of the forecasts of all workloads of a sequence
-    """
+def _write_context(own: Float, where: Int, after: Float, sizes: Float, context: Float) -> None:
+    """Write to `context` what depends on the load and on the forecasts `own` (n, K) of what runs."""
     machines, resources = after.shape
     alive, later, used = (3 * len(SEGMENTS) + 2) * resources + SOON, 0.0, np.zeros(machines, np.bool_)
     for i in range(len(own)):
-        for k in range(own.shape[1]):
-            own[i, k] = np.float32(values[running.workload[i], running.seen[i], k]) * steps[k]
         later += own[i, alive]
-        used[running.machine[i]] = True
+        used[where[i]] = True
     for d in range(resources):
-        load, size = 0.0, 0.0
-        for m in range(machines):
-            load += after[m, d]
-            size += capacity[m, d] if capacity[m, d] > 0 else 1.0
-        context[d] = load / size
+        context[d] = after[:, d].sum() / sizes[:, d].sum()
     context[resources], context[resources + 2] = used.sum() / machines, later / machines
 
 
