@@ -48,6 +48,8 @@ class MovingEnvironment(Environment):
     """The environment of `tvwrl evaluate`, in which workloads may move."""
 
     moves_per_slot: int = 2
+    machines: int = 10
+    """Machines in the cluster."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,8 @@ class MoveTrainingSettings:
     environment: tyro.conf.OmitArgPrefixes[MovingEnvironment] = field(default_factory=MovingEnvironment)
 
     def __post_init__(self) -> None:
-        if not self.loads:
-            raise InputError("loads is empty: give at least one")
-        different(loads=self.loads, prices=self.prices, also=self.also)
+        different(loads=self.loads, prices=self.prices or (1.0,), traces=(self.trace, *self.also))
         at_least(0, comparison_sequences=self.comparison_sequences, prices=self.prices)
-        if self.trace in self.also:
-            raise InputError(f"also is {self.trace}: it is the trace already")
 
 
 def learn_moves(settings: MoveTrainingSettings) -> int:
