@@ -126,20 +126,32 @@ def test_damaged_files_are_refused(value, tmp_path):
     MachineValue(wide, value.resources, value.facts).save(tmp_path / "wide.npz")
     bad = value.layers._replace(last_bias=np.full(2, np.nan, np.float32))
     MachineValue(bad, value.resources, value.facts).save(tmp_path / "nan.npz")
-    for name, problem in (("cut", "damaged"), ("text", "damaged"), ("wide", "no learnt value"), ("nan", "finite")):
+    MachineValue(value.layers, value.resources, dict(value.facts) | {"risk": -1.0}).save(tmp_path / "risk.npz")
+    MachineValue(value.layers, value.resources, dict(value.facts) | {"scenario": {}}).save(tmp_path / "of.npz")
+    for name, problem in (
+        ("risk", "risk and threshold"),
+        ("of", "no learnt value"),
+        ("cut", "damaged"),
+        ("text", "damaged"),
+        ("wide", "no learnt value"),
+        ("nan", "finite"),
+    ):
         with pytest.raises(InputError, match=problem):
             MachineValue.load(tmp_path / f"{name}.npz")
     with pytest.raises(InputError, match="no such file"):
         MachineValue.load(tmp_path / "nothing.npz")
 
 
-@pytest.mark.parametrize(("field", "other"), [("K_u", 2.0), ("K_o", 100.0), ("peak_units", 4), ("move_overlap", 1)])
+@pytest.mark.parametrize(("field", "other"), [("K_u", 2.0), ("K_o", 100.0), ("capacity", 16), ("move_overlap", 1)])
 def test_a_value_is_refused_where_it_means_nothing(moving, value, field, other):
     scenario = replace(moving.scenario, **{field: other})
+    assert f"learnt value is for {field}" in value.misfit(scenario, 2)
+    assert "of 2 resources" in value.misfit(moving.scenario, 3)
+    assert value.misfit(moving.scenario, 2) == ""
+    other = replace(moving, scenario=scenario)
+    runner = Runner(other.sequences("test", 1, 0), other.machines, other.scenario)
     with pytest.raises(InputError, match=f"learnt value is for {field}"):
-        value.check(scenario, 2)
-    with pytest.raises(InputError, match="of 2 resources"):
-        value.check(moving.scenario, 3)
+        runner.play(Moving(make_scheduler("spread"), ByMachineValue(value)), 0)
 
 
 def test_problems_without_moves_or_in_common_are_refused(moving):
@@ -153,6 +165,35 @@ def test_problems_without_moves_or_in_common_are_refused(moving):
     ):
         with pytest.raises(InputError, match=reason):
             learn_value(problems, FEW)
+
+
+def test_what_was_kept_is_not_learnt_again(moving, value, tmp_path):
+    """After an interruption between generations the result is the same."""
+    whole = learn_value([moving], FEW, kept=tmp_path / "whole")
+    assert whole.digest == value.digest
+    (tmp_path / "part").mkdir()
+    (tmp_path / "whole" / "generation-1.npz").rename(tmp_path / "part" / "generation-1.npz")
+    lines = []
+    again = learn_value([moving], FEW, lines.append, tmp_path / "part")
+    assert again.digest == value.digest
+    assert not any(line.startswith("generation 1, discount") for line in lines)
+
+
+def test_the_value_that_ships_plays_and_can_be_named(moving, value, tmp_path):
+    value.save(tmp_path / "own (1)+b.npz")
+    runner = Runner(moving.sequences("test", 1, 0), moving.machines, moving.scenario)
+    still = moving.score(runner.play(make_scheduler("expected-cost"), 0))
+    shipped = moving.score(runner.play(make_scheduler("expected-cost + machine-value"), 0))
+    assert shipped["moves"] > 0
+    assert shipped["reward"] > still["reward"]
+    own = make_scheduler(f"spread + machine-value(threshold=2,risk=0)={tmp_path / 'own (1)+b.npz'}")
+    assert own.rule.value.digest == value.digest
+    assert (own.rule.threshold, own.rule.risk) == (2, 0)
+    assert make_scheduler(own.name).rule.value.digest == value.digest
+    with pytest.raises(InputError, match="greedy reads no file"):
+        make_scheduler("spread + greedy=value.npz")
+    with pytest.raises(InputError, match="no such file"):
+        make_scheduler("spread + machine-value=nowhere.npz")
 
 
 def test_layers_have_the_shapes_of_the_documentation(value):

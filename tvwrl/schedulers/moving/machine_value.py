@@ -37,7 +37,10 @@ from tvwrl.types import InputError, Move, summary
 FILE = "machine_value.npz"  # that comes with the package
 SCALE = 1000.0  # units of the reward that 1 of a value stands for
 # Fields of the scenario that give a value its meaning; it is of no use where they differ
-MEANING = ("K_c", "K_u", "K_o", "K_w", "overshoot_per", "peak_units", "quantise", "move_slots", "move_overlap")
+MEANING = (
+    "K_c", "K_u", "K_o", "K_w", "overshoot_per", "capacity", "machine_types", "peak_units", "quantise", "move_slots",
+    "move_overlap",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +114,10 @@ class MachineValue:
                 about = json.loads(saved["about"].tobytes().decode())
                 layers = Layers(**{name: np.ascontiguousarray(saved[name], np.float32) for name in Layers._fields})
             resources, facts = tuple(map(str, about["resources"])), dict(about["facts"])
-            missing = sorted({"scenario", "risk", "threshold"} - set(facts))
+            missing = sorted({"scenario", "risk", "threshold"} - set(facts)) or sorted(
+                set(MEANING) ^ set(facts["scenario"])
+            )
+            chosen = [float(facts.get(name, 0)) for name in ("risk", "threshold")]
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise InputError(f"{path} is no learnt value of machines, or damaged: {error}") from error
         width = feature_count(len(resources))
@@ -119,6 +125,8 @@ class MachineValue:
         a, b = (layers.first.shape[-1], layers.second.shape[-1])
         if missing or shapes != [(width,), (width,), (width, a), (a,), (a, b), (b,), (b, 2), (2,)]:
             raise InputError(f"{path} is no learnt value of machines: {missing or shapes}")
+        if not (np.isfinite(chosen).all() and min(chosen) >= 0):
+            raise InputError(f"{path}: its risk and threshold are {chosen}: must be numbers >= 0")
         if not all(np.isfinite(layer).all() for layer in layers) or (layers.scale <= 0).any():
             raise InputError(f"{path}: its weights are not all finite numbers, or scales not all above 0")
         return cls(layers, resources, facts)
