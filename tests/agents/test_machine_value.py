@@ -30,7 +30,7 @@ FEW = ValueSettings(
     gammas=(0.9,),
     risks=(1.0,),
     thresholds=(1.0, 2.0),
-    hidden=(8, 4),
+    units=(8, 4),
     epochs=1,
 )
 
@@ -66,7 +66,7 @@ def test_a_network_learns_what_is_linear():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(20_000, 5)).astype(np.float32)
     costs = np.stack([features[:, 0] * 3 + 5, features[:, 1]], axis=1).astype(np.float32)
-    _, explained = fit(Labels(features, costs), replace(FEW, epochs=20, hidden=(16, 8)))
+    _, explained = fit(Labels(features, costs), replace(FEW, epochs=20, units=(16, 8)))
     assert explained[0] > 0.98
 
 

@@ -10,7 +10,7 @@ import pytest
 from tvwrl.schedulers import MachineValue
 
 SMALL = [
-    "--trace", "synthetic:google", "--sequences", 4, "--validation", 2, "--epochs", 1, "--hidden", "8,4",
+    "--trace", "synthetic:google", "--sequences", 4, "--validation", 2, "--epochs", 1, "--units", "8,4",
     "--gammas", 0.9, "--risks", 1, "--thresholds", "1,2", "--machines", 4, "--workloads", 20,
 ]  # fmt: skip
 

@@ -61,7 +61,7 @@ class ValueSettings:
         Validation sequences on which settings are chosen, over all problems.
     generations : int, default 2
         The first plays a rule, each other one the value of the generation before.
-    explore : float, default 0.08
+    random_moves : float, default 0.08
         Share of the slots in which a random move is made in place of the policy's.
     gammas : tuple[float, ...], default (0.85, 0.9, 0.94)
         Discounts per slot, of which one is chosen.
@@ -70,7 +70,7 @@ class ValueSettings:
         below 1 look best on them, and fail on traces that the value has not seen.
     thresholds : tuple[float, ...], default (1.0, 1.5, 2.0)
         Gains that a move must exceed, as multiples of its price, of which one is chosen.
-    hidden : tuple[int, int], default (64, 32)
+    units : tuple[int, int], default (64, 32)
         Units of the hidden layers.
     epochs : int, default 6
         Times that all labels are seen.
@@ -86,19 +86,19 @@ class ValueSettings:
     sequences: int = 240
     validation: int = 60
     generations: int = 2
-    explore: float = 0.08
+    random_moves: float = 0.08
     gammas: tuple[float, ...] = (0.85, 0.9, 0.94)
     risks: tuple[float, ...] = (1.0, 1.6)
     thresholds: tuple[float, ...] = (1.0, 1.5, 2.0)
-    hidden: tuple[int, int] = (64, 32)
+    units: tuple[int, int] = (64, 32)
     epochs: int = 6
     seed: int = 0
 
     def __post_init__(self) -> None:
         at_least(1, sequences=self.sequences, validation=self.validation, generations=self.generations)
-        at_least(1, epochs=self.epochs, hidden=self.hidden)
+        at_least(1, epochs=self.epochs, units=self.units)
         at_least(0, seed=self.seed, risks=self.risks, thresholds=self.thresholds)
-        within(0, 1, explore=self.explore)
+        within(0, 1, random_moves=self.random_moves)
         below(1, gammas=self.gammas)
 
 
@@ -320,7 +320,7 @@ def _collect(
     runner = Runner(problem.sequences("train", count, seed), problem.machines, problem.scenario, seed)
     playing = policy(problem.scenario, value)
     assert isinstance(playing, Moving)
-    collecting = _Collecting(playing.rule, settings.explore)
+    collecting = _Collecting(playing.rule, settings.random_moves)
     scheduler, found = Moving(playing.placing, collecting), []
     for i in range(count):
         episode = runner.play(scheduler, i)
@@ -421,7 +421,7 @@ def fit(labels: Labels, settings: ValueSettings) -> tuple[Layers, Float]:
     targets, count = torch.from_numpy(labels.costs), len(labels.costs)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        first, second = settings.hidden
+        first, second = settings.units
         net = nn.Sequential(
             nn.Linear(len(mean), first), nn.LeakyReLU(SLOPE), nn.Linear(first, second), nn.LeakyReLU(SLOPE),
             nn.Linear(second, 2),

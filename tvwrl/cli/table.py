@@ -67,7 +67,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.learn_moves_command:MoveTrainingSettings",
             "tvwrl.experiments.learn_moves_command:learn_moves",
             (
-                "trace", "slot_seconds", "also", "loads", "prices", "out", "resume", "K_m", "moves_per_slot",
+                "trace", "slot_seconds", "also", "loads", "move_prices", "out", "resume", "K_m", "moves_per_slot",
                 "machines", "comparison_sequences", "sequences", "generations", "seed",
             ),
             fresh=True,

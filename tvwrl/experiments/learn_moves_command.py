@@ -67,7 +67,7 @@ class MoveTrainingSettings:
     """Further traces to learn from; what is learnt is compared on --trace."""
     loads: tuple[float, ...] = (0.5,)
     """Offered loads to learn from; what is learnt is compared at the first."""
-    prices: tuple[float, ...] = ()
+    move_prices: tuple[float, ...] = ()
     """Prices of a move to learn from; default: --K-m, at which what is learnt is compared."""
     comparison_sequences: int = 30
     """Test sequences of the comparison; 0: none."""
@@ -79,8 +79,8 @@ class MoveTrainingSettings:
     environment: tyro.conf.OmitArgPrefixes[MovingEnvironment] = field(default_factory=MovingEnvironment)
 
     def __post_init__(self) -> None:
-        different(loads=self.loads, prices=self.prices or (1.0,), traces=(self.trace, *self.also))
-        at_least(0, comparison_sequences=self.comparison_sequences, prices=self.prices)
+        different(loads=self.loads, move_prices=self.move_prices or (1.0,), traces=(self.trace, *self.also))
+        at_least(0, comparison_sequences=self.comparison_sequences, move_prices=self.move_prices)
 
 
 def learn_moves(settings: MoveTrainingSettings) -> int:
@@ -150,7 +150,11 @@ def _tuples(kept: Mapping[str, Any]) -> dict[str, Any]:
 def _problems(settings: MoveTrainingSettings, traces: list[Trace], report: Report) -> list[Problem]:
     """What is learnt from; the first is what is compared on."""
     scenario = Scenario(**asdict(settings.environment) | {"load": settings.loads[0]})
-    prices = tuple(dict.fromkeys([scenario.K_m, *settings.prices])) if not settings.prices else settings.prices
+    prices = (
+        tuple(dict.fromkeys([scenario.K_m, *settings.move_prices]))
+        if not settings.move_prices
+        else settings.move_prices
+    )
     problems = []
     for trace in traces:
         problem = Problem.build(trace, scenario, report=report).with_forecasts(report)
@@ -169,7 +173,7 @@ def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Pat
 
     if file.is_file():
         return MachineValue.load(file)
-    wanted = settings.prices or (settings.environment.K_m,)
+    wanted = settings.move_prices or (settings.environment.K_m,)
     value = learn_value(
         [one for one in problems if one.scenario.K_m in wanted], settings.value, say, folder / GENERATIONS
     )
