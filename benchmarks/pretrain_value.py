@@ -10,8 +10,7 @@ from pathlib import Path
 import tyro
 
 from tvwrl import Scenario, open_trace
-from tvwrl.agents import ValueSettings, learn_value
-from tvwrl.agents.machine_value import on_prices
+from tvwrl.agents import ValueSettings, learn_value, on_prices
 from tvwrl.envs import Problem
 from tvwrl.schedulers.moving.machine_value import FILE
 

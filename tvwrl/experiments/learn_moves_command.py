@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tvwrl.agents import ValueSettings
 
-COMPARED = ("greedy", "evacuate", "greedy-evacuate", "machine-value")  # with what is learnt, at their tuned settings
+COMPARED = ("evacuate", "greedy-evacuate", "machine-value")  # with what is learnt, at their tuned settings
 
 
 def _value_settings() -> ValueSettings:
@@ -148,23 +148,15 @@ def _tuples(kept: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _problems(settings: MoveTrainingSettings, traces: list[Trace], report: Report) -> list[Problem]:
-    """What is learnt from; the first is what is compared on."""
+    """What is learnt from: each trace at each load and price."""
+    from tvwrl.agents import on_prices
+
     scenario = Scenario(**asdict(settings.environment) | {"load": settings.loads[0]})
-    prices = (
-        tuple(dict.fromkeys([scenario.K_m, *settings.move_prices]))
-        if not settings.move_prices
-        else settings.move_prices
-    )
-    problems = []
+    found = []
     for trace in traces:
         problem = Problem.build(trace, scenario, report=report).with_forecasts(report)
-        at_loads = [problem.at_load(load) for load in settings.loads]
-        problems += [
-            replace(one, scenario=replace(one.scenario, K_m=float(price))) for one in at_loads for price in prices
-        ]
-    if problems[0].scenario.K_m != scenario.K_m:
-        problems = [replace(problems[0], scenario=scenario), *problems]
-    return problems
+        found += on_prices(problem, settings.move_prices or (scenario.K_m,), settings.loads)
+    return found
 
 
 def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Path, file: Path) -> MachineValue:
@@ -173,10 +165,7 @@ def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Pat
 
     if file.is_file():
         return MachineValue.load(file)
-    wanted = settings.move_prices or (settings.environment.K_m,)
-    value = learn_value(
-        [one for one in problems if one.scenario.K_m in wanted], settings.value, say, folder / GENERATIONS
-    )
+    value = learn_value(problems, settings.value, say, folder / GENERATIONS)
     value.save(file)
     return value
 
@@ -185,7 +174,8 @@ def _compare(
     problem: Problem, settings: MoveTrainingSettings, folder: Path, file: Path, value: MachineValue
 ) -> str | None:
     """Play what was learnt against rules on test sequences; returns what to print, None if that has been written."""
-    out = folder / "evaluation"
+    out, scenario = folder / "evaluation", replace(problem.scenario, K_m=settings.environment.K_m)
+    problem = replace(problem, scenario=scenario)
     if out.exists() and not is_unfinished(out):
         return (out / "table.md").read_text()
     learnt = make_scheduler(plus(PLACING, f"machine-value={file}"))
