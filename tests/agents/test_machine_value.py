@@ -7,13 +7,13 @@ import pytest
 
 from tvwrl.agents.machine_value import (
     Labels,
-    ValueSettings,
     costs_by_machine,
     first_rule,
     fit,
     learn_value,
     on_prices,
 )
+from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import penalties
 from tvwrl.schedulers import Moving, Runner, make_scheduler

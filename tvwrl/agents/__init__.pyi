@@ -14,4 +14,5 @@ from .policy_scheduler import PolicyScheduler as PolicyScheduler, load_policy as
 from .head_start import check_start as check_start
 from .training import open_others as open_others
 from .training import INITIAL_POLICY as INITIAL_POLICY, Trainer as Trainer
-from .machine_value import ValueSettings as ValueSettings, learn_value as learn_value, on_prices as on_prices
+from .value_settings import ValueSettings as ValueSettings
+from .machine_value import learn_value as learn_value, on_prices as on_prices

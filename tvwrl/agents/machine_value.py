@@ -9,7 +9,7 @@ move is noise almost alone. The first generation plays a rule, later ones the va
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tvwrl.checks import at_least, below, within
+from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.envs import Problem
 from tvwrl.packing import fits, room_now
 from tvwrl.progress import Report, nothing
@@ -47,59 +47,6 @@ LEAST_DEVIATION = 0.01  # of a feature that hardly changes
 OVERSHOOTS = 0.02  # weight of the errors of overshoots, which are larger and nearly all noise
 RATE, BATCH, DECAY = 8e-3, 4096, 1e-2
 LEAST_STEPS = 100  # in an epoch: batches are smaller where there is little to learn from
-
-
-@dataclass(frozen=True)
-class ValueSettings:
-    """How a value of machines is learnt.
-
-    Parameters
-    ----------
-    sequences : int, default 240
-        Training sequences that a generation plays, over all problems.
-    validation : int, default 60
-        Validation sequences on which settings are chosen, over all problems.
-    generations : int, default 2
-        The first plays a rule, each other one the value of the generation before.
-    random_moves : float, default 0.08
-        Share of the slots in which a random move is made in place of the policy's.
-    gammas : tuple[float, ...], default (0.85, 0.9, 0.94)
-        Discounts per slot, of which one is chosen.
-    risks : tuple[float, ...], default (1.0, 1.6)
-        Weights of the value of overshoots, of which one is chosen. Validation sequences have few overshoots: weights
-        below 1 look best on them, and fail on traces that the value has not seen.
-    thresholds : tuple[float, ...], default (1.0, 1.5, 2.0)
-        Gains that a move must exceed, as multiples of its price, of which one is chosen.
-    units : tuple[int, int], default (64, 32)
-        Units of the hidden layers.
-    epochs : int, default 6
-        Times that all labels are seen.
-    seed : int, default 0
-        Of sequences, exploration and weights.
-
-    Examples
-    --------
-    >>> ValueSettings(sequences=60, generations=1)
-    ValueSettings(sequences=60, validation=60, generations=1, ...)
-    """
-
-    sequences: int = 240
-    validation: int = 60
-    generations: int = 2
-    random_moves: float = 0.08
-    gammas: tuple[float, ...] = (0.85, 0.9, 0.94)
-    risks: tuple[float, ...] = (1.0, 1.6)
-    thresholds: tuple[float, ...] = (1.0, 1.5, 2.0)
-    units: tuple[int, int] = (64, 32)
-    epochs: int = 6
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        at_least(1, sequences=self.sequences, validation=self.validation, generations=self.generations)
-        at_least(1, epochs=self.epochs, units=self.units)
-        at_least(0, seed=self.seed, risks=self.risks, thresholds=self.thresholds)
-        within(0, 1, random_moves=self.random_moves)
-        below(1, gammas=self.gammas)
 
 
 class Labels(NamedTuple):

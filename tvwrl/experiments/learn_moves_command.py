@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from tvwrl.agents import ValueSettings
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.envs import Problem
@@ -32,15 +33,7 @@ from tvwrl.types import InputError, Trace
 if TYPE_CHECKING:
     import polars as pl
 
-    from tvwrl.agents import ValueSettings
-
 COMPARED = ("evacuate", "greedy-evacuate", "machine-value")  # with what is learnt, at their tuned settings
-
-
-def _value_settings() -> ValueSettings:
-    from tvwrl.agents import ValueSettings
-
-    return ValueSettings()
 
 
 @dataclass(frozen=True)
@@ -75,7 +68,7 @@ class MoveTrainingSettings:
     """Output folder; default: runs/moves-<trace>-<timestamp>."""
     resume: Path | None = None
     """Continue the run in this folder; no other option can be combined with it."""
-    value: tyro.conf.OmitArgPrefixes[Any] = field(default_factory=_value_settings)
+    value: tyro.conf.OmitArgPrefixes[ValueSettings] = field(default_factory=ValueSettings)
     environment: tyro.conf.OmitArgPrefixes[MovingEnvironment] = field(default_factory=MovingEnvironment)
 
     def __post_init__(self) -> None:
@@ -126,8 +119,6 @@ def _begin(settings: MoveTrainingSettings) -> tuple[Path, MoveTrainingSettings, 
 
 def _take_up(settings: MoveTrainingSettings) -> tuple[Path, MoveTrainingSettings, list[Trace]]:
     """A run as its last generation left it. Raises InputError if there is none, or a trace has changed."""
-    from tvwrl.agents import ValueSettings
-
     folder = settings.resume
     assert folder is not None
     if replace(settings, resume=None) != MoveTrainingSettings():

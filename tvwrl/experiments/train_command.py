@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 class TrainingSettings:
     """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
 
-    With --moves it learns which running workloads to move instead: see tvwrl train --moves --help.
-
     The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
     Ctrl-C saves a checkpoint; --resume continues from it exactly.
     """
