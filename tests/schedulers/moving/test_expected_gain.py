@@ -126,6 +126,7 @@ def plain_search(p, c, kinds, threshold, single, most, limit):
                     p.cost[m] += least
                     go(i, m, a)
                     found.append((i, m))
+            gain -= cost(a) if len(found) == len(leaving) else 0.0  # a learnt value knows that others will come
             for i, m in reversed(found):
                 go(i, a, m)
             p.cost[:] = kept
