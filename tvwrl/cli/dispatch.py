@@ -44,8 +44,6 @@ def dispatch(words: Sequence[str]) -> int:
 
         print(f"tvwrl {__version__}")
         return 0
-    if words[0] == "train" and MOVES in words:
-        words = ["learn-moves", *(word for word in words[1:] if word != MOVES)]
     line = line_of(words)
     if HELP_ALL in line.words:
         print(long_help(line))
@@ -182,6 +180,8 @@ class Line:
 
 def line_of(words: Sequence[str]) -> Line:
     """The command line of words that begin with a subcommand. Raises InputError for one that there is not."""
+    if words[0] == "train" and MOVES in words:
+        words = ["learn-moves", *(word for word in words[1:] if word != MOVES)]
     name, *rest = words
     command = COMMANDS[known(name, COMMANDS, "tvwrl", "tvwrl has no subcommand")]
     if not command.family:
