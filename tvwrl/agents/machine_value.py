@@ -46,6 +46,7 @@ LARGEST = 240.0  # of a label, in thousands: rarer ones would outweigh all other
 LEAST_DEVIATION = 0.01  # of a feature that hardly changes
 OVERSHOOTS = 0.02  # weight of the errors of overshoots, which are larger and nearly all noise
 RATE, BATCH, DECAY = 8e-3, 4096, 1e-2
+GOING_ON = 0.25  # of the rate, where weights go on from others
 LEAST_STEPS = 100  # in an epoch: batches are smaller where there is little to learn from
 
 
@@ -65,7 +66,11 @@ class Played(NamedTuple):
 
 
 def learn_value(
-    problems: Sequence[Problem], settings: ValueSettings, report: Report = nothing, kept: Path | None = None
+    problems: Sequence[Problem],
+    settings: ValueSettings,
+    report: Report = nothing,
+    kept: Path | None = None,
+    start: MachineValue | None = None,
 ) -> MachineValue:
     """Learn one value of machines on training sequences of all problems.
 
@@ -80,6 +85,9 @@ def learn_value(
     kept : Path, optional
         Folder that keeps what each generation has learnt. A generation that is there is not learnt again: called with
         the same folder after an interruption, this goes on with the same result.
+    start : MachineValue, optional
+        A value to begin with: it plays the first generation, which learns on from its weights, and it is what is
+        returned if no generation is better. Default: a rule plays the first generation, which learns from nothing.
 
     Returns
     -------
@@ -89,21 +97,30 @@ def learn_value(
     Raises
     ------
     InputError
-        For problems without moves, and those that have no value in common.
+        For problems without moves, those that have no value in common, a `start` that means nothing there, and a `kept`
+        folder in which something else was learnt.
 
     Examples
     --------
     >>> learn_value([problem], ValueSettings(sequences=60)).save("value.npz")  # doctest: +SKIP
     """
     _check(problems)
+    if start is not None and (why := start.misfit(problems[0].scenario, len(problems[0].machines.resources))):
+        raise InputError(why)
     judge = _Judge(problems, settings)
-    best, value = None, None
+    best, value = None, start
+    if start is not None:
+        best = judge.cost(start)
+        report(f"the value it begins with: {100 * best:.1f} % of the cost without moves")
     for generation in range(1, settings.generations + 1):
         file = None if kept is None else kept / f"generation-{generation}.npz"
         if file is not None and file.is_file():
             found = MachineValue.load(file)
+            expected = _facts(problems, settings) | _place(generation, start)
+            if differing := [name for name, fact in expected.items() if found.facts.get(name) != fact]:
+                raise InputError(f"{file} was learnt with other {', '.join(differing)}: give another folder")
         else:
-            found = _generation(problems, settings, judge, generation, value, report)
+            found = _generation(problems, settings, judge, _place(generation, start), value, report)
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 found.save(file)
@@ -120,12 +137,12 @@ def _generation(
     problems: Sequence[Problem],
     settings: ValueSettings,
     judge: _Judge,
-    generation: int,
+    place: dict[str, object],
     value: MachineValue | None,
     report: Report,
 ) -> MachineValue:
-    """What one generation learns, with the settings that are best on validation sequences."""
-    count = -(-settings.sequences // len(problems))
+    """What one generation learns, at its `place`, with the settings that are best on validation sequences."""
+    count, generation = -(-settings.sequences // len(problems)), int(str(place["generation"]))
     played = list[Played]()
     for number, problem in enumerate(problems):
         where = f"{problem.trace.name}, load {problem.scenario.load:g}, price {problem.scenario.K_m:g}"
@@ -134,16 +151,15 @@ def _generation(
     best: MachineValue | None = None
     for gamma in settings.gammas:
         labels = _labels(played, gamma)
-        layers, explained = fit(labels, settings)
+        layers, explained = fit(labels, settings, None if value is None or place["began"] is None else value.layers)
         report(
             f"generation {generation}, discount {gamma}: {len(labels.costs):,} labels; explained of load "
             f"{explained[0]:.2f}, of overshoots {explained[1]:.2f}"
         )
         for risk in settings.risks:
             for threshold in settings.thresholds:
-                facts = _facts(problems, settings) | {
-                    "generation": generation, "gamma": gamma, "risk": risk, "threshold": threshold,
-                }  # fmt: skip
+                chosen = {"gamma": gamma, "risk": risk, "threshold": threshold}
+                facts = _facts(problems, settings) | place | chosen
                 found = MachineValue(layers, problems[0].machines.resources, facts)
                 found = replace(found, facts=facts | {"validation": judge.cost(found)})
                 if best is None or found.facts["validation"] < best.facts["validation"]:
@@ -178,6 +194,11 @@ def _facts(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, ob
         "sequences": settings.sequences,
         "seed": settings.seed,
     }
+
+
+def _place(generation: int, start: MachineValue | None) -> dict[str, object]:
+    """Which generation it is, and of what."""
+    return {"generation": generation, "began": None if start is None else start.digest}
 
 
 def _chosen(value: MachineValue) -> str:
@@ -348,7 +369,7 @@ def _labels(played: Sequence[Played], gamma: float) -> Labels:
     return Labels(np.concatenate(features), np.minimum(np.concatenate(labels), np.float32(LARGEST)))
 
 
-def fit(labels: Labels, settings: ValueSettings) -> tuple[Layers, Float]:
+def fit(labels: Labels, settings: ValueSettings, start: Layers | None = None) -> tuple[Layers, Float]:
     """Fit a network; returns it, and (2,) the share of the variance that it explains of what it was fitted to.
 
     Parameters
@@ -357,42 +378,49 @@ def fit(labels: Labels, settings: ValueSettings) -> tuple[Layers, Float]:
         Features and costs.
     settings : ValueSettings
         Sizes, epochs and seed.
+    start : Layers, optional
+        Weights to go on from, in smaller steps; its sizes count then.
 
     Examples
     --------
     >>> layers, explained = fit(labels, ValueSettings())  # doctest: +SKIP
     """
-    mean = labels.features.mean(axis=0)
-    scale = np.maximum(labels.features.std(axis=0), np.float32(LEAST_DEVIATION))
+    if start is None:
+        mean, (first, second), rate = labels.features.mean(axis=0), settings.units, RATE
+        scale = np.maximum(labels.features.std(axis=0), np.float32(LEAST_DEVIATION))
+    else:
+        mean, scale, (first, second), rate = start.mean, start.scale, start.second.shape, RATE * GOING_ON
     inputs = torch.from_numpy((labels.features - mean) / scale)
     targets, count = torch.from_numpy(labels.costs), len(labels.costs)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        first, second = settings.units
         net = nn.Sequential(
             nn.Linear(len(mean), first), nn.LeakyReLU(SLOPE), nn.Linear(first, second), nn.LeakyReLU(SLOPE),
             nn.Linear(second, 2),
         )  # fmt: skip
+        linear = [part for part in net if isinstance(part, nn.Linear)]
+        if start is not None:
+            for part, weight, bias in zip(linear, start[2::2], start[3::2], strict=True):
+                part.weight.data, part.bias.data = torch.tensor(weight.T), torch.tensor(bias)
         batch = min(BATCH, max(count // LEAST_STEPS, 1))
-        optimiser = torch.optim.AdamW(net.parameters(), RATE, weight_decay=DECAY)
+        optimiser = torch.optim.AdamW(net.parameters(), rate, weight_decay=DECAY)
         steps = settings.epochs * (count // batch)
-        cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=max(steps, 2))
-        weight = torch.tensor([1.0, OVERSHOOTS])
+        cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=max(steps, 2))
+        balance = torch.tensor([1.0, OVERSHOOTS])
         for _ in range(settings.epochs):
             order = torch.randperm(count)
             for k in range(count // batch):
                 rows = order[k * batch : (k + 1) * batch]
-                loss = (weight * (net(inputs[rows]) - targets[rows]).square()).mean()
+                loss = (balance * (net(inputs[rows]) - targets[rows]).square()).mean()
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
                 cycle.step()
         with torch.no_grad():
             left = (net(inputs) - targets).var(dim=0) / targets.var(dim=0).clamp_min(1e-9)
-    parts = [part for part in net if isinstance(part, nn.Linear)]
     weights = [
         np.ascontiguousarray(values.detach().numpy(), np.float32)
-        for part in parts
+        for part in linear
         for values in (part.weight.T, part.bias)
     ]
     return Layers(mean.astype(np.float32), scale.astype(np.float32), *weights), 1.0 - left.numpy().astype(np.float64)

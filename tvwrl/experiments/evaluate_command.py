@@ -15,7 +15,7 @@ from tvwrl.envs import Problem
 from tvwrl.experiments.engine import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, EvaluationSetup, Player, evaluate
 from tvwrl.experiments.exploring.explored import first_look
-from tvwrl.experiments.scheduler_names import is_of_checkpoint, parts_of, scheduler_of, scores_behind
+from tvwrl.experiments.scheduler_names import is_of_checkpoint, origin_of, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
 from tvwrl.forecasting import forecaster_file, read_forecaster
@@ -145,7 +145,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     entries = settings.schedulers
     named = {entry: scheduler_of(entry, settings.device) for entry in entries if not is_of_checkpoint(entry)}
     facts: dict[str, Any] = {"schedulers": entries}
-    origins: dict[str, Any] = {scheduler.name: entry for entry, scheduler in named.items()}
+    origins: dict[str, Any] = {scheduler.name: origin_of(entry, scheduler) for entry, scheduler in named.items()}
     policy = None
     if settings.checkpoint is None:
         problem = _problem(settings)
@@ -169,7 +169,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         problem = problem.with_forecasts(say)
         schedulers = [make_scheduler(PLACING), *with_tuned_moves(problem, PLACING, report=say)]
         facts["schedulers"] = tuple(scheduler.name for scheduler in schedulers)
-        origins = {name: name for name in facts["schedulers"]}
+        origins = {scheduler.name: origin_of(scheduler.name, scheduler) for scheduler in schedulers}
     if scores := scores_behind(entries):
         facts["scores"] = scores
     knowledge = {scheduler.name: scheduler.knowledge for scheduler in schedulers}

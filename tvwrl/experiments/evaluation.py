@@ -111,7 +111,7 @@ def evaluate(
         check_new_folder(out)
     everybody = [one if isinstance(one, Player) else Player(one) for one in players]
     different(schedulers=[one.scheduler.name for one in everybody])
-    if any(one.scheduler.needs_forecasts for one in everybody if one.problem is None):
+    if any(one.scheduler.wants_forecasts(setup.problem.scenario) for one in everybody if one.problem is None):
         setup = replace(setup, problem=setup.problem.with_forecasts(report))
     stages = [_Stage(setup.problem.at_load(load), setup.sequences, setup.seed) for load in setup.loads]
     limits = [

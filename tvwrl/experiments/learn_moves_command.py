@@ -25,7 +25,7 @@ from tvwrl.experiments.training_runs import open_again
 from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
 from tvwrl.progress import Report, say
 from tvwrl.runs import GENERATIONS, check_new_folder, default_folder, how_to_continue, provenance, write_json
-from tvwrl.schedulers import KNOWLEDGE, MachineValue, Scheduler, make_scheduler, plus
+from tvwrl.schedulers import KNOWLEDGE, MachineValue, Scheduler, make_scheduler, plus, shipped_value
 from tvwrl.simulation import Scenario
 from tvwrl.traces import open_and_describe, trace_identity
 from tvwrl.types import InputError, Trace
@@ -62,6 +62,9 @@ class MoveTrainingSettings:
     """Offered loads to learn from; what is learnt is compared at the first."""
     move_prices: tuple[float, ...] = ()
     """Prices of a move to learn from; default: --K-m, at which what is learnt is compared."""
+    from_shipped: bool = True
+    """Learn on from the value that comes with the package, which is kept if nothing better is learnt; no: from nothing.
+    Where penalties, units or sizes are others, it is always from nothing."""
     comparison_sequences: int = 30
     """Test sequences of the comparison; 0: none."""
     out: Path | None = None
@@ -156,7 +159,13 @@ def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Pat
 
     if file.is_file():
         return MachineValue.load(file)
-    value = learn_value(problems, settings.value, say, folder / GENERATIONS)
+    start = None
+    if settings.from_shipped:
+        start = shipped_value()
+        if why := start.misfit(problems[0].scenario, len(problems[0].machines.resources)):
+            say(f"it begins with no value: {why}")
+            start = None
+    value = learn_value(problems, settings.value, say, folder / GENERATIONS, start)
     value.save(file)
     return value
 

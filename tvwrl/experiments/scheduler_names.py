@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tvwrl.names import Name, name_and_source, read_name
-from tvwrl.schedulers import Moving, Scheduler, make_move_rule, make_scheduler, parted, plus, rollout_of
+from tvwrl.schedulers import ByMachineValue, Moving, Scheduler, make_move_rule, make_scheduler, parted, plus, rollout_of
 from tvwrl.types import InputError
 
 PROPOSED = "+policy"  # ends the base of a rollout to which a policy proposes machines
@@ -50,6 +50,13 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
     from tvwrl.interference import InterferenceScore, WithInterference
 
     return WithInterference(plain, InterferenceScore.load(Path(file)))
+
+
+def origin_of(entry: str, scheduler: Scheduler) -> str:
+    """What the results of an entry depend on: the entry, and the content of a learnt value's file."""
+    if isinstance(scheduler, Moving) and isinstance(scheduler.rule, ByMachineValue):
+        return f"{entry}, value {scheduler.rule.value.digest}"
+    return entry
 
 
 def parts_of(entry: str) -> tuple[str, str, str]:

@@ -64,6 +64,7 @@ from .moving.machine_value import (
     MachineValue as MachineValue,
     SCALE as SCALE,
     meaning as meaning,
+    shipped_value as shipped_value,
 )
 from .moving.move_search import (
     Layers as Layers,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from tvwrl.schedulers.knowledge import Knowledge
-from tvwrl.simulation import Cluster, Mask
+from tvwrl.simulation import Cluster, Mask, Scenario
 from tvwrl.types import Float, Int, Move, Placement, Workload, summary
 
 if TYPE_CHECKING:
@@ -73,6 +73,16 @@ class Scheduler(ABC):
             The random stream of the episode.
         """
         return
+
+    def wants_forecasts(self, scenario: Scenario) -> bool:
+        """Whether sequences have to be drawn with forecasts for it: for some, only where workloads may move.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            What is played.
+        """
+        return self.needs_forecasts
 
     @abstractmethod
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterable[Placement]:

@@ -69,6 +69,17 @@ def knowing_no_more(group: str) -> tuple[str, ...]:
     return (*(other for other in before if (other, group) != (PEAKS.group, FORECASTS.group)), group)
 
 
+def together(one: Knowledge, other: Knowledge) -> Knowledge:
+    """What is known by a rule that places and a rule that moves, of which each knows one of the two.
+
+    >>> together(PEAKS, FORECASTS).group
+    'demand forecasts and true lifetime peaks'
+    """
+    more, less = sorted((one, other), key=lambda known: GROUPS.index(known.group), reverse=True)
+    group = FORECASTS_AND_PEAKS.group if {more.group, less.group} == {FORECASTS.group, PEAKS.group} else more.group
+    return Knowledge(group, "; ".join(dict.fromkeys([*one.note.split("; "), *other.note.split("; ")])))
+
+
 def knowledge_of(scenario: Scenario) -> Knowledge:
     """The knowledge of a policy that observes what the scenario shows."""
     seen = [f"the last {scenario.history} slots of load"]

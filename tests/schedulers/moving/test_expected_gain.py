@@ -241,6 +241,8 @@ def test_the_same_seed_gives_the_same_moves(moving, rule):
         ("spread + evacuate(x=3)", "evacuate has no option 'x'"),
         ("spread + evacuate(most=2.5)", "must be a whole number"),
         ("spread + evacuate(most=9)", "most is 9"),
+        ("spread + greedy(most=2)", "greedy has no option 'most'"),
+        ("spread + evacuate(single=2)", "evacuate has no option 'single'"),
         ("spread + greedy(threshold=-1)", "threshold is -1"),
         ("spread + evacuate + greedy", "two rules that move"),
         ("sprad + greedy", "there is no scheduler 'sprad'|did you mean spread"),
@@ -249,6 +251,14 @@ def test_the_same_seed_gives_the_same_moves(moving, rule):
 def test_bad_names_are_refused(name, problem):
     with pytest.raises(InputError, match=problem):
         make_scheduler(name)
+
+
+def test_two_rules_know_together_what_each_knows():
+    both = make_scheduler("best-fit-peak + greedy").knowledge
+    assert both.group == "demand forecasts and true lifetime peaks"
+    assert make_scheduler("spread + greedy").knowledge.group == "demand forecasts"
+    assert make_scheduler("clairvoyant + drs-like").knowledge.group == "the whole future"
+    assert "values learnt from moves" in make_scheduler("expected-cost + machine-value").knowledge.note
 
 
 def test_names_are_written_in_one_way():

@@ -12,7 +12,7 @@ from tvwrl.checks import hint
 from tvwrl.names import name_and_source, numbers, read_name, written
 from tvwrl.packing import room_now
 from tvwrl.schedulers.base import Opinion, Scheduler
-from tvwrl.schedulers.knowledge import GROUPS, Knowledge
+from tvwrl.schedulers.knowledge import Knowledge, together
 from tvwrl.simulation import Cluster, Running, Scenario
 from tvwrl.types import InputError, Int, Move, Placement, Workload, summary
 
@@ -147,7 +147,7 @@ class Moving(Scheduler):
         self.placing, self.rule = placing, rule
         rule.placing = placing
         self.name = f"{placing.name}{PLUS}{rule.name}"
-        self.knowledge = max(placing.knowledge, rule.knowledge, key=lambda known: GROUPS.index(known.group))
+        self.knowledge = together(placing.knowledge, rule.knowledge)
         self.looks_at_grid = placing.looks_at_grid
         self.needs_forecasts = placing.needs_forecasts or rule.needs_forecasts
 

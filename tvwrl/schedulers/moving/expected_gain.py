@@ -24,21 +24,20 @@ THRESHOLD = 10_000.0
 MOST = 3  # workloads of a machine that are moved away together
 
 
+@move_rule("Greedy moves")
 class ExpectedGain(MoveRule):
     """Makes the moves whose expected gain, for each workload moved, exceeds the threshold most.
 
     Parameters
     ----------
-    kinds : int, default SINGLE
-        The kinds of moves that it considers.
     threshold : float, default 10000.0
         Expected gain that a move must exceed, in units of the reward, >= 0.
     overshoot : float, default 1.0
         Weight of expected overshoots against expected under-utilisation, >= 0.
     most : float, default 3
-        Workloads of a machine that are moved away together, a whole number from 1 to 8.
+        Workloads of a machine that are moved away together, a whole number from 1 to 8; where machines are emptied.
     single : float, default 1.0
-        Factor on the threshold for workloads that are moved alone, >= 0.
+        Factor on the threshold for workloads that are moved alone, >= 0; where machines are emptied too.
 
     Examples
     --------
@@ -47,23 +46,14 @@ class ExpectedGain(MoveRule):
     """
 
     name, knowledge, needs_forecasts = "greedy", FORECASTS, True
-    options: ClassVar = {
-        "threshold": (1_000.0, 3_000.0, 5_000.0, 10_000.0, 20_000.0),
-        "overshoot": (0.5, 1.0, 2.0),
-        "most": (2, 3, 4),
-        "single": (1.0, 3.0),
-    }
+    kinds: ClassVar = SINGLE  # of moves that it considers
+    options: ClassVar = {"threshold": (1_000.0, 3_000.0, 5_000.0, 10_000.0, 20_000.0), "overshoot": (0.5, 1.0, 2.0)}
 
     def __init__(
-        self,
-        kinds: int = SINGLE,
-        threshold: float = THRESHOLD,
-        overshoot: float = 1.0,
-        most: float = MOST,
-        single: float = 1.0,
+        self, threshold: float = THRESHOLD, overshoot: float = 1.0, most: float = MOST, single: float = 1.0
     ) -> None:
         at_least(0, threshold=threshold, overshoot=overshoot, single=single)
-        self.kinds, self.threshold, self.overshoot = kinds, threshold, overshoot
+        self.threshold, self.overshoot = threshold, overshoot
         self.most, self.single = check_together(most), single
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
@@ -75,10 +65,24 @@ class ExpectedGain(MoveRule):
         return search(cluster, self._costs, self.kinds, self.threshold, self.most, self.single)
 
 
-for _name, _kinds, _title in (
-    ("evacuate", TOGETHER, "Evacuation of machines"),
-    ("greedy-evacuate", SINGLE | TOGETHER, "Greedy and evacuation"),
-    ("swap", SINGLE | SWAP, "Greedy and swaps"),
-):
-    move_rule(_title, _name, kinds=_kinds)(ExpectedGain)
-move_rule("Greedy moves")(ExpectedGain)
+@move_rule("Greedy and swaps")
+class Swap(ExpectedGain):
+    """The same, also with pairs that change places."""
+
+    name, kinds = "swap", SINGLE | SWAP
+
+
+@move_rule("Evacuation of machines")
+class Evacuate(ExpectedGain):
+    """The same, of all workloads of a machine at once."""
+
+    name, kinds = "evacuate", TOGETHER
+    options: ClassVar = ExpectedGain.options | {"most": (2, 3, 4)}
+
+
+@move_rule("Greedy and evacuation")
+class GreedyEvacuate(ExpectedGain):
+    """The same, of single workloads and of all of a machine."""
+
+    name, kinds = "greedy-evacuate", SINGLE | TOGETHER
+    options: ClassVar = Evacuate.options | {"single": (1.0, 3.0)}

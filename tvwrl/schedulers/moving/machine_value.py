@@ -38,8 +38,8 @@ FILE = "machine_value.npz"  # that comes with the package
 SCALE = 1000.0  # units of the reward that 1 of a value stands for
 # Fields of the scenario that give a value its meaning; it is of no use where they differ
 MEANING = (
-    "K_c", "K_u", "K_o", "K_w", "overshoot_per", "capacity", "machine_types", "peak_units", "quantise", "move_slots",
-    "move_overlap",
+    "K_c", "K_u", "K_o", "K_w", "overshoot_per", "capacity", "machine_types", "peak_units", "quantise",
+    "step_seconds", "move_slots", "move_overlap",
 )  # fmt: skip
 
 
@@ -165,7 +165,7 @@ def shipped_value() -> MachineValue:
     Examples
     --------
     >>> shipped_value().facts["traces"]
-    ['google2011', 'google2019', 'google', 'alibaba']
+    ['google2011', 'google2019']
     """
     with as_file(files("tvwrl.schedulers.moving").joinpath(FILE)) as path:
         return MachineValue.load(path)

@@ -405,6 +405,10 @@ class Hindsight(Scheduler):
         at_least(0, proposals=proposals)
         self._start, self._proposals = start, proposals
 
+    def wants_forecasts(self, scenario: Scenario) -> bool:
+        """See `Scheduler.wants_forecasts`: the rules that move look at them."""
+        return scenario.moves_per_slot > 0
+
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Find the plan for the sequence that `cluster` begins."""
         simulation = cluster.simulation

@@ -47,8 +47,7 @@ class PerfectForecast(Scheduler):
         self.name = f"{PERFECT}({scheduler.name})"
         if not scheduler.needs_forecasts:
             raise InputError(f"scheduler is '{self.name}': {scheduler.name} looks at no forecasts")
-        parts = (scheduler, getattr(scheduler, "rule", scheduler))
-        if any(ALSO_KNOWN in part.knowledge.note for part in parts):
+        if ALSO_KNOWN in scheduler.knowledge.note:
             raise InputError(
                 f"scheduler is '{self.name}': {scheduler.name} plans in sampled futures, not in what comes"
             )
