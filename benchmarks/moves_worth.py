@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +58,7 @@ def main(
                 if any((row["trace"], float(row["load"]), float(row["price"])) == (name, load, price) for row in done):
                     continue
                 base = base or Problem.build(open_trace(name), Scenario(moves_per_slot=2)).with_forecasts()
-                problem = base.at_load(load)
-                problem = replace(problem, scenario=replace(problem.scenario, K_m=price))
-                rows = _cell(problem, sequences, seed, value)
+                rows = _cell(base.at_load(load).at_price(price), sequences, seed, value)
                 done += [{"trace": name, "load": load, "price": price} | row for row in rows]
                 _write(out, done)
                 print(f"{name}, load {load:g}, price {price:g}: done", flush=True)

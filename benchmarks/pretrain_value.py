@@ -10,7 +10,7 @@ from pathlib import Path
 import tyro
 
 from tvwrl import Scenario, open_trace
-from tvwrl.agents import ValueSettings, learn_value, on_prices
+from tvwrl.agents import ValueSettings, learn_value
 from tvwrl.envs import Problem
 from tvwrl.schedulers.moving.machine_value import FILE
 
@@ -38,7 +38,7 @@ def main(out: Path = Path("tvwrl/schedulers/moving") / FILE, traces: Sequence[st
     started, problems = time.perf_counter(), []
     for name in traces:
         problem = Problem.build(open_trace(name), Scenario(moves_per_slot=2)).with_forecasts()
-        problems += on_prices(problem, PRICES, LOADS)
+        problems += [problem.at_load(load).at_price(price) for load in LOADS for price in PRICES]
     value = learn_value(problems, replace(SETTINGS, seed=seed), print)
     replace(value, facts=dict(value.facts) | {"about": ABOUT}).save(out)
     print(f"{out}: {out.stat().st_size / 1000:.0f} kB, learnt in {time.perf_counter() - started:.0f} s")

@@ -11,7 +11,6 @@ from tvwrl.agents.machine_value import (
     first_rule,
     fit,
     learn_value,
-    on_prices,
 )
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.envs.problem import Problem
@@ -100,7 +99,7 @@ def test_it_is_the_same_with_the_same_seed_and_plays(moving, value):
 
 
 def test_several_problems_share_a_value(moving):
-    both = on_prices(moving, [300, 3000])
+    both = [moving.at_price(300), moving.at_price(3000)]
     assert [first_rule(one.scenario) for one in both] == [
         "greedy-evacuate(threshold=5000,most=2,single=3)", "greedy-evacuate(threshold=20000,most=2,single=3)",
     ]  # fmt: skip

@@ -15,4 +15,4 @@ from .head_start import check_start as check_start
 from .training import open_others as open_others
 from .training import INITIAL_POLICY as INITIAL_POLICY, Trainer as Trainer
 from .value_settings import ValueSettings as ValueSettings
-from .machine_value import learn_value as learn_value, on_prices as on_prices
+from .machine_value import learn_value as learn_value

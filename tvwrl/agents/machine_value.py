@@ -424,24 +424,3 @@ def fit(labels: Labels, settings: ValueSettings, start: Layers | None = None) ->
         for values in (part.weight.T, part.bias)
     ]
     return Layers(mean.astype(np.float32), scale.astype(np.float32), *weights), 1.0 - left.numpy().astype(np.float64)
-
-
-def on_prices(problem: Problem, prices: Sequence[float], loads: Sequence[float] = ()) -> list[Problem]:
-    """The problem at several prices of a move, and at several loads.
-
-    Parameters
-    ----------
-    problem : Problem
-        One of them.
-    prices : Sequence[float]
-        K_m, >= 0.
-    loads : Sequence[float], optional
-        Offered loads; default: the problem's.
-
-    Examples
-    --------
-    >>> len(on_prices(problem, [300, 1000], [0.5, 0.8]))  # doctest: +SKIP
-    4
-    """
-    several = [problem.at_load(load) for load in loads] or [problem]
-    return [replace(one, scenario=replace(one.scenario, K_m=float(price))) for one in several for price in prices]

@@ -18,14 +18,14 @@ class ValueSettings:
     validation : int, default 60
         Validation sequences on which settings are chosen, over all problems.
     generations : int, default 2
-        The first plays a rule, each other one the value of the generation before.
+        The first plays a rule, or the value that it begins with; each other one the value of the generation before.
     random_moves : float, default 0.08
         Share of the slots in which a random move is made in place of the policy's.
     gammas : tuple[float, ...], default (0.85, 0.9, 0.94)
         Discounts per slot, of which one is chosen.
     risks : tuple[float, ...], default (1.0, 1.6)
-        Weights of the value of overshoots, of which one is chosen. Validation sequences have few overshoots: weights
-        below 1 look best on them, and fail on traces that the value has not seen.
+        Weights of the value of overshoots, of which one is chosen. Validation sequences have few overshoots, so
+        that low weights look good there: a value with 0.6 failed on a trace that it had not seen.
     thresholds : tuple[float, ...], default (1.0, 1.5, 2.0)
         Gains that a move must exceed, as multiples of its price, of which one is chosen.
     units : tuple[int, int], default (64, 32)

@@ -121,6 +121,16 @@ class Problem:
         scenario = replace(self.scenario, load=load)
         return Problem.build(self.trace, scenario, self.classes, self.sampler.unit, self.forecaster)
 
+    def at_price(self, price: float) -> Problem:
+        """The same problem at another price of a move.
+
+        Parameters
+        ----------
+        price : float
+            K_m, >= 0.
+        """
+        return replace(self, scenario=replace(self.scenario, K_m=float(price)))
+
     def on_machines(self, count: int) -> Problem:
         """The same problem with another number of machines, at the same offered load.
 

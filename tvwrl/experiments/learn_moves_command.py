@@ -143,13 +143,12 @@ def _tuples(kept: Mapping[str, Any]) -> dict[str, Any]:
 
 def _problems(settings: MoveTrainingSettings, traces: list[Trace], report: Report) -> list[Problem]:
     """What is learnt from: each trace at each load and price."""
-    from tvwrl.agents import on_prices
-
     scenario = Scenario(**asdict(settings.environment) | {"load": settings.loads[0]})
     found = []
     for trace in traces:
         problem = Problem.build(trace, scenario, report=report).with_forecasts(report)
-        found += on_prices(problem, settings.move_prices or (scenario.K_m,), settings.loads)
+        at_loads = [problem.at_load(load) for load in settings.loads]
+        found += [one.at_price(price) for one in at_loads for price in settings.move_prices or (scenario.K_m,)]
     return found
 
 
@@ -174,8 +173,7 @@ def _compare(
     problem: Problem, settings: MoveTrainingSettings, folder: Path, file: Path, value: MachineValue
 ) -> str | None:
     """Play what was learnt against rules on test sequences; returns what to print, None if that has been written."""
-    out, scenario = folder / "evaluation", replace(problem.scenario, K_m=settings.environment.K_m)
-    problem = replace(problem, scenario=scenario)
+    out, problem = folder / "evaluation", problem.at_price(settings.environment.K_m)
     if out.exists() and not is_unfinished(out):
         return (out / "table.md").read_text()
     learnt = make_scheduler(plus(PLACING, f"machine-value={file}"))
