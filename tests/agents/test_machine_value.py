@@ -14,6 +14,7 @@ from tvwrl.agents.machine_value import (
 )
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.scheduler_names import origin_of
 from tvwrl.metrics import penalties
 from tvwrl.schedulers import Moving, Runner, make_scheduler
 from tvwrl.schedulers.moving.machine_value import ByMachineValue, MachineValue
@@ -141,12 +142,15 @@ def test_damaged_files_are_refused(value, tmp_path):
         MachineValue.load(tmp_path / "nothing.npz")
 
 
-@pytest.mark.parametrize(("field", "other"), [("K_u", 2.0), ("K_o", 100.0), ("capacity", 16), ("move_overlap", 1)])
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [("K_u", 2.0), ("K_o", 100.0), ("capacity", 16), ("background", 3), ("usage_delay", 2), ("move_overlap", 1)],
+)
 def test_a_value_is_refused_where_it_means_nothing(moving, value, field, other):
     scenario = replace(moving.scenario, **{field: other})
-    assert f"learnt value is for {field}" in value.misfit(scenario, 2)
-    assert "of 2 resources" in value.misfit(moving.scenario, 3)
-    assert value.misfit(moving.scenario, 2) == ""
+    assert f"learnt value is for {field}" in value.misfit(scenario, ("cpu", "mem"))
+    assert "of cpu, mem, but the trace has mem, cpu" in value.misfit(moving.scenario, ("mem", "cpu"))
+    assert value.misfit(moving.scenario, ("cpu", "mem")) == ""
     other = replace(moving, scenario=scenario)
     runner = Runner(other.sequences("test", 1, 0), other.machines, other.scenario)
     with pytest.raises(InputError, match=f"learnt value is for {field}"):
@@ -173,6 +177,8 @@ def test_what_was_kept_is_not_learnt_again(moving, value, tmp_path):
     (tmp_path / "part").mkdir()
     (tmp_path / "whole" / "generation-1.npz").rename(tmp_path / "part" / "generation-1.npz")
     lines = []
+    with pytest.raises(InputError, match="learnt with other prices"):
+        learn_value([moving.at_price(300)], FEW, kept=tmp_path / "part")
     again = learn_value([moving], FEW, lines.append, tmp_path / "part")
     assert again.digest == value.digest
     assert not any(line.startswith("generation 1, discount") for line in lines)
@@ -192,6 +198,30 @@ def test_the_value_that_ships_plays_and_can_be_named(moving, value, tmp_path):
         make_scheduler("spread + greedy=value.npz")
     with pytest.raises(InputError, match="no such file"):
         make_scheduler("spread + machine-value=nowhere.npz")
+    with pytest.raises(InputError, match="the file after = is missing"):
+        make_scheduler("spread + machine-value=")
+    dearer = replace(value, facts=dict(value.facts) | {"threshold": 50.0})
+    entry = f"spread + machine-value={tmp_path / 'one.npz'}"
+    value.save(tmp_path / "one.npz")
+    before = origin_of(entry, make_scheduler(entry))
+    dearer.save(tmp_path / "one.npz")
+    assert origin_of(entry, make_scheduler(entry)) != before  # what was played with the file before is not taken for it
+
+
+def test_it_may_begin_with_a_value_and_keeps_it_if_nothing_is_better(moving, value):
+    perfect = replace(value, facts=dict(value.facts) | {"threshold": 1.0})
+    found = learn_value([moving], replace(FEW, generations=1), start=perfect)
+    assert found.digest == perfect.digest or found.facts["began"] == perfect.digest
+    with pytest.raises(InputError, match="learnt value is for K_o"):
+        learn_value([replace(moving, scenario=replace(moving.scenario, K_o=1.0))], FEW, start=value)
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"), [("gammas", ()), ("risks", (1.0, 1.0)), ("units", (64,)), ("sequences", 2.5), ("gammas", (1.0,))]
+)
+def test_bad_settings_are_refused(field, bad):
+    with pytest.raises(InputError, match=field):
+        ValueSettings(**{field: bad})
 
 
 def test_layers_have_the_shapes_of_the_documentation(value):

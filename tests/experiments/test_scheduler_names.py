@@ -37,3 +37,8 @@ def test_parts(entry: str, parts: tuple[str, str, str]) -> None:
 def test_what_is_refused(entry: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         scheduler_of(entry, "cpu")
+
+
+def test_only_one_of_two_rules_cannot_know_the_future():
+    with pytest.raises(InputError, match="give both rules perfect forecasts"):
+        scheduler_of("perfect-forecast(expected-cost) + greedy", "cpu")

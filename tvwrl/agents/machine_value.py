@@ -8,6 +8,7 @@ move is noise almost alone. The first generation plays a rule, later ones the va
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -105,7 +106,7 @@ def learn_value(
     >>> learn_value([problem], ValueSettings(sequences=60)).save("value.npz")  # doctest: +SKIP
     """
     _check(problems)
-    if start is not None and (why := start.misfit(problems[0].scenario, len(problems[0].machines.resources))):
+    if start is not None and (why := start.misfit(problems[0].scenario, problems[0].machines.resources)):
         raise InputError(why)
     judge = _Judge(problems, settings)
     best, value = None, start
@@ -124,7 +125,9 @@ def learn_value(
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 found.save(file)
-        cost = float(found.facts["validation"])
+        cost = float(str(found.facts.get("validation")))
+        if not math.isfinite(cost):
+            raise InputError(f"{file or 'what was learnt'}: its cost on validation sequences is {cost}")
         report(f"generation {generation}: {100 * cost:.1f} % of the cost without moves, with {_chosen(found)}")
         if best is not None and cost >= best:
             break
@@ -226,6 +229,10 @@ class _Judge:
             drawn = problem.sequences("validation", self._count, _seed(settings, 0, number, 1))
             runner = Runner(drawn, problem.machines, problem.scenario)
             still = self._costs(problem, runner, make_scheduler(PLACING))
+            if not still > 0:
+                raise InputError(
+                    "nothing costs anything on validation sequences without moves: there is nothing to learn"
+                )
             self._stages.append((problem, runner, still))
 
     def _costs(self, problem: Problem, runner: Runner, scheduler: Scheduler) -> float:

@@ -43,7 +43,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.progress import Report, hidden, nothing, phase
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.schedulers import check_memory, knowledge_of
-from tvwrl.traces import open_trace, trace_hash
+from tvwrl.traces import check_others, open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
 EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention", "unplaced")  # and utilisation
@@ -88,20 +88,11 @@ def open_others(config: TrainConfig, trace: Trace) -> list[Trace]:
 
     Raises InputError for one that is not there, is a CSV file, has other resources, or the content of another.
     """
-    opened, known = [], {trace_hash(trace): f"trace '{trace.name}'"}
-    for name in config.also:
-        if name.endswith(".csv"):
-            raise InputError(f"also {name}: must be a prepared trace; tvwrl prepare makes one of a CSV file")
-        found = open_trace(name)
-        if found.resources != trace.resources:
-            raise InputError(
-                f"also {name}: it has the resources {', '.join(found.resources)}, but trace '{trace.name}' has "
-                f"{', '.join(trace.resources)}"
-            )
-        if (twin := known.setdefault(trace_hash(found), f"also {name}")) != f"also {name}":
-            raise InputError(f"also {name}: it has the same content as {twin}; name every trace once")
-        opened.append(found)
-    return opened
+    if files := [name for name in config.also if name.endswith(".csv")]:
+        raise InputError(f"also {files[0]}: must be a prepared trace; tvwrl prepare makes one of a CSV file")
+    opened = {name: open_trace(name) for name in config.also}
+    check_others(trace, opened)
+    return list(opened.values())
 
 
 def make_tasks(problem: Problem, config: TrainConfig, others: Sequence[Trace], report: Report = nothing) -> list[Task]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvwrl.checks import at_least, below, within
+from tvwrl.checks import at_least, below, different, within
+from tvwrl.types import InputError
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ class ValueSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        counts = {name: getattr(self, name) for name in ("sequences", "validation", "generations", "epochs", "seed")}
+        if wrong := [name for name, value in counts.items() if value != int(value)]:
+            raise InputError(f"{wrong[0]} is {counts[wrong[0]]}: must be a whole number")
+        if len(self.units) != 2:
+            raise InputError(f"units is {self.units}: must be two numbers, of two hidden layers")
+        different(gammas=self.gammas, risks=self.risks, thresholds=self.thresholds)
         at_least(1, sequences=self.sequences, validation=self.validation, generations=self.generations)
         at_least(1, epochs=self.epochs, units=self.units)
         at_least(0, seed=self.seed, risks=self.risks, thresholds=self.thresholds)

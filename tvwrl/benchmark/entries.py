@@ -37,7 +37,7 @@ from tvwrl.benchmark.remote import EntryProcess, RemoteScheduler, packed, remote
 from tvwrl.benchmark.tasks import OBSERVED, TASKS, Task, problem_of, trace_of
 from tvwrl.checks import hint
 from tvwrl.envs import Problem, action_masks, observation_space
-from tvwrl.experiments import Cell, EpisodesCell, Player, complete, scheduler_of
+from tvwrl.experiments import Cell, EpisodesCell, Player, complete, origin_of, scheduler_of
 from tvwrl.progress import Report
 from tvwrl.runs import InFolder
 from tvwrl.schedulers import (
@@ -256,7 +256,8 @@ def _of_text(text: str, setting: Setting) -> tuple[Scheduler, Problem | None, st
     if "=" not in text and ("/" in text or path.suffix in (".pt", ".zip")):
         raise InputError(f"{text}: no such file or folder")
     try:
-        return scheduler_of(text, "cpu"), None, text
+        scheduler = scheduler_of(text, "cpu")
+        return scheduler, None, origin_of(text, scheduler)
     except UnknownScheduler as error:
         meant, current = error.meant, [name for name in TASKS if name not in SUPERSEDED_TASKS]
         if text in TASKS:

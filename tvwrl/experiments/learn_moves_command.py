@@ -27,7 +27,7 @@ from tvwrl.progress import Report, say
 from tvwrl.runs import GENERATIONS, check_new_folder, default_folder, how_to_continue, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, MachineValue, Scheduler, make_scheduler, plus, shipped_value
 from tvwrl.simulation import Scenario
-from tvwrl.traces import open_and_describe, trace_identity
+from tvwrl.traces import check_others, open_and_describe, trace_identity
 from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def learn_moves(settings: MoveTrainingSettings) -> int:
         file = folder / "value.npz"
         value = _learnt(problems, settings, folder, file)
         if not settings.comparison_sequences:
-            print(f"the value is {file}: tvwrl evaluate --schedulers 'expected-cost + machine-value={file}'")
+            print(f"the value is {file}; it plays as 'expected-cost + machine-value={file}'")
             return 0
         found = _compare(problems[0], settings, folder, file, value)
     except (KeyboardInterrupt, SystemExit):
@@ -110,6 +110,7 @@ def _begin(settings: MoveTrainingSettings) -> tuple[Path, MoveTrainingSettings, 
         raise InputError("moves_per_slot is 0: nothing may move; set it to 1 or more")
     names = (settings.trace, *settings.also)
     traces = [open_and_describe(name, settings.slot_seconds, say) for name in names]
+    check_others(traces[0], dict(zip(settings.also, traces[1:], strict=True)))
     folder = settings.out or default_folder(f"moves-{traces[0].name}")
     check_new_folder(folder)
     identities = [trace_identity(trace, name, settings.slot_seconds) for trace, name in zip(traces, names, strict=True)]
@@ -161,7 +162,7 @@ def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Pat
     start = None
     if settings.from_shipped:
         start = shipped_value()
-        if why := start.misfit(problems[0].scenario, len(problems[0].machines.resources)):
+        if why := start.misfit(problems[0].scenario, problems[0].machines.resources):
             say(f"it begins with no value: {why}")
             start = None
     value = learn_value(problems, settings.value, say, folder / GENERATIONS, start)

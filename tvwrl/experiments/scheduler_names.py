@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tvwrl.names import Name, name_and_source, read_name
-from tvwrl.schedulers import ByMachineValue, Moving, Scheduler, make_move_rule, make_scheduler, parted, plus, rollout_of
+from tvwrl.schedulers import ByMachineValue, Moving, Scheduler, make_scheduler, parted, plus, rollout_of, with_moves
 from tvwrl.types import InputError
 
 PROPOSED = "+policy"  # ends the base of a rollout to which a policy proposes machines
@@ -21,7 +21,7 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
     """The scheduler that an entry of --schedulers names; `policy`: that of --checkpoint. Raises InputError for a bad
     entry."""
     if both := parted(entry):
-        return Moving(scheduler_of(both[0], device, policy), make_move_rule(both[1]))
+        return with_moves(scheduler_of(both[0], device, policy), both[1])
     name, run, file = parts_of(entry)
     if name.endswith("+pism") and not file:
         raise InputError(f"{name}=FILE: the file of tvwrl interference is missing")

@@ -44,7 +44,7 @@ def with_tuned_moves(
     runner = Runner(problem.sequences("train", SEQUENCES, SEED), problem.machines, problem.scenario)
     found = []
     for rule in rules:
-        if why := make_move_rule(rule).misfit(problem.scenario, len(problem.trace.resources)):
+        if why := make_move_rule(rule).misfit(problem.scenario, problem.machines.resources):
             report(f"{rule} is left out: {why}")
             continue
         settings, best = tuned_settings(problem, runner, placing, rule)

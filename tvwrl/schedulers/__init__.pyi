@@ -109,6 +109,7 @@ from .registry import (
     UnknownScheduler as UnknownScheduler,
     list_schedulers as list_schedulers,
     make_scheduler as make_scheduler,
+    with_moves as with_moves,
     rollout_of as rollout_of,
     tunable as tunable,
 )

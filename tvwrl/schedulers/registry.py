@@ -23,7 +23,7 @@ from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill, Filter, Greedy, H
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, GROUPS, PEAKS, Knowledge
 from tvwrl.schedulers.moving import descheduler, drs, expected_gain, karpenter, lars, machine_value
 from tvwrl.schedulers.moving import koordinator as low_node_load
-from tvwrl.schedulers.moving.base import Moving, make_move_rule, parted
+from tvwrl.schedulers.moving.base import Moving, make_move_rule, parted, plus
 from tvwrl.schedulers.planning import rollout_moves
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.planning.perfect_forecast import PERFECT, PerfectForecast
@@ -163,6 +163,15 @@ class UnknownScheduler(InputError):
         self.meant = meant
 
 
+def with_moves(placing: Scheduler, rule: str) -> Moving:
+    """A scheduler with the move rule of that name. Raises InputError where only one of the two knows the future."""
+    moves = make_move_rule(rule)
+    if isinstance(placing, PerfectForecast):
+        meant = PerfectForecast(Moving(placing.scheduler, moves)).name
+        raise InputError(f"scheduler is '{plus(placing.name, rule)}': give both rules perfect forecasts, as in {meant}")
+    return Moving(placing, moves)
+
+
 def make_scheduler(name: str) -> Scheduler:
     """Make a scheduler by its name.
 
@@ -197,11 +206,7 @@ def make_scheduler(name: str) -> Scheduler:
     if name in SCHEDULERS:
         return SCHEDULERS[name]()
     if both := parted(name):
-        places, moves = make_scheduler(both[0]), make_move_rule(both[1])
-        if isinstance(places, PerfectForecast):
-            meant = PerfectForecast(Moving(places.scheduler, moves)).name
-            raise InputError(f"scheduler is '{name}': give both rules perfect forecasts, as in {meant}")
-        return Moving(places, moves)
+        return with_moves(make_scheduler(both[0]), both[1])
     if name.startswith(f"{PERFECT}(") and name.endswith(")"):
         return PerfectForecast(make_scheduler(name[len(PERFECT) + 1 : -1].strip()))
     if name.endswith(BACKFILL):

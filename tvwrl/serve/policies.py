@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.checks import hint
-from tvwrl.schedulers import Knowledge, Scheduler, UnknownScheduler, list_schedulers, make_scheduler
+from tvwrl.schedulers import Knowledge, Moving, Scheduler, UnknownScheduler, list_schedulers, make_scheduler
 from tvwrl.serve.snapshot import Sight
 from tvwrl.serve.watching import RESOURCES, Observed
 from tvwrl.simulation import Scenario
@@ -83,6 +83,8 @@ def _rule(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
             f"it knows {scheduler.knowledge.group}, which no real cluster does; "
             "tvwrl evaluate --list-schedulers says what each knows"
         )
+    if isinstance(scheduler, Moving):
+        raise InputError(f"it moves what runs, which this service does not: serve {scheduler.placing.name}")
     if scheduler.leader is not None or scheduler.name.startswith("rollout"):
         raise InputError("it plans in sampled training sequences; serve its base instead")
     step = slot_length or Scenario().step_seconds

@@ -46,6 +46,7 @@ from .splits import (
     Split as Split,
     UNSEEN as UNSEEN,
     gapless_runs as gapless_runs,
+    check_others as check_others,
     share_workloads as share_workloads,
     split_trace as split_trace,
 )

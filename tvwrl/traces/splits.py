@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
+from tvwrl.traces.canonical import trace_hash
 from tvwrl.types import InputError, Int, Trace
 
 Split = Literal["train", "validation", "test"]
@@ -115,6 +116,28 @@ def share_workloads(one: Trace, other: Trace) -> bool:
     """
     recorded = {one.source, other.source} == {"real"}  # names of synthetic workloads are numbers
     return recorded and not set(one.workload_id).isdisjoint(other.workload_id)
+
+
+def check_others(trace: Trace, others: Mapping[str, Trace]) -> None:
+    """Refuse traces that nothing may be learnt from beside `trace`: with other resources, with the content of one that
+    is there already, and with workloads of the same names, whose training series may be test series of `trace`.
+
+    `others`: by the name that was given for each
+    """
+    known = {trace_hash(trace): f"trace '{trace.name}'"}
+    for name, other in others.items():
+        if other.resources != trace.resources:
+            raise InputError(
+                f"also {name}: it has the resources {', '.join(other.resources)}, but trace '{trace.name}' has "
+                f"{', '.join(trace.resources)}"
+            )
+        if (twin := known.setdefault(trace_hash(other), f"also {name}")) != f"also {name}":
+            raise InputError(f"also {name}: it has the same content as {twin}; name every trace once")
+        if share_workloads(trace, other):
+            raise InputError(
+                f"also {name}: it shares names of workloads with trace '{trace.name}', so test series could be learnt: "
+                "leave it out, or rename its workloads if they are others"
+            )
 
 
 def gapless_runs(trace: Trace, workloads: Sequence[int] | Int) -> list[Run]:

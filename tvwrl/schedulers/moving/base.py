@@ -76,15 +76,15 @@ class MoveRule(ABC):
         """
         return
 
-    def misfit(self, scenario: Scenario, resources: int) -> str:
+    def misfit(self, scenario: Scenario, resources: Sequence[str]) -> str:
         """Why it can't be played in a scenario; empty, as for most rules: it can.
 
         Parameters
         ----------
         scenario : Scenario
             What is played.
-        resources : int
-            D of the trace.
+        resources : Sequence[str]
+            (D,) names of the trace's resources.
         """
         return ""
 
@@ -234,6 +234,8 @@ def make_move_rule(name: str) -> MoveRule:
     if head not in MOVE_RULES:
         raise InputError(f"move rule is '{name.strip()}': {hint(head, MOVE_RULES)}")
     row = MOVE_RULES[head]
+    if not file and name.strip() != entry:
+        raise InputError(f"move rule is '{name.strip()}': the file after = is missing")
     if file and not row.made.reads:
         raise InputError(f"move rule is '{name.strip()}': {head} reads no file; leave out ={file}")
     given: dict[str, float] = {}

@@ -8,7 +8,7 @@ what it lowers that sum by. `tvwrl.agents.machine_value` learns v.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -35,11 +35,12 @@ from tvwrl.simulation import Cluster, Scenario
 from tvwrl.types import InputError, Move, summary
 
 FILE = "machine_value.npz"  # that comes with the package
+LARGEST_WEIGHT, LEAST_SCALE = 1e4, 1e-3  # of a file: beyond them values overflow
 SCALE = 1000.0  # units of the reward that 1 of a value stands for
 # Fields of the scenario that give a value its meaning; it is of no use where they differ
 MEANING = (
-    "K_c", "K_u", "K_o", "K_w", "overshoot_per", "capacity", "machine_types", "peak_units", "quantise",
-    "step_seconds", "move_slots", "move_overlap",
+    "K_c", "K_u", "K_o", "K_w", "overshoot_per", "capacity", "machine_types", "peak_units", "quantise", "perturb",
+    "sample", "background", "usage_delay", "step_seconds", "move_slots", "move_overlap",
 )  # fmt: skip
 
 
@@ -127,22 +128,25 @@ class MachineValue:
             raise InputError(f"{path} is no learnt value of machines: {missing or shapes}")
         if not (np.isfinite(chosen).all() and min(chosen) >= 0):
             raise InputError(f"{path}: its risk and threshold are {chosen}: must be numbers >= 0")
-        if not all(np.isfinite(layer).all() for layer in layers) or (layers.scale <= 0).any():
-            raise InputError(f"{path}: its weights are not all finite numbers, or scales not all above 0")
+        if not all((np.abs(layer) <= LARGEST_WEIGHT).all() for layer in layers) or (layers.scale < LEAST_SCALE).any():
+            raise InputError(
+                f"{path}: its weights are not all finite numbers up to {LARGEST_WEIGHT:g}, or scales not all "
+                f"{LEAST_SCALE} or more"
+            )
         return cls(layers, resources, facts)
 
-    def misfit(self, scenario: Scenario, resources: int) -> str:
+    def misfit(self, scenario: Scenario, resources: Sequence[str]) -> str:
         """Why the value means nothing in a scenario; empty: it does.
 
         Parameters
         ----------
         scenario : Scenario
             What is played.
-        resources : int
-            D of the trace.
+        resources : Sequence[str]
+            (D,) names of the trace's resources.
         """
-        if resources != len(self.resources):
-            return f"the learnt value is of {len(self.resources)} resources, the trace has {resources}"
+        if tuple(resources) != self.resources:
+            return f"the learnt value is of {', '.join(self.resources)}, but the trace has {', '.join(resources)}"
         here = meaning(scenario)
         for name, learnt in self.facts["scenario"].items():
             if here[name] != learnt:
@@ -213,12 +217,12 @@ class ByMachineValue(MoveRule):
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
-        if why := self.misfit(cluster.scenario, cluster.capacity.shape[1]):
+        if why := self.misfit(cluster.scenario, cluster.machines.resources):
             raise InputError(why)
         self._costs = costs_of(cluster, self.risk, self.value.layers, SCALE)
         self._limit = self.threshold * cluster.scenario.K_m
 
-    def misfit(self, scenario: Scenario, resources: int) -> str:
+    def misfit(self, scenario: Scenario, resources: Sequence[str]) -> str:
         """See `MoveRule.misfit`."""
         return self.value.misfit(scenario, resources)
 
