@@ -80,7 +80,7 @@ def gain(cluster: Cluster, kinds: int, exact: int) -> float:
     costs, cost, made = costs_of(cluster), [], 0
     for limit in (0, cluster.moves_left):
         here = present(cluster, cluster.running)
-        made = find_among(here, costs, kinds, THRESHOLD, 1.0, MOST, np.empty((limit, 2), np.int64), exact)
+        made = find_among(here, costs, kinds, THRESHOLD, MOST, 1.0, np.empty((limit, 2), np.int64), exact)
         cost.append(here.cost.sum())
     return float(cost[0] - cost[1]) - THRESHOLD * made
 

@@ -82,7 +82,7 @@ def test_the_search_computes_what_the_network_does(moving, value):
     running = cluster.running
     layers, costs = value.layers, costs_of(cluster, 0.7, value.layers, 1000.0)
     here = present(cluster, running, layers)
-    find_moves(here, costs, 0, 0.0, 1.0, 3, np.empty((1, 2), np.int64))  # no kind of moves: only the costs are made
+    find_moves(here, costs, 0, 0.0, 3, 1.0, np.empty((1, 2), np.int64))  # no kind of moves: only the costs are made
     last = len(here.cost) - 1
     hidden = layers.first_bias + (here.seen - layers.mean) / layers.scale @ layers.first
     deeper = layers.second_bias + np.maximum(hidden, 0.01 * hidden) @ layers.second

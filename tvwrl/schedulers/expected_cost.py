@@ -11,7 +11,7 @@ import numpy as np
 from tvwrl.compiled import inner, njit
 from tvwrl.forecasting import ROUNDING, SEGMENTS, columns
 from tvwrl.penalties import under_utilisation
-from tvwrl.schedulers.base import Opinion, register
+from tvwrl.schedulers.base import Opinion, Scheduler, register
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS, Knowledge
 from tvwrl.simulation import Cluster, Mask
@@ -55,10 +55,10 @@ class ExpectedCost(HeadOfQueue):
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
         scenario = cluster.scenario
-        self._sizes = cluster.capacity / scenario.peak_units
-        self._weights = scenario.penalty_weights().per_resource(cluster.capacity.shape[1])
-        self._limit = self.accepted_overshoot * scenario.K_w
-        self._units, self._whole = float(scenario.peak_units), scenario.quantise
+        self.sizes = cluster.capacity / scenario.peak_units
+        self.weights = scenario.penalty_weights().per_resource(cluster.capacity.shape[1])
+        self.limit = self.accepted_overshoot * scenario.K_w
+        self.units, self.whole = float(scenario.peak_units), scenario.quantise
         self._columns = np.arange(columns(cluster.capacity.shape[1]))
         if self.peaks == "known":
             table = cluster.simulation.sequences.forecast
@@ -75,13 +75,18 @@ class ExpectedCost(HeadOfQueue):
         if not room.any():
             return None
         costs = self._costs(cluster, workload)
-        machine = int(np.where(room, costs.sum(axis=1), np.inf).argmin())
-        return None if costs[machine, OVERSHOOT] > self._limit else machine
+        machine = int(np.where(room, self.weighed(cluster, workload, costs), np.inf).argmin())
+        return None if costs[machine, OVERSHOOT] > self.limit else machine
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion:
         """See `Scheduler.opinion`."""
-        costs = self._costs(cluster, workload).sum(axis=1)
+        costs = self.weighed(cluster, workload, self._costs(cluster, workload))
         return Opinion(self.candidates(cluster, workload), costs, "expected cost")
+
+    def weighed(self, cluster: Cluster, workload: Workload, costs: Float) -> Float:
+        """(M,) what a waiting workload would cost on each machine; `costs` (M, 2): see `expected_costs`."""
+        total: Float = costs.sum(axis=1)
+        return total
 
     def fork(self) -> ExpectedCost:
         """See `Scheduler.fork`: it remembers nothing of an episode."""
@@ -90,9 +95,14 @@ class ExpectedCost(HeadOfQueue):
     def _costs(self, cluster: Cluster, workload: Workload) -> Float:
         """(M, 2) see `expected_costs`."""
         load, own = (take(part, self._columns) for part in (cluster.forecast, cluster.forecast_of(workload)))
-        costs = expected_costs(load[None], own[None], self._sizes[None], self._units, self._weights, self._whole)[0]
+        costs = expected_costs(load[None], own[None], self.sizes[None], self.units, self.weights, self.whole)[0]
         costs[:, OVERSHOOT] *= self.peaks != "reserved"  # the sum of reserved peaks never exceeds a machine
         return np.asarray(costs)
+
+
+def plain_expected_cost(scheduler: Scheduler) -> bool:
+    """Whether a scheduler is `expected-cost` that knows no peaks, and no subclass that decides otherwise."""
+    return type(scheduler) is ExpectedCost and scheduler.peaks == "unknown"
 
 
 def expected_costs(

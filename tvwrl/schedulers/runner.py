@@ -11,6 +11,7 @@ import numpy as np
 
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.whole_episodes import play_whole, whole
 from tvwrl.simulation import IDLE, PLACED, WAITING, Cluster, Scenario, Simulation
 from tvwrl.types import Episode, Float, InputError, Machines, Placement, SequenceSet, Workload
 
@@ -56,6 +57,11 @@ class Runner:
             Called before each decision is carried out with the cluster, the workloads shown, and the placement, or None
             where nothing is placed and the slot passes.
 
+        Returns
+        -------
+        Episode
+            Its `decision_ms` has the simulation of the slots in it where the whole episode is compiled (`whole`).
+
         Raises
         ------
         InputError
@@ -69,8 +75,13 @@ class Runner:
         simulation.reset(sequence)
         cluster = Cluster(simulation)
         scheduler.reset(cluster, np.random.default_rng([self.seed, sequence]))
-        played = play_on(simulation, scheduler, workloads, watch)
-        mean_ms = 1000.0 * played.seconds / max(played.decisions, 1)
+        if watch is None and (how := whole(scheduler)):
+            started = time.perf_counter()
+            decisions, _ = play_whole(simulation, *how, MAX_IDLE_SLOTS)
+            seconds = time.perf_counter() - started
+        else:
+            _, decisions, seconds = play_on(simulation, scheduler, workloads, watch)
+        mean_ms = 1000.0 * seconds / max(decisions, 1)
         return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
 
     def simulation(self, scheduler: Scheduler) -> Simulation:

@@ -1,10 +1,15 @@
 from .episode_kernels import (
+    ADVANCE as ADVANCE,
+    MOVE as MOVE,
+    PLACE as PLACE,
     begin as begin,
+    drive as drive,
     may_place_more as may_place_more,
     next_random as next_random,
     place as place,
     tick as tick,
 )
+from .move_kernels import load_after_moves as load_after_moves, look_at_running as look_at_running
 from .cluster import Cluster as Cluster, Mask as Mask, Running as Running
 from .scenario import Scenario as Scenario
 from .simulation import Simulation as Simulation, queue_features as queue_features, requests_of as requests_of
@@ -19,6 +24,8 @@ from .state import (
     Load as Load,
     MACHINE as MACHINE,
     MACHINE_OVERSHOT as MACHINE_OVERSHOT,
+    MOVED as MOVED,
+    MOVES as MOVES,
     MOVES_PER_SLOT as MOVES_PER_SLOT,
     MOVE_OVERLAP as MOVE_OVERLAP,
     MOVE_PHASE as MOVE_PHASE,

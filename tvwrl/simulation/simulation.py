@@ -254,7 +254,7 @@ class Simulation:
             Whether an environment whose episode is over begins the next one; otherwise it stands still.
         """
         if self.shown_running and (self.state.counters[:, MOVES] >= self.state.moves.shape[1]).any():
-            self._make_room_for_moves(2 * self.state.moves.shape[1])
+            self.make_room_for_moves(2 * self.state.moves.shape[1])
         clock.drive(self.state, clock.STEP_AUTORESET if autoreset else clock.STEP, actions, 0)
 
     def copy(self, source: Simulation, rows: Int, to: Int) -> None:
@@ -271,14 +271,14 @@ class Simulation:
         """
         room = source.state.moves.shape[1]
         if room > self.state.moves.shape[1]:
-            self._make_room_for_moves(room)
+            self.make_room_for_moves(room)
         for name in CHANGING:
             if name == "moves":
                 self.state.moves[to, :room] = source.state.moves[rows]
             else:
                 getattr(self.state, name)[to] = getattr(source.state, name)[rows]
 
-    def _make_room_for_moves(self, room: int) -> None:
+    def make_room_for_moves(self, room: int) -> None:
         """Room for so many moves of an episode, keeping those so far."""
         more = np.zeros((self.batch, room, MOVE_COLUMNS), np.int32)
         more[:, : self.state.moves.shape[1]] = self.state.moves
@@ -318,7 +318,7 @@ class Simulation:
         """
         self.check_move(workload, machine)
         if self.state.counters[0, MOVES] >= self.state.moves.shape[1]:
-            self._make_room_for_moves(2 * self.state.moves.shape[1])
+            self.make_room_for_moves(2 * self.state.moves.shape[1])
         clock.drive(self.state, clock.MOVE, np.array([machine]), workload)
 
     def check_move(self, workload: int, machine: int) -> None:

@@ -61,7 +61,7 @@ def test_the_gain_of_a_move_is_the_difference_of_expected_costs(busy):
     running = busy.running
     here, costs = present(busy, running), costs_of(busy)
     found = np.empty((1, 2), np.int64)
-    assert find_moves(here, costs, SINGLE, -1e12, 1.0, 3, found) == 1
+    assert find_moves(here, costs, SINGLE, -1e12, 3, 1.0, found) == 1
     i, m = found[0]
     own = here.own
     load = np.array([own[running.machine == k].sum(axis=0) for k in range(len(busy.machines))])
@@ -97,7 +97,7 @@ def plain_search(p, c, kinds, threshold, single, most, limit):
         for i in everything:
             leaves = p.cost[p.where[i]] - cost(p.where[i], (i, -1.0))
             for m in machines:
-                room = m != p.where[i] and kernels._has_room(p, i, m, NOWHERE) and not kernels._is_repeated(p, m)
+                room = m != p.where[i] and kernels.has_room(p, i, m, NOWHERE) and not kernels._is_repeated(p, m)
                 if p.movable[i] and room:
                     yield leaves + p.cost[m] - cost(m, (i, 1.0)) - threshold * single, [(i, m)]
 
@@ -105,7 +105,7 @@ def plain_search(p, c, kinds, threshold, single, most, limit):
         for i in everything:
             for j in range(i):
                 a, b = p.where[i], p.where[j]
-                room = kernels._has_room(p, i, b, j) and kernels._has_room(p, j, a, i)
+                room = kernels.has_room(p, i, b, j) and kernels._has_room(p, j, a, i)
                 if p.movable[i] and p.movable[j] and a != b and room:
                     now = p.cost[a] + p.cost[b]
                     gain = now - cost(a, (i, -1.0), (j, 1.0)) - cost(b, (j, -1.0), (i, 1.0))
@@ -119,7 +119,7 @@ def plain_search(p, c, kinds, threshold, single, most, limit):
             leaving.sort(key=lambda i: -kernels._size(p, i))
             gain, kept, found = p.cost[a] - len(leaving) * threshold, p.cost.copy(), []
             for i in leaving:
-                room = [m for m in machines if m != a and p.workloads[m] and kernels._has_room(p, i, m, NOWHERE)]
+                room = [m for m in machines if m != a and p.workloads[m] and kernels.has_room(p, i, m, NOWHERE)]
                 if room:
                     least, m = min((cost(m, (i, 1.0)) - p.cost[m], m) for m in room)
                     gain -= least
@@ -133,7 +133,7 @@ def plain_search(p, c, kinds, threshold, single, most, limit):
             if len(found) == len(leaving):
                 yield gain, found
 
-    find_moves(p, c, 0, 0.0, 1.0, 1, np.empty((1, 2), np.int64))  # no moves: it only adds up what runs
+    find_moves(p, c, 0, 0.0, 1, 1.0, np.empty((1, 2), np.int64))  # no moves: it only adds up what runs
     while len(moves) < limit:
         tried = [(0.0, [])]
         for kind, of in ((SINGLE, singles), (SWAP, swaps), (TOGETHER, evacuations)):
@@ -169,7 +169,7 @@ def test_what_is_kept_and_left_out_does_not_change_the_moves(moving, kinds, valu
         costs = costs_of(cluster, 1.0, value, 1000.0)
         for threshold, most in ((0.0, 3), (1000.0, 2), (1000.0, 1)):
             found = np.empty((6, 2), np.int64)
-            made = find_moves(present(cluster, cluster.running, value), costs, kinds, threshold, 1.5, most, found)
+            made = find_moves(present(cluster, cluster.running, value), costs, kinds, threshold, most, 1.5, found)
             slow = plain_search(present(cluster, cluster.running, value), costs, kinds, threshold, 1.5, most, 6)
             assert [tuple(row) for row in found[:made].tolist()] == slow
             count += made
@@ -183,9 +183,9 @@ def test_the_search_among_few_finds_most_of_the_gain(moving, kinds):
         cluster = spread_out(moving, seed)
         for exact in (0, kernels.EXACT):
             here, costs = present(cluster, cluster.running), costs_of(cluster)
-            find_among(here, costs, 0, 0.0, 1.0, 3, np.empty((1, 2), np.int64), exact)
+            find_among(here, costs, 0, 0.0, 3, 1.0, np.empty((1, 2), np.int64), exact)
             before, here = here.cost.sum(), present(cluster, cluster.running)
-            find_among(here, costs, kinds, 1000.0, 1.0, 3, np.empty((4, 2), np.int64), exact)
+            find_among(here, costs, kinds, 1000.0, 3, 1.0, np.empty((4, 2), np.int64), exact)
             assert (here.after <= cluster.capacity).all()
             gains.append(before - here.cost.sum())
     few, every = np.reshape(gains, (5, 2)).T
@@ -196,14 +196,14 @@ def test_the_search_leaves_what_must_not_move_alone(busy):
     running = busy.running
     here = present(busy, running._replace(movable=np.zeros(len(running.movable), np.bool_)))
     found = np.empty((5, 2), np.int64)
-    assert find_moves(here, costs_of(busy), SINGLE | TOGETHER | SWAP, 0.0, 1.0, 8, found) == 0
+    assert find_moves(here, costs_of(busy), SINGLE | TOGETHER | SWAP, 0.0, 8, 1.0, found) == 0
 
 
 def test_a_machine_is_emptied_of_all_its_workloads(busy):
     running = busy.running
     here = present(busy, running)
     found = np.empty((8, 2), np.int64)
-    made = find_moves(here, costs_of(busy), TOGETHER, -1e9, 1.0, 4, found)
+    made = find_moves(here, costs_of(busy), TOGETHER, -1e9, 4, 1.0, found)
     first = found[:made, 0]
     source = running.machine[first[0]]
     of_source = np.flatnonzero(running.machine == source)

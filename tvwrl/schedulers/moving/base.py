@@ -88,6 +88,10 @@ class MoveRule(ABC):
         """
         return ""
 
+    def placing_too(self, placing: Scheduler) -> Scheduler:
+        """Who places what waits: `placing`, unless the rule has a part in that."""
+        return placing
+
     @abstractmethod
     def moves(self, cluster: Cluster) -> Iterable[Move]:
         """The moves of the current slot; each is carried out before the next one is asked for.
@@ -144,8 +148,8 @@ class Moving(Scheduler):
     def __init__(self, placing: Scheduler, rule: MoveRule) -> None:
         if isinstance(placing, Moving):
             raise InputError(f"scheduler is '{placing.name}{PLUS}{rule.name}': it has two rules that move; give one")
-        self.placing, self.rule = placing, rule
-        rule.placing = placing
+        self.placing, self.rule = rule.placing_too(placing), rule
+        rule.placing = self.placing
         self.name = f"{placing.name}{PLUS}{rule.name}"
         self.knowledge = together(placing.knowledge, rule.knowledge)
         self.looks_at_grid = placing.looks_at_grid

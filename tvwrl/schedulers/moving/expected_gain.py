@@ -8,24 +8,22 @@ of many noisy gains is mostly noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.schedulers.knowledge import FORECASTS
-from tvwrl.schedulers.moving.base import MoveRule, move_rule
-from tvwrl.schedulers.moving.move_search import SINGLE, SWAP, TOGETHER, check_together, costs_of, search
+from tvwrl.schedulers.moving.base import move_rule
+from tvwrl.schedulers.moving.move_search import SINGLE, SWAP, TOGETHER, BySearch, Search, check_together, costs_of
 from tvwrl.simulation import Cluster
-from tvwrl.types import Move
 
 THRESHOLD = 10_000.0
 MOST = 3  # workloads of a machine that are moved away together
 
 
 @move_rule("Greedy moves")
-class ExpectedGain(MoveRule):
+class ExpectedGain(BySearch):
     """Makes the moves whose expected gain, for each workload moved, exceeds the threshold most.
 
     Parameters
@@ -53,16 +51,13 @@ class ExpectedGain(MoveRule):
         self, threshold: float = THRESHOLD, overshoot: float = 1.0, most: float = MOST, single: float = 1.0
     ) -> None:
         at_least(0, threshold=threshold, overshoot=overshoot, single=single)
-        self.threshold, self.overshoot = threshold, overshoot
-        self.most, self.single = check_together(most), single
+        self.threshold, self.overshoot = float(threshold), float(overshoot)
+        self.most, self.single = check_together(most), float(single)
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
-        self._costs = costs_of(cluster, self.overshoot)
-
-    def moves(self, cluster: Cluster) -> Iterator[Move]:
-        """See `MoveRule.moves`."""
-        return search(cluster, self._costs, self.kinds, self.threshold, self.most, self.single)
+        costs = costs_of(cluster, self.overshoot)
+        self.search = Search(costs, self.kinds, self.threshold, self.most, self.single)
 
 
 @move_rule("Greedy and swaps")

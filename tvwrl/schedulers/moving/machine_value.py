@@ -8,7 +8,7 @@ what it lowers that sum by. `tvwrl.agents.machine_value` learns v.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -19,20 +19,25 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from tvwrl.checks import at_least
+from tvwrl.checks import at_least, within
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.expected_cost import ExpectedCost, plain_expected_cost
 from tvwrl.schedulers.knowledge import FORECASTS
-from tvwrl.schedulers.moving.base import MoveRule, move_rule
+from tvwrl.schedulers.moving.base import move_rule
 from tvwrl.schedulers.moving.move_search import (
     SINGLE,
     TOGETHER,
+    BySearch,
     Layers,
+    Search,
     check_together,
     costs_of,
     feature_count,
-    search,
+    joining,
+    present,
 )
 from tvwrl.simulation import Cluster, Scenario
-from tvwrl.types import InputError, Move, summary
+from tvwrl.types import Float, InputError, Workload, summary
 
 FILE = "machine_value.npz"  # that comes with the package
 LARGEST_WEIGHT, LEAST_SCALE = 1e4, 1e-3  # of a file: beyond them values overflow
@@ -176,7 +181,7 @@ def shipped_value() -> MachineValue:
 
 
 @move_rule("Learnt value of machines")
-class ByMachineValue(MoveRule):
+class ByMachineValue(BySearch):
     """Makes the moves that lower the learnt values of machines most, of single workloads and of whole machines.
 
     Parameters
@@ -191,6 +196,9 @@ class ByMachineValue(MoveRule):
         Weight of the value of overshoots, >= 0; default: as chosen when the value was learnt.
     most : float, default 4
         Workloads of a machine that are moved away together, a whole number from 1 to 8.
+    placing : float, optional
+        Share of the value in the choice of machines for what waits, 0 to 1, where `expected-cost` places; default: as
+        chosen when the value was learnt.
 
     Examples
     --------
@@ -198,7 +206,7 @@ class ByMachineValue(MoveRule):
     """
 
     name, knowledge, needs_forecasts = "machine-value", FORECASTS.and_also("values learnt from moves"), True
-    options: ClassVar = {"threshold": (0.7, 1.0, 1.5, 2.0, 3.0), "risk": (1.0, 1.6), "most": (2, 3, 4)}
+    options: ClassVar = {"threshold": (0.7, 1.0, 1.5, 2.0, 3.0), "risk": (1.0, 1.6), "most": (2, 3, 4), "placing": ()}
     reads = "a value that tvwrl train --moves learnt"
 
     def __init__(
@@ -208,24 +216,55 @@ class ByMachineValue(MoveRule):
         threshold: float | None = None,
         risk: float | None = None,
         most: float = 4,
+        placing: float | None = None,
     ) -> None:
         at_least(0, threshold=threshold, risk=risk)
+        within(0, 1, placing=placing)
         value = value or (MachineValue.load(file) if file else shipped_value())
         self.value, self.most = value, check_together(most)
         self.threshold = value.facts["threshold"] if threshold is None else threshold
         self.risk = value.facts["risk"] if risk is None else risk
+        self.share = value.facts.get("placing", 0.0) if placing is None else placing
+        self._shared = placing is not None and placing > 0
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
         if why := self.misfit(cluster.scenario, cluster.machines.resources):
             raise InputError(why)
-        self._costs = costs_of(cluster, self.risk, self.value.layers, SCALE)
-        self._limit = self.threshold * cluster.scenario.K_m
+        costs = costs_of(cluster, self.risk, self.value.layers, SCALE)
+        self.search = Search(costs, SINGLE | TOGETHER, self.threshold * cluster.scenario.K_m, self.most)
 
     def misfit(self, scenario: Scenario, resources: Sequence[str]) -> str:
         """See `MoveRule.misfit`."""
         return self.value.misfit(scenario, resources)
 
-    def moves(self, cluster: Cluster) -> Iterator[Move]:
-        """See `MoveRule.moves`."""
-        return search(cluster, self._costs, SINGLE | TOGETHER, self._limit, self.most)
+    def placing_too(self, placing: Scheduler) -> Scheduler:
+        """See `MoveRule.placing_too`. Raises InputError if its name gives it a share of another rule's choice."""
+        if plain_expected_cost(placing):
+            return ByValue(self) if self.share else placing
+        if self._shared:
+            raise InputError(f"placing is {self.share:g}, but {placing.name} places: only expected-cost shares")
+        return placing
+
+
+class ByValue(ExpectedCost):
+    """Expected cost, in whose choice of a machine the learnt value of a rule has a share.
+
+    `rule`: whose value and share it is; reset before this
+    """
+
+    def __init__(self, rule: ByMachineValue) -> None:
+        super().__init__()
+        self.rule = rule
+        self.knowledge = rule.knowledge
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Prepare the rule too, as it is asked first."""
+        super().reset(cluster, rng)
+        self.rule.reset(cluster, rng)
+
+    def weighed(self, cluster: Cluster, workload: Workload, costs: Float) -> Float:
+        """See `ExpectedCost.weighed`."""
+        more = joining(present(cluster, cluster.running, self.rule.value.layers, workload), self.rule.search.costs)
+        found: Float = (1.0 - self.rule.share) * costs.sum(axis=1) + self.rule.share * more
+        return found

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tvwrl.checks import within
-from tvwrl.compiled import inner, njit
+from tvwrl.compiled import inner, njit, plain
 from tvwrl.forecasting import ROUNDING, SEGMENTS, columns
 from tvwrl.packing import lacks
 from tvwrl.schedulers.expected_cost import (
@@ -31,8 +31,9 @@ from tvwrl.schedulers.expected_cost import (
     border,
     unused_in_slot,
 )
+from tvwrl.schedulers.moving.base import MoveRule
 from tvwrl.simulation import Cluster, Running
-from tvwrl.types import Bool, Float, Float32, InputError, Int, Move
+from tvwrl.types import Bool, Float, Float32, InputError, Int, Move, Workload
 
 NOWHERE = -1
 MOST_TOGETHER = 8  # workloads of a machine that are moved away together, at most
@@ -90,6 +91,16 @@ class Costs(NamedTuple):
     scale: float  # units of the reward that 1 of a value stands for
 
 
+class Search(NamedTuple):
+    """What moves are looked for."""
+
+    costs: Costs
+    kinds: int  # bits of `SINGLE`, `TOGETHER` and `SWAP`
+    threshold: float  # that the gain of a move must exceed, for every workload that it moves
+    most: int  # workloads of a machine that are moved away together
+    single: float = 1.0  # factor on the threshold of workloads that are moved alone
+
+
 class Present(NamedTuple):
     """What runs, and the machines; scratch of the kernel, which carries out each move that it finds here too."""
 
@@ -113,6 +124,8 @@ class Present(NamedTuple):
 
 NO_VALUE = Layers(*(np.zeros(shape, np.float32) for shape in (0, 0, (0, 0), 0, (0, 0), 0, (0, 2), 2)))
 
+NO_COSTS = Costs(np.zeros((0, 0)), np.zeros((0, 0)), 1.0, np.zeros(0), np.zeros(0), np.zeros(0), NO_VALUE, 1.0, 1.0)
+
 
 def costs_of(cluster: Cluster, overshoot: float = 1.0, value: Layers = NO_VALUE, scale: float = 1.0) -> Costs:
     """What the machines of a cluster cost; `overshoot`: weight of expected overshoots against all else."""
@@ -133,79 +146,86 @@ def check_together(most: float) -> int:
     return int(most)
 
 
-def search(
-    cluster: Cluster, costs: Costs, kinds: int, threshold: float, most: int, single: float = 1.0
-) -> Iterator[Move]:
-    """The moves of a slot that lower the costs most, each by more than the threshold for every workload it moves.
+class BySearch(MoveRule):
+    """A rule that makes the moves of a slot which lower costs most, each by more than a threshold.
 
-    `single`: factor on the threshold of workloads that are moved alone. If a machine has more workloads than may be
-    moved in the slot, the others can follow in the next one, if that is still worth it then.
+    If a machine has more workloads than may be moved in the slot, the others can follow in the next one, if that is
+    still worth it then. `search`: set by `reset`
     """
-    running = cluster.running
-    if not running.movable.any():
-        return
-    found = np.empty((min(cluster.moves_left, len(running.workload)), 2), np.int64)
-    made = find_moves(present(cluster, running, costs.value), costs, kinds, threshold, single, most, found)
-    for i, machine in found[:made].tolist():
-        yield Move(int(running.workload[i]), machine)
+
+    search: Search
+
+    def moves(self, cluster: Cluster) -> Iterator[Move]:
+        """See `MoveRule.moves`."""
+        running = cluster.running
+        if running.movable.any():
+            found = np.empty((min(cluster.moves_left, len(running.workload)), 2), np.int64)
+            made = find_moves(present(cluster, running, self.search.costs.value), *self.search, found)
+            for i, machine in found[:made].tolist():
+                yield Move(int(running.workload[i]), machine)
 
 
-def present(cluster: Cluster, running: Running, value: Layers = NO_VALUE) -> Present:
-    """What runs in a cluster, with its forecasts."""
-    machines, resources = cluster.capacity.shape
-    own = np.array(cluster.forecasts_of(running)[:, : columns(resources)], np.float64, order="C")
-    after = np.array(cluster.load_after_moves)  # a copy, as what an entry of the benchmark sees is read-only
-    price = math.log10(1.0 + cluster.scenario.K_m / 100.0)
-    context = np.array([0.0] * (resources + 1) + [cluster.waiting / MANY, 0.0, price])
-    _write_context(own, running.machine, after, cluster.divisor, context)
-    return Present(
-        own=own,
-        usage=np.array(running.usage),
-        where=running.machine.copy(),
-        movable=running.movable.copy(),
-        load=np.zeros((machines, own.shape[1])),
-        after=after,
-        capacity=np.array(cluster.capacity),
-        cost=np.zeros(machines),
-        workloads=np.zeros(machines, np.int64),
-        fresh=np.array(running.fresh),
-        unshot=np.zeros(machines, np.int64),
-        context=context,
-        seen=np.zeros(feature_count(resources), np.float32),
-        hidden=np.zeros(value.first.shape[1], np.float32),
-        deeper=np.zeros(value.second.shape[1], np.float32),
-    )
+def present(
+    cluster: Cluster, running: Running, value: Layers = NO_VALUE, waiting: Workload | None = None
+) -> Present:
+    """What runs in a cluster, with its forecasts, and after that a workload that waits, if one is given."""
+    own, usage = cluster.forecasts_of(running), running.usage
+    where, movable, fresh = running.machine, running.movable, running.fresh
+    if waiting is not None:
+        own = np.vstack([own, cluster.forecast_of(waiting)])
+        usage, where = np.vstack([usage, waiting.first_demand]), np.append(where, NOWHERE)
+        movable, fresh = np.append(movable, False), np.append(fresh, len(waiting.first_demand))
+    own = np.array(own[:, : columns(cluster.capacity.shape[1])], np.float64, order="C")
+    after = np.array(cluster.load_after_moves)  # copies, as what an entry of the benchmark sees is read-only
+    usage, where, movable, fresh = map(np.array, (usage, where, movable, fresh))
+    capacity, price = np.array(cluster.capacity), cluster.scenario.K_m
+    found: Present = gather(own, usage, where, movable, fresh, after, capacity, cluster.waiting, price, value)
+    return found
 
 
 @njit
-def _write_context(own: Float, where: Int, after: Float, sizes: Float, context: Float) -> None:
-    """Write to `context` what depends on the load and on the forecasts `own` (n, K) of what runs."""
+def gather(
+    own: Float, usage: Float, where: Int, movable: Bool, fresh: Int, after: Float, capacity: Float, waiting: int,
+    price: float, value: Layers,
+) -> Present:  # fmt: skip
+    """What runs, for the search: arrays as in `Present`, `waiting` workloads, and the `price` of a move."""
     machines, resources = after.shape
     alive, later, used = (3 * len(SEGMENTS) + 2) * resources + SOON, 0.0, np.zeros(machines, np.bool_)
-    for i in range(len(own)):
-        later += own[i, alive]
-        used[where[i]] = True
+    for i in range(len(where)):
+        if where[i] != NOWHERE:
+            later += own[i, alive]
+            used[where[i]] = True
+    context = np.zeros(resources + CONTEXT)
     for d in range(resources):
-        context[d] = after[:, d].sum() / sizes[:, d].sum()
-    context[resources], context[resources + 2] = used.sum() / machines, later / machines
+        size = 0.0
+        for m in range(machines):
+            size += capacity[m, d] if capacity[m, d] > 0.0 else 1.0
+        context[d] = after[:, d].sum() / size
+    context[resources], context[resources + 1] = used.sum() / machines, waiting / MANY
+    context[resources + 2], context[resources + 3] = later / machines, math.log10(1.0 + price / 100.0)
+    return Present(
+        own, usage, where, movable, np.zeros((machines, own.shape[1])), after, capacity, np.zeros(machines),
+        np.zeros(machines, np.int64), fresh, np.zeros(machines, np.int64), context,
+        np.zeros(_feature_count(resources), np.float32), np.zeros(value.first.shape[1], np.float32),
+        np.zeros(value.second.shape[1], np.float32),
+    )  # fmt: skip
 
 
 @njit
-def find_moves(p: Present, c: Costs, kinds: int, threshold: float, single: float, most: int, found: Int) -> int:
+def find_moves(p: Present, c: Costs, kinds: int, threshold: float, most: int, single: float, found: Int) -> int:
     """Carry out the best moves in `p` until none exceeds the threshold, or `found` (limit, 2) is full.
 
     `found`: (output) workload's row in `p`, and machine. Returns how many were found.
     """
-    return find_among(p, c, kinds, threshold, single, most, found, EXACT)
+    return find_among(p, c, kinds, threshold, most, single, found, EXACT)
 
 
 @inner
 def find_among(
-    p: Present, c: Costs, kinds: int, threshold: float, single: float, most: int, found: Int, exact: int
+    p: Present, c: Costs, kinds: int, threshold: float, most: int, single: float, found: Int, exact: int
 ) -> int:
     """The same; all pairs are considered up to `exact` of them."""
-    for i in range(len(p.where)):
-        _book(p, i, p.where[i], 1.0)
+    _book_all(p)
     for m in range(len(p.cost)):
         p.cost[m] = _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
     pairs = _shortlist(p, c, kinds, threshold, most, len(found), exact)
@@ -288,7 +308,7 @@ def _shortlist(p: Present, c: Costs, kinds: int, threshold: float, most: int, li
             i = listed[probe * len(listed) // min(PROBES, len(listed))]
             for m in range(machines):
                 more[m] = -np.inf
-                if not targets[m] and m != p.where[i] and _has_room(p, i, m, NOWHERE) and not _is_repeated(p, m):
+                if not targets[m] and m != p.where[i] and has_room(p, i, m, NOWHERE) and not _is_repeated(p, m):
                     more[m] = costs[m] - _expected_cost(p, c, m, i, 1.0, NOWHERE, 0.0)
             _mark_largest(more, (TARGETS + limit) // PROBES, targets)
 
@@ -346,7 +366,7 @@ def _joined(p: Present, c: Costs, pairs: Pairs, r: int, column: int) -> float:
     cost: float = pairs.joins[r, column]
     if math.isnan(cost):
         i, m = pairs.rows[r], pairs.columns[column]
-        cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if _has_room(p, i, m, NOWHERE) else math.inf
+        cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if has_room(p, i, m, NOWHERE) else math.inf
         pairs.joins[r, column] = cost
     return cost
 
@@ -358,7 +378,7 @@ def _traded(p: Present, c: Costs, pairs: Pairs, r: int, other: int) -> float:
     if math.isnan(cost):
         i, j = pairs.rows[r], pairs.rows[other]
         m = p.where[i]
-        cost = _cost(p, c, m, i, -1.0, j, 1.0) if _has_room(p, j, m, i) else math.inf
+        cost = _cost(p, c, m, i, -1.0, j, 1.0) if has_room(p, j, m, i) else math.inf
         pairs.trades[r, other] = cost
     return cost
 
@@ -384,6 +404,14 @@ def _book(p: Present, i: int, m: int, sign: float) -> None:
 
 
 @inner(_nrt=False)
+def _book_all(p: Present) -> None:
+    """Add all forecasts to the machines that the workloads are on."""
+    for i in range(len(p.where)):
+        if p.where[i] != NOWHERE:
+            _book(p, i, p.where[i], 1.0)
+
+
+@inner(_nrt=False)
 def _shift(p: Present, i: int, old: int, m: int) -> None:
     """The measured usage of workload i counts on another machine."""
     for d in range(p.usage.shape[1]):
@@ -401,7 +429,7 @@ def _size(p: Present, i: int) -> float:
 
 
 @inner(_nrt=False)
-def _has_room(p: Present, i: int, m: int, leaves: int) -> bool:
+def has_room(p: Present, i: int, m: int, leaves: int) -> bool:
     """Whether machine m has room for workload i when workload `leaves`, if there is one, has left it."""
     for d in range(p.usage.shape[1]):
         less = p.usage[leaves, d] if leaves >= 0 else 0.0
@@ -464,9 +492,14 @@ def _passes(p: Present, c: Costs, m: int, d: int, i: int, share: float, j: int, 
     return min(1.0 - stays, ever)
 
 
+@njit(inline="always")
+def _feature_count(resources: int) -> int:
+    return len(SEGMENTS) * (1 + 4 * resources) + 4 * resources + 2 + CONTEXT
+
+
 def feature_count(resources: int) -> int:
     """F, the features of a machine."""
-    return len(SEGMENTS) * (1 + 4 * resources) + 4 * resources + 2 + CONTEXT
+    return plain(_feature_count)(resources)
 
 
 @inner(_nrt=False)
@@ -521,27 +554,35 @@ def write_features(p: Present, c: Costs, m: int, i: int, share: float, j: int, o
         out[at + 2 + k] = p.context[resources + k]
 
 
+@njit(inline="always", _nrt=False, fastmath=True)
+def _layer(inputs: Float32, weights: Float32, bias: Float32, out: Float32) -> None:
+    """Write the units of a layer, leaky rectifiers; four inputs at a time, so that sums stay in registers."""
+    for a in range(len(out)):
+        out[a] = bias[a]
+    whole = len(inputs) // 4 * 4
+    for f in range(0, whole, 4):
+        w, x, y, z = inputs[f], inputs[f + 1], inputs[f + 2], inputs[f + 3]
+        for a in range(len(out)):
+            out[a] += w * weights[f, a] + x * weights[f + 1, a] + y * weights[f + 2, a] + z * weights[f + 3, a]
+    for f in range(whole, len(inputs)):
+        for a in range(len(out)):
+            out[a] += inputs[f] * weights[f, a]
+    for a in range(len(out)):
+        out[a] = max(out[a], np.float32(SLOPE) * out[a])
+
+
 @inner(_nrt=False, fastmath=True)
 def _value(p: Present, c: Costs) -> float:
     """The learnt value of a machine with the features `p.seen`, in units of the reward: expected cost from now on."""
-    v = c.value
-    for a in range(len(p.hidden)):
-        p.hidden[a] = v.first_bias[a]
-    for f in range(len(p.seen)):
-        x = (p.seen[f] - v.mean[f]) / v.scale[f]
-        for a in range(len(p.hidden)):
-            p.hidden[a] += x * v.first[f, a]
-    for b in range(len(p.deeper)):
-        p.deeper[b] = v.second_bias[b]
-    for a in range(len(p.hidden)):
-        x = max(p.hidden[a], np.float32(SLOPE) * p.hidden[a])
-        for b in range(len(p.deeper)):
-            p.deeper[b] += x * v.second[a, b]
+    v, seen = c.value, p.seen
+    for f in range(len(seen)):
+        seen[f] = (seen[f] - v.mean[f]) / v.scale[f]
+    _layer(seen, v.first, v.first_bias, p.hidden)
+    _layer(p.hidden, v.second, v.second_bias, p.deeper)
     load, over = v.last_bias[0], v.last_bias[1]
     for b in range(len(p.deeper)):
-        x = max(p.deeper[b], np.float32(SLOPE) * p.deeper[b])
-        load += x * v.last[b, 0]
-        over += x * v.last[b, 1]
+        load += p.deeper[b] * v.last[b, 0]
+        over += p.deeper[b] * v.last[b, 1]
     cost: float = c.scale * (load + c.risk * over)
     return cost
 
@@ -549,11 +590,20 @@ def _value(p: Present, c: Costs) -> float:
 @njit
 def all_features(p: Present, c: Costs, out: Float32) -> None:
     """Write the features (M, F) of all machines as they are; `p` is as `find_moves` gets it."""
-    for i in range(len(p.where)):
-        _book(p, i, p.where[i], 1.0)
+    _book_all(p)
     for m in range(len(p.cost)):
         write_features(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
         out[m] = p.seen
+
+
+@njit
+def joining(p: Present, c: Costs) -> Float:
+    """(M,) what each machine costs more with the last workload of `p`, which is nowhere yet."""
+    _book_all(p)
+    last, more = len(p.where) - 1, np.empty(len(p.cost))
+    for m in range(len(more)):
+        more[m] = _cost(p, c, m, last, 1.0, NOWHERE, 0.0) - _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+    return more
 
 
 @inner(_nrt=False)
@@ -668,7 +718,7 @@ def _best_evacuation(
                 if not changed:
                     cost = _joined(p, c, pairs, pairs.row_of[i], column)
                 else:
-                    cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if _has_room(p, i, m, NOWHERE) else math.inf
+                    cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if has_room(p, i, m, NOWHERE) else math.inf
                 if cost - p.cost[m] < least:
                     least, target = cost - p.cost[m], m
             if target == NOWHERE:

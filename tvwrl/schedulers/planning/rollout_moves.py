@@ -168,7 +168,7 @@ def candidates(here: Present, costs: Costs, price: float, left: int, most: int) 
             load=np.zeros_like(here.load), workloads=np.zeros_like(here.workloads), unshot=np.zeros_like(here.unshot),
         )  # fmt: skip
         moves = np.empty((size, 2), np.int64)
-        made = find_moves(fresh, costs, kinds, threshold, 1.0, most, moves)
+        made = find_moves(fresh, costs, kinds, threshold, most, 1.0, moves)
         chosen: list[list[int]] = moves[:made].tolist()
         if chosen and chosen not in found:
             found.append(chosen)

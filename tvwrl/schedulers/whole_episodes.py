@@ -1,0 +1,236 @@
+"""Episodes that are played whole in machine code, by rules that have no need of Python between decisions.
+
+The head of the queue is placed by expected cost, or partly by a learnt value, and what runs is moved by the search of
+`move_search`. What is decided is what the rules themselves decide when they are asked slot by slot.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tvwrl.compiled import inner, njit
+from tvwrl.forecasting import columns
+from tvwrl.packing import exceeds
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.expected_cost import ExpectedCost, machine_costs, plain_expected_cost
+from tvwrl.schedulers.moving.base import Moving
+from tvwrl.schedulers.moving.machine_value import ByValue
+from tvwrl.schedulers.moving.move_search import (
+    NO_COSTS,
+    NOWHERE,
+    BySearch,
+    Costs,
+    Layers,
+    Present,
+    Search,
+    all_features,
+    find_moves,
+    gather,
+    has_room,
+    joining,
+)
+from tvwrl.simulation import (
+    ADVANCE,
+    GOING,
+    IDLE,
+    MOVE,
+    MOVED,
+    MOVES,
+    MOVES_PER_SLOT,
+    OVER,
+    PLACE,
+    RUNNING,
+    RUNS,
+    SEQUENCE,
+    SLOT,
+    USAGE_DELAY,
+    WAITING,
+    WAITS,
+    Simulation,
+    State,
+    drive,
+    load_after_moves,
+    look_at_running,
+    may_place_more,
+    next_random,
+)
+from tvwrl.types import Float, Float32, Int
+
+
+class Placing(NamedTuple):
+    """How the head of the queue is placed."""
+
+    sizes: Float  # (M, D) capacities as multiples of `peak_units`
+    weights: Float  # (4, D) of the penalties
+    units: float  # `peak_units`
+    whole: bool  # whether demand is in whole units
+    limit: float  # expected cost of overshoots above which it waits
+    share: float  # of a learnt value in the choice, 0..1
+    costs: Costs  # of that value
+
+
+class Notes(NamedTuple):
+    """What is noted of an episode for learning, and the random moves that are made for it."""
+
+    explore: float  # share of the slots in which a random move is made
+    slots: Int  # (n,) output: slots in which moves were decided
+    features: Float32  # (n, M, F) output: of the machines after these moves; n = 0: nothing is noted
+
+
+NOTHING = Notes(0.0, np.zeros(0, np.int64), np.zeros((0, 0, 0), np.float32))
+
+
+def whole(scheduler: Scheduler) -> tuple[Placing, Search] | None:
+    """How a scheduler, which was reset, is played whole; None if it can't be, since Python decides."""
+    rule = scheduler.rule if isinstance(scheduler, Moving) else None
+    placing = scheduler.placing if isinstance(scheduler, Moving) else scheduler
+    if rule is None:
+        search = Search(NO_COSTS, 0, 0.0, 1)
+    elif isinstance(rule, BySearch) and type(rule).moves is BySearch.moves:
+        search = rule.search
+    else:
+        return None
+    if type(placing) is ByValue:
+        share, costs = placing.rule.share, placing.rule.search.costs
+    elif plain_expected_cost(placing):
+        share, costs = 0.0, NO_COSTS
+    else:
+        return None
+    assert isinstance(placing, ExpectedCost)
+    weights, units = placing.weights, placing.units
+    return Placing(placing.sizes, weights, units, placing.whole, placing.limit, share, costs), search
+
+
+def play_whole(
+    simulation: Simulation, placing: Placing, search: Search, idle: int, notes: Notes = NOTHING, seed: int = 0
+) -> tuple[int, int]:
+    """Play the episode of a simulation of one cluster to its end, or until nothing was placed in `idle` slots.
+
+    Returns the number of decisions, and of slots that were noted. `seed`: of random moves.
+    """
+    decisions, noted, stream = 0, 0, seed
+    while True:
+        more, noted, stream = _play(simulation.state, placing, search, idle, notes, noted, stream)
+        decisions += more
+        if simulation.is_over() or simulation.state.counters[0, IDLE] >= idle:
+            return decisions, noted
+        simulation.make_room_for_moves(2 * simulation.state.moves.shape[1] + simulation.scenario.moves_per_slot)
+
+
+@njit
+def _play(
+    s: State, placing: Placing, search: Search, idle: int, notes: Notes, noted: int, stream: int
+) -> tuple[int, int, int]:
+    """Play on until the end, or until another slot's moves may not find room in `s.moves`.
+
+    Returns the decisions, the slots noted so far, and the random stream.
+    """
+    decisions, argument, most = 0, np.zeros(1, np.int64), s.rules[MOVES_PER_SLOT]
+    found = np.empty((most, 2), np.int64)
+    while s.counters[0, OVER] == GOING and s.counters[0, IDLE] < idle:
+        if most > 0 and s.counters[0, MOVES] + most > s.moves.shape[1]:
+            break
+        while may_place_more(s, 0):
+            decisions += 1
+            argument[0] = _machine(s, placing)
+            if argument[0] == NOWHERE:
+                break
+            drive(s, PLACE, argument, 0)
+        if most > 0:
+            decisions += 1
+            noted, stream = _move(s, search, notes, noted, stream, found, argument)
+        drive(s, ADVANCE, argument, 0)
+    return decisions, noted, stream
+
+
+@inner
+def _machine(s: State, placing: Placing) -> int:
+    """The machine for the head of the queue, as `ExpectedCost.choose` or `ByValue.choose` find it."""
+    sequence, w = s.counters[0, SEQUENCE], s.workloads[0, 0, WAITS]
+    machines, resources = s.capacity.shape
+    own, row = np.empty(s.seen_forecast.shape[2], np.float32), (s.counters[0, SLOT] - s.rules[USAGE_DELAY])
+    row %= s.load.shape[2]
+    for c in range(len(own)):
+        own[c] = s.forecast[sequence, w, 0, c] * s.steps[c]
+    by_value = placing.share > 0.0
+    if by_value:
+        more = joining(_present(s, placing.costs.value, 1), placing.costs)
+    best, least, danger = NOWHERE, np.inf, 0.0
+    for m in range(machines):
+        room = True
+        for d in range(resources):
+            room = room and not exceeds(s.load[0, m, row, d] + s.demand[sequence, w, 0, d], s.capacity[m, d])
+        if room:
+            over, unused = machine_costs(
+                s.seen_forecast[0, m], own, placing.sizes[m], placing.units, placing.weights, placing.whole
+            )
+            cost = over + unused
+            if by_value:
+                cost = (1.0 - placing.share) * cost + placing.share * more[m]
+            if cost < least:
+                best, least, danger = m, cost, over
+    return NOWHERE if danger > placing.limit else best
+
+
+@inner
+def _present(s: State, value: Layers, waiting: int) -> Present:
+    """What runs, then the first `waiting` workloads of the queue, which are nowhere yet."""
+    sequence, running, resources = s.counters[0, SEQUENCE], s.counters[0, RUNNING], s.capacity.shape[1]
+    count, wide = running + waiting, columns(resources)
+    who, where, seen = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64)
+    movable, fresh = np.zeros(count, np.bool_), np.full(count, resources)
+    usage, own, after = np.empty((count, resources)), np.empty((count, wide)), np.empty(s.capacity.shape)
+    look_at_running(s, 0, who, where, seen, movable, usage, fresh)
+    for q in range(waiting):
+        who[running + q], where[running + q] = s.workloads[0, q, WAITS], NOWHERE
+        for d in range(resources):
+            usage[running + q, d] = s.demand[sequence, who[running + q], 0, d]
+    for i in range(count):
+        for c in range(wide):
+            own[i, c] = np.float32(s.forecast[sequence, who[i], seen[i], c] * s.steps[c])
+    load_after_moves(s, 0, after)
+    return gather(own, usage, where, movable, fresh, after, s.capacity, s.counters[0, WAITING], s.price[0], value)
+
+
+@inner
+def _move(
+    s: State, search: Search, notes: Notes, noted: int, stream: int, found: Int, argument: Int
+) -> tuple[int, int]:
+    """Carry out the moves of the slot, or now and then a random one, and note the machines after them."""
+    p, explores = _present(s, search.costs.value, 0), False
+    if notes.explore > 0.0:
+        stream, number = next_random(stream)
+        explores = number < np.uint64(notes.explore * 2.0**63) * np.uint64(2)
+    if explores:
+        stream, made = _random_move(p, stream, found)
+    else:
+        made = find_moves(p, search.costs, search.kinds, search.threshold, search.most, search.single, found)
+    for k in range(made):
+        w, argument[0] = s.workloads[0, found[k, 0], RUNS], found[k, 1]
+        drive(s, MOVE, argument, w)
+    if noted < len(notes.slots):
+        notes.slots[noted] = s.counters[0, SLOT]
+        all_features(_present(s, search.costs.value, 0), search.costs, notes.features[noted])
+        noted += 1
+    return noted, stream
+
+
+@inner
+def _random_move(p: Present, stream: int, found: Int) -> tuple[int, int]:
+    """A random workload that may move goes to a random machine with room. Returns the stream, and how many moves."""
+    movable = np.flatnonzero(p.movable)
+    if len(movable) == 0:
+        return stream, 0
+    stream, number = next_random(stream)
+    i = movable[int(number % np.uint64(len(movable)))]
+    open_to = np.zeros(len(p.cost), np.bool_)
+    for m in range(len(open_to)):
+        open_to[m] = m != p.where[i] and has_room(p, i, m, NOWHERE)
+    targets = np.flatnonzero(open_to)
+    if len(targets) == 0:
+        return stream, 0
+    stream, number = next_random(stream)
+    found[0, 0], found[0, 1] = i, targets[int(number % np.uint64(len(targets)))]
+    return stream, 1
