@@ -9,7 +9,7 @@ move is noise almost alone. The first generation plays a rule, later ones the va
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from torch import nn
 
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.envs import Problem
-from tvwrl.packing import fits, room_now
+from tvwrl.packing import fits
 from tvwrl.progress import Report, nothing
 from tvwrl.schedulers import (
     SCALE,
@@ -28,19 +28,15 @@ from tvwrl.schedulers import (
     ByMachineValue,
     Layers,
     MachineValue,
-    MoveRule,
     Moving,
     Runner,
     Scheduler,
-    all_features,
-    costs_of,
     make_move_rule,
     make_scheduler,
     meaning,
-    present,
 )
-from tvwrl.simulation import Cluster, Scenario
-from tvwrl.types import Episode, Float, Float32, InputError, Int, Machines, Move
+from tvwrl.simulation import Scenario
+from tvwrl.types import Episode, Float, Float32, InputError, Int, Machines
 
 PLACING = "expected-cost"
 LARGEST = 240.0  # of a label, in thousands: rarer ones would outweigh all others
@@ -152,6 +148,7 @@ def _generation(
         report(f"generation {generation}: playing {count} training sequences of {where}")
         played += _collect(problem, value, settings, generation, number, count)
     best: MachineValue | None = None
+    about, resources = _facts(problems, settings) | place, problems[0].machines.resources
     for gamma in settings.gammas:
         labels = _labels(played, gamma)
         layers, explained = fit(labels, settings, None if value is None or place["began"] is None else value.layers)
@@ -161,14 +158,19 @@ def _generation(
         )
         for risk in settings.risks:
             for threshold in settings.thresholds:
-                chosen = {"gamma": gamma, "risk": risk, "threshold": threshold}
-                facts = _facts(problems, settings) | place | chosen
-                found = MachineValue(layers, problems[0].machines.resources, facts)
-                found = replace(found, facts=facts | {"validation": judge.cost(found)})
-                if best is None or found.facts["validation"] < best.facts["validation"]:
-                    best = found
+                chosen = {"gamma": gamma, "risk": risk, "threshold": threshold, "placing": 0.0}
+                best = _better(best, judge, MachineValue(layers, resources, about | chosen))
     assert best is not None
+    for placing in settings.placings:  # of the best alone, as what places hardly changes what moves best
+        if placing > 0:
+            best = _better(best, judge, replace(best, facts={**best.facts, "placing": placing}))
     return best
+
+
+def _better(best: MachineValue | None, judge: _Judge, found: MachineValue) -> MachineValue:
+    """The value that costs less on validation sequences, which its facts then tell."""
+    found = replace(found, facts=dict(found.facts) | {"validation": judge.cost(found)})
+    return found if best is None or found.facts["validation"] < best.facts["validation"] else best
 
 
 def _check(problems: Sequence[Problem]) -> None:
@@ -205,7 +207,7 @@ def _place(generation: int, start: MachineValue | None) -> dict[str, object]:
 
 
 def _chosen(value: MachineValue) -> str:
-    return ", ".join(f"{name} {value.facts[name]:g}" for name in ("gamma", "risk", "threshold"))
+    return ", ".join(f"{name} {value.facts[name]:g}" for name in ("gamma", "risk", "threshold", "placing"))
 
 
 def first_rule(scenario: Scenario) -> str:
@@ -252,55 +254,16 @@ def _seed(settings: ValueSettings, generation: int, number: int, kind: int) -> i
     return int(np.random.SeedSequence([settings.seed, generation, number, kind]).generate_state(1)[0])
 
 
-class _Collecting(MoveRule):
-    """Plays a rule, now and then a random move, and notes the features of all machines after the moves of a slot."""
-
-    name, needs_forecasts = "collecting", True
-
-    def __init__(self, rule: MoveRule, explore: float) -> None:
-        self.rule, self.explore, self.knowledge = rule, explore, rule.knowledge
-
-    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Prepare the rule, and forget the episode before."""
-        self.rule.reset(cluster, rng)
-        self._rng, self._costs = rng, costs_of(cluster)
-        self.slots: list[int] = []
-        self.features: list[Float32] = []
-
-    def moves(self, cluster: Cluster) -> Iterator[Move]:
-        """See `MoveRule.moves`."""
-        yield from self._random(cluster) if self._rng.random() < self.explore else self.rule.moves(cluster)
-        here = present(cluster, cluster.running)
-        found = np.empty((len(cluster.machines), len(here.seen)), np.float32)
-        all_features(here, self._costs, found)
-        self.slots.append(cluster.slot)
-        self.features.append(found)
-
-    def _random(self, cluster: Cluster) -> Iterator[Move]:
-        running = cluster.running
-        movable = np.flatnonzero(running.movable)
-        if len(movable):
-            i = int(self._rng.choice(movable))
-            room = room_now(cluster.load_after_moves, running.usage[i], cluster.capacity) & cluster.capacity.any(axis=1)
-            room[running.machine[i]] = False
-            if room.any():
-                yield Move(int(running.workload[i]), int(self._rng.choice(np.flatnonzero(room))))
-
-
 def _collect(
     problem: Problem, value: MachineValue | None, settings: ValueSettings, generation: int, number: int, count: int
 ) -> list[Played]:
-    """Episodes of a generation on training sequences of a problem."""
+    """Episodes of a generation on training sequences of a problem, in which some decisions are random moves."""
     seed = _seed(settings, generation, number, 0)
     runner = Runner(problem.sequences("train", count, seed), problem.machines, problem.scenario, seed)
-    playing = policy(problem.scenario, value)
-    assert isinstance(playing, Moving)
-    collecting = _Collecting(playing.rule, settings.random_moves)
-    scheduler, found = Moving(playing.placing, collecting), []
+    scheduler, found = policy(problem.scenario, value), []
     for i in range(count):
-        episode = runner.play(scheduler, i)
-        costs = costs_by_machine(episode, problem.machines, problem.scenario)
-        found.append(Played(np.array(collecting.slots), np.array(collecting.features), costs))
+        episode, slots, features = runner.noted(scheduler, i, settings.random_moves)
+        found.append(Played(slots, features, costs_by_machine(episode, problem.machines, problem.scenario)))
     return found
 
 

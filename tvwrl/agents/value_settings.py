@@ -29,6 +29,8 @@ class ValueSettings:
         that low weights look good there: a value with 0.6 failed on a trace that it had not seen.
     thresholds : tuple[float, ...], default (1.0, 1.5, 2.0)
         Gains that a move must exceed, as multiples of its price, of which one is chosen.
+    placings : tuple[float, ...], default (0.0, 0.3, 0.6)
+        Shares of the value in the choice of machines for what waits, of which one is chosen; 0: expected cost alone.
     units : tuple[int, int], default (64, 32)
         Units of the hidden layers.
     epochs : int, default 6
@@ -49,6 +51,7 @@ class ValueSettings:
     gammas: tuple[float, ...] = (0.85, 0.9, 0.94)
     risks: tuple[float, ...] = (1.0, 1.6)
     thresholds: tuple[float, ...] = (1.0, 1.5, 2.0)
+    placings: tuple[float, ...] = (0.0, 0.3, 0.6)
     units: tuple[int, int] = (64, 32)
     epochs: int = 6
     seed: int = 0
@@ -59,9 +62,9 @@ class ValueSettings:
             raise InputError(f"{wrong[0]} is {counts[wrong[0]]}: must be a whole number")
         if len(self.units) != 2:
             raise InputError(f"units is {self.units}: must be two numbers, of two hidden layers")
-        different(gammas=self.gammas, risks=self.risks, thresholds=self.thresholds)
+        different(gammas=self.gammas, risks=self.risks, thresholds=self.thresholds, placings=self.placings)
         at_least(1, sequences=self.sequences, validation=self.validation, generations=self.generations)
         at_least(1, epochs=self.epochs, units=self.units)
         at_least(0, seed=self.seed, risks=self.risks, thresholds=self.thresholds)
-        within(0, 1, random_moves=self.random_moves)
+        within(0, 1, random_moves=self.random_moves, placings=self.placings)
         below(1, gammas=self.gammas)

@@ -11,10 +11,12 @@ import numpy as np
 
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.whole_episodes import play_whole, whole
+from tvwrl.schedulers.moving.move_search import feature_count
+from tvwrl.schedulers.whole_episodes import Notes, play_whole, whole
 from tvwrl.simulation import IDLE, PLACED, WAITING, Cluster, Scenario, Simulation
-from tvwrl.types import Episode, Float, InputError, Machines, Placement, SequenceSet, Workload
+from tvwrl.types import Episode, Float, Float32, InputError, Int, Machines, Placement, SequenceSet, Workload
 
+NOTED_AT_FIRST = 1024  # slots for which there is room
 MAX_IDLE_SLOTS = 1000  # slots without a placement while workloads wait; then the episode is stopped
 Watch = Callable[[Cluster, Sequence[Workload], Placement | None], None]
 
@@ -67,22 +69,63 @@ class Runner:
         InputError
             For a placement of a workload that is not waiting or on a machine that does not exist.
         """
-        looks_at = scheduler.looks_at_grid, scheduler.needs_forecasts
-        if looks_at not in self._simulations:
-            self._simulations[looks_at] = self.simulation(scheduler)
-        simulation = self._simulations[looks_at]
-        workloads = self.workloads(sequence)
-        simulation.reset(sequence)
-        cluster = Cluster(simulation)
-        scheduler.reset(cluster, np.random.default_rng([self.seed, sequence]))
-        if watch is None and (how := whole(scheduler)):
+        simulation = self._beginning(scheduler, sequence)
+        if watch is None and (how := whole(scheduler, self.scenario)):
             started = time.perf_counter()
             decisions, _ = play_whole(simulation, *how, MAX_IDLE_SLOTS)
             seconds = time.perf_counter() - started
         else:
-            _, decisions, seconds = play_on(simulation, scheduler, workloads, watch)
+            _, decisions, seconds = play_on(simulation, scheduler, self.workloads(sequence), watch)
         mean_ms = 1000.0 * seconds / max(decisions, 1)
         return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
+
+    def noted(self, scheduler: Scheduler, sequence: int, explore: float) -> tuple[Episode, Int, Float32]:
+        """Play an episode of a scheduler that is compiled whole, with random moves, and note the machines.
+
+        Parameters
+        ----------
+        scheduler : Scheduler
+            For which `whole` has an answer.
+        sequence : int
+            Which of the sequences, 0..S-1.
+        explore : float
+            Share of the slots in which a random move is made in place of the scheduler's, 0..1.
+
+        Returns
+        -------
+        episode : Episode
+            What happened.
+        slots : array of int
+            (t,) in which moves were decided.
+        features : array of float
+            (t, M, F) of the machines after those moves; see `write_features`.
+        """
+        simulation = self._beginning(scheduler, sequence)
+        how = whole(scheduler, self.scenario)
+        assert how is not None, f"{scheduler.name} is asked slot by slot"
+        stream = int(np.random.SeedSequence([self.seed, sequence]).generate_state(1)[0])
+        most, resources = NOTED_AT_FIRST, len(self.machines.resources)
+        while True:
+            notes = Notes(
+                explore,
+                np.zeros(most, np.int64),
+                np.zeros((most, len(self.machines), feature_count(resources)), np.float32),
+            )
+            _, noted = play_whole(simulation, *how, MAX_IDLE_SLOTS, notes, stream)
+            if noted < most:
+                return simulation.record(), notes.slots[:noted], notes.features[:noted]
+            most *= 2
+            simulation.reset(sequence)
+
+    def _beginning(self, scheduler: Scheduler, sequence: int) -> Simulation:
+        """A simulation at the beginning of a sequence, for which the scheduler is prepared."""
+        looks_at = scheduler.looks_at_grid, scheduler.needs_forecasts
+        if looks_at not in self._simulations:
+            self._simulations[looks_at] = self.simulation(scheduler)
+        simulation = self._simulations[looks_at]
+        simulation.reset(sequence)
+        scheduler.reset(Cluster(simulation), np.random.default_rng([self.seed, sequence]))
+        return simulation
 
     def simulation(self, scheduler: Scheduler) -> Simulation:
         """A new simulation of one cluster that shows what a scheduler looks at.

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.forecasting import columns
 from tvwrl.packing import exceeds
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost, machine_costs, plain_expected_cost
@@ -36,7 +35,6 @@ from tvwrl.simulation import (
     GOING,
     IDLE,
     MOVE,
-    MOVED,
     MOVES,
     MOVES_PER_SLOT,
     OVER,
@@ -48,6 +46,7 @@ from tvwrl.simulation import (
     USAGE_DELAY,
     WAITING,
     WAITS,
+    Scenario,
     Simulation,
     State,
     drive,
@@ -79,26 +78,31 @@ class Notes(NamedTuple):
     features: Float32  # (n, M, F) output: of the machines after these moves; n = 0: nothing is noted
 
 
+NO_MOVES = Search(NO_COSTS, 0, 0.0, 1)
 NOTHING = Notes(0.0, np.zeros(0, np.int64), np.zeros((0, 0, 0), np.float32))
 
 
-def whole(scheduler: Scheduler) -> tuple[Placing, Search] | None:
-    """How a scheduler, which was reset, is played whole; None if it can't be, since Python decides."""
-    rule = scheduler.rule if isinstance(scheduler, Moving) else None
-    placing = scheduler.placing if isinstance(scheduler, Moving) else scheduler
+def whole(scheduler: Scheduler, scenario: Scenario) -> tuple[Placing, Search] | None:
+    """How a scheduler, which was reset, is played whole.
+
+    None where Python decides, and where nothing may move: asking slot by slot is quick enough there to save users the
+    time to compile this.
+    """
+    if not scenario.moves_per_slot:
+        return None
+    rule = None
+    placing = scheduler
+    if isinstance(scheduler, Moving):
+        placing, rule = scheduler.placing, scheduler.rule
+    if not isinstance(placing, ExpectedCost) or not (plain_expected_cost(placing) or type(placing) is ByValue):
+        return None
     if rule is None:
-        search = Search(NO_COSTS, 0, 0.0, 1)
+        search = NO_MOVES
     elif isinstance(rule, BySearch) and type(rule).moves is BySearch.moves:
         search = rule.search
     else:
         return None
-    if type(placing) is ByValue:
-        share, costs = placing.rule.share, placing.rule.search.costs
-    elif plain_expected_cost(placing):
-        share, costs = 0.0, NO_COSTS
-    else:
-        return None
-    assert isinstance(placing, ExpectedCost)
+    share, costs = (placing.rule.share, search.costs) if isinstance(placing, ByValue) else (0.0, NO_COSTS)
     weights, units = placing.weights, placing.units
     return Placing(placing.sizes, weights, units, placing.whole, placing.limit, share, costs), search
 
@@ -128,6 +132,7 @@ def _play(
     Returns the decisions, the slots noted so far, and the random stream.
     """
     decisions, argument, most = 0, np.zeros(1, np.int64), s.rules[MOVES_PER_SLOT]
+    command = np.array([PLACE, ADVANCE, MOVE, 0])  # of constants, numba would compile `drive` anew for each
     found = np.empty((most, 2), np.int64)
     while s.counters[0, OVER] == GOING and s.counters[0, IDLE] < idle:
         if most > 0 and s.counters[0, MOVES] + most > s.moves.shape[1]:
@@ -137,11 +142,11 @@ def _play(
             argument[0] = _machine(s, placing)
             if argument[0] == NOWHERE:
                 break
-            drive(s, PLACE, argument, 0)
+            drive(s, command[0], argument, command[3])
         if most > 0:
             decisions += 1
-            noted, stream = _move(s, search, notes, noted, stream, found, argument)
-        drive(s, ADVANCE, argument, 0)
+            noted, stream = _move(s, search, notes, noted, stream, found, command[2], argument)
+        drive(s, command[1], argument, command[3])
     return decisions, noted, stream
 
 
@@ -178,7 +183,7 @@ def _machine(s: State, placing: Placing) -> int:
 def _present(s: State, value: Layers, waiting: int) -> Present:
     """What runs, then the first `waiting` workloads of the queue, which are nowhere yet."""
     sequence, running, resources = s.counters[0, SEQUENCE], s.counters[0, RUNNING], s.capacity.shape[1]
-    count, wide = running + waiting, columns(resources)
+    count, wide = running + waiting, s.seen_forecast.shape[2] - resources  # without peaks
     who, where, seen = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64)
     movable, fresh = np.zeros(count, np.bool_), np.full(count, resources)
     usage, own, after = np.empty((count, resources)), np.empty((count, wide)), np.empty(s.capacity.shape)
@@ -196,20 +201,20 @@ def _present(s: State, value: Layers, waiting: int) -> Present:
 
 @inner
 def _move(
-    s: State, search: Search, notes: Notes, noted: int, stream: int, found: Int, argument: Int
+    s: State, search: Search, notes: Notes, noted: int, stream: int, found: Int, command: int, argument: Int
 ) -> tuple[int, int]:
     """Carry out the moves of the slot, or now and then a random one, and note the machines after them."""
     p, explores = _present(s, search.costs.value, 0), False
     if notes.explore > 0.0:
         stream, number = next_random(stream)
-        explores = number < np.uint64(notes.explore * 2.0**63) * np.uint64(2)
+        explores = float(number >> np.uint64(11)) < notes.explore * 2.0**53
     if explores:
         stream, made = _random_move(p, stream, found)
     else:
         made = find_moves(p, search.costs, search.kinds, search.threshold, search.most, search.single, found)
     for k in range(made):
-        w, argument[0] = s.workloads[0, found[k, 0], RUNS], found[k, 1]
-        drive(s, MOVE, argument, w)
+        w, argument[0] = int(s.workloads[0, found[k, 0], RUNS]), found[k, 1]
+        drive(s, command, argument, w)
     if noted < len(notes.slots):
         notes.slots[noted] = s.counters[0, SLOT]
         all_features(_present(s, search.costs.value, 0), search.costs, notes.features[noted])

@@ -105,7 +105,7 @@ def plain_search(p, c, kinds, threshold, single, most, limit):
         for i in everything:
             for j in range(i):
                 a, b = p.where[i], p.where[j]
-                room = kernels.has_room(p, i, b, j) and kernels._has_room(p, j, a, i)
+                room = kernels.has_room(p, i, b, j) and kernels.has_room(p, j, a, i)
                 if p.movable[i] and p.movable[j] and a != b and room:
                     now = p.cost[a] + p.cost[b]
                     gain = now - cost(a, (i, -1.0), (j, 1.0)) - cost(b, (j, -1.0), (i, 1.0))

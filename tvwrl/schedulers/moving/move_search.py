@@ -124,7 +124,7 @@ class Present(NamedTuple):
 
 NO_VALUE = Layers(*(np.zeros(shape, np.float32) for shape in (0, 0, (0, 0), 0, (0, 0), 0, (0, 2), 2)))
 
-NO_COSTS = Costs(np.zeros((0, 0)), np.zeros((0, 0)), 1.0, np.zeros(0), np.zeros(0), np.zeros(0), NO_VALUE, 1.0, 1.0)
+NO_COSTS: Costs = Costs(np.zeros((0, 0)), np.zeros((0, 0)), 1.0, np.zeros(0), np.zeros(0), np.zeros(0), NO_VALUE, 1.0, 1.0)
 
 
 def costs_of(cluster: Cluster, overshoot: float = 1.0, value: Layers = NO_VALUE, scale: float = 1.0) -> Costs:
@@ -165,9 +165,7 @@ class BySearch(MoveRule):
                 yield Move(int(running.workload[i]), machine)
 
 
-def present(
-    cluster: Cluster, running: Running, value: Layers = NO_VALUE, waiting: Workload | None = None
-) -> Present:
+def present(cluster: Cluster, running: Running, value: Layers = NO_VALUE, waiting: Workload | None = None) -> Present:
     """What runs in a cluster, with its forecasts, and after that a workload that waits, if one is given."""
     own, usage = cluster.forecasts_of(running), running.usage
     where, movable, fresh = running.machine, running.movable, running.fresh
@@ -177,10 +175,8 @@ def present(
         movable, fresh = np.append(movable, False), np.append(fresh, len(waiting.first_demand))
     own = np.array(own[:, : columns(cluster.capacity.shape[1])], np.float64, order="C")
     after = np.array(cluster.load_after_moves)  # copies, as what an entry of the benchmark sees is read-only
-    usage, where, movable, fresh = map(np.array, (usage, where, movable, fresh))
-    capacity, price = np.array(cluster.capacity), cluster.scenario.K_m
-    found: Present = gather(own, usage, where, movable, fresh, after, capacity, cluster.waiting, price, value)
-    return found
+    known = np.array(usage), np.array(where), np.array(movable), np.array(fresh), after, np.array(cluster.capacity)
+    return gather(own, *known, cluster.waiting, cluster.scenario.K_m, value)
 
 
 @njit

@@ -1,0 +1,118 @@
+"""Episodes played whole in machine code: the same as slot by slot, in every kind of scenario."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tvwrl.envs.problem import Problem
+from tvwrl.schedulers import Runner, make_scheduler
+from tvwrl.schedulers.expected_cost import ExpectedCost
+from tvwrl.schedulers.moving.base import Moving
+from tvwrl.schedulers.moving.expected_gain import ExpectedGain
+from tvwrl.schedulers.moving.machine_value import ByMachineValue, shipped_value
+from tvwrl.schedulers.whole_episodes import Notes, play_whole, whole
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+
+MOVING = Scenario(moves_per_slot=2, machines=5, workloads=40, load=0.7)
+SCENARIOS = {
+    "usual": MOVING,
+    "seen late": replace(MOVING, usage_delay=2),
+    "live migration that rests": replace(MOVING, move_slots=2, move_overlap=3, move_rest=5, immovable=0.3),
+    "background": replace(MOVING, background=3),
+    "few placements": replace(MOVING, placements_per_slot=1, load=0.9),
+    "no whole units": replace(MOVING, quantise=False, overshoot_per="machine"),
+}
+RULES = ("greedy(threshold=1000)", "swap(threshold=2000)", "greedy-evacuate(threshold=1000,most=4)")
+
+
+def same(one, other):
+    assert np.array_equal(one.start, other.start)
+    assert np.array_equal(one.machine, other.machine)
+    for name in ("workload", "slot", "source", "target"):
+        assert np.array_equal(getattr(one.moves, name), getattr(other.moves, name))
+
+
+def both_ways(runner, scheduler, sequence=0):
+    """The episode played whole, and slot by slot, as with an onlooker."""
+    quick = runner.play(scheduler, sequence)
+    assert whole(scheduler, runner.scenario) is not None
+    return quick, runner.play(scheduler, sequence, watch=lambda cluster, waiting, placement: None)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_an_episode_is_the_same_slot_by_slot(google, name):
+    problem = Problem.build(google, SCENARIOS[name]).with_forecasts()
+    runner = Runner(problem.sequences("test", 2, 5), problem.machines, problem.scenario)
+    for one in ("expected-cost", *(f"expected-cost + {rule}" for rule in RULES)):
+        episodes = [both_ways(runner, make_scheduler(one), sequence) for sequence in range(2)]
+        for quick, slow in episodes:
+            same(quick, slow)
+        assert (one == "expected-cost") == all(len(quick.moves.slot) == 0 for quick, _ in episodes)
+
+
+@pytest.fixture(scope="module")
+def moving(google):
+    return Problem.build(google, Scenario(moves_per_slot=2, workloads=40)).with_forecasts()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_learnt_value_moves_and_places_alike(moving, share):
+    runner = Runner(moving.sequences("test", 1, 5), moving.machines, moving.scenario)
+    rule = ByMachineValue(shipped_value(), threshold=0.5, placing=share)
+    quick, slow = both_ways(runner, Moving(make_scheduler("expected-cost"), rule))
+    same(quick, slow)
+    assert len(quick.moves.slot) > 0
+
+
+def test_moves_beyond_the_room_for_them_are_kept(moving):
+    """There is room for as many moves as workloads at first; a rule that wants to move all the time needs more."""
+    runner = Runner(moving.sequences("test", 1, 5), moving.machines, moving.scenario)
+    restless = Moving(make_scheduler("expected-cost"), ExpectedGain(threshold=0.0))
+    quick, slow = both_ways(runner, restless)
+    assert len(quick.moves.slot) > 40
+    same(quick, slow)
+
+
+def test_a_rule_of_its_own_is_asked_slot_by_slot(moving):
+    class Nowhere(ExpectedGain):
+        def moves(self, cluster):
+            return ()
+
+    class First(ExpectedCost):
+        def choose(self, cluster, workload):
+            return None if not self.candidates(cluster, workload).any() else 0
+
+    runner = Runner(moving.sequences("test", 1, 5), moving.machines, moving.scenario)
+    own = Moving(make_scheduler("expected-cost"), Nowhere(threshold=0.0))
+    runner.play(own, 0)
+    assert whole(own, moving.scenario) is None
+    assert whole(First(), moving.scenario) is None
+    assert len(runner.play(own, 0).moves.slot) == 0
+    for name in ("expected-cost-peak", "spread + greedy"):
+        assert whole(make_scheduler(name), moving.scenario) is None
+    assert whole(make_scheduler("expected-cost"), replace(moving.scenario, moves_per_slot=0)) is None
+
+
+def test_random_moves_are_possible_and_machines_are_noted_after_the_moves(moving):
+    """Of every slot with moves to decide; features of a quiet machine are those of nothing."""
+    runner = Runner(moving.sequences("train", 1, 5), moving.machines, moving.scenario)
+    scheduler = make_scheduler("expected-cost + greedy(threshold=1e9)")
+    simulation = runner.simulation(scheduler)
+    played = []
+    for seed in (1, 1, 2):
+        simulation.reset(0)
+        scheduler.reset(Cluster(simulation), np.random.default_rng(0))
+        slots, features = np.zeros(2000, np.int64), np.zeros((2000, len(moving.machines), 68), np.float32)
+        placing, search = whole(scheduler, moving.scenario)
+        _, noted = play_whole(simulation, placing, search, 1000, Notes(0.3, slots, features), seed)
+        episode = simulation.record()
+        moving.score(episode)  # the referee refuses moves without room, and more than two in a slot
+        assert np.all(np.diff(slots[:noted]) > 0)
+        assert 0.1 * noted < len(episode.moves.slot) < 0.4 * noted
+        assert np.isfinite(features).all()
+        assert features[: noted // 2].any(axis=(1, 2)).all()
+        played.append(episode)
+    same(played[0], played[1])
+    assert not np.array_equal(played[0].moves.slot, played[2].moves.slot)
