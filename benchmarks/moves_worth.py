@@ -1,128 +1,208 @@
-"""What moves are worth on unseen sequences: no moves, tuned rules, and a learnt value, by trace, load and price."""
+"""What moves are worth on unseen sequences, by trace, load and price: no moves, tuned rules, learnt values, references.
+
+Values are learnt on a trace at all loads and prices together (`own`), and on the other traces alone (`others`), so that
+the trace is one that they have never seen. What `out` has is not learnt or played again: run several at once, one trace
+each, and read the table of all with `--read`.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import tyro
 
 from tvwrl import Scenario, open_trace
+from tvwrl.agents import ValueSettings, learn_value
 from tvwrl.envs import Problem
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import Runner, Scheduler, make_scheduler, plus
 
-RULES = ("evacuate", "greedy-evacuate")  # each at the settings that are best on 60 training sequences
-COLUMNS = (
-    "trace",
-    "load",
-    "price",
-    "scheduler",
-    "sequence",
-    "reward",
-    "moves_per_workload",
-    "moved_often",
-    "overshoot_pct",
-)
+TRACES = ("google2011", "google2019", "tianchi", "bitbrains")
+RULES = ("greedy", "evacuate", "greedy-evacuate")  # each at the settings that are best on 60 training sequences
+REFERENCE, REFERENCES = "perfect-forecast", 10  # the best rule with perfect forecasts, on so many sequences
+MEASURES = ("reward", "moves_per_workload", "moved_often", "overshoot_pct")
+COLUMNS = ("trace", "load", "price", "scheduler", "name", "sequence", *MEASURES)
+SETTINGS = {"gammas": (0.9,), "thresholds": (0.7, 1.0, 1.5), "placings": (0.0, 0.3), "validation": 90}
+EACH = 40  # training sequences of a trace, load and price
+Row = dict[str, object]
+_problems: dict[str, Problem] = {}
 
 
 def main(
-    out: Path = Path("moves-worth.csv"),
-    traces: Sequence[str] = ("google2011", "google2019", "tianchi", "bitbrains"),
-    loads: Sequence[float] = (0.5,),
+    out: Path = Path("moves-worth"),
+    traces: Sequence[str] = TRACES,
+    loads: Sequence[float] = (0.3, 0.5, 0.8),
     prices: Sequence[float] = (300.0, 1000.0, 3000.0),
+    seeds: Sequence[int] = (0,),
     sequences: int = 60,
-    seed: int = 1,
-    value: str = "",
+    others: bool = True,
+    references: bool = True,
+    read: bool = False,
 ) -> None:
-    """Play what `out` does not have yet, and print the table.
+    """Learn and play what `out` does not have yet, and print the tables.
 
     Args:
-        out: CSV with a row per scheduler and sequence; the same call goes on with it.
+        out: folder with values, and a CSV for each trace with a row per scheduler and sequence.
         traces: names of prepared traces.
         loads: offered loads.
         prices: prices of a move.
-        sequences: test sequences of each.
-        seed: of these.
-        value: file of a learnt value; default: the one that ships.
+        seeds: of learning.
+        sequences: test sequences of each cell.
+        others: learn on the other three traces too.
+        references: play the best rule with perfect forecasts.
+        read: print the tables of what is there, and play nothing.
     """
-    done = _read(out)
-    for name in traces:
-        base = None
+    for trace in () if read else traces:
+        file = out / f"{trace}.csv"
+        rows = _read(file)
+        values = {"shipped": "machine-value"}
+        for seed in seeds:
+            values[f"own-{seed}"] = _learnt(out, f"{trace}-own-{seed}", [trace], loads, prices, seed)
+            if others:
+                rest = [one for one in TRACES if one != trace]
+                values[f"others-{seed}"] = _learnt(out, f"{trace}-others-{seed}", rest, loads, prices, seed)
         for load in loads:
             for price in prices:
-                if any((row["trace"], float(row["load"]), float(row["price"])) == (name, load, price) for row in done):
-                    continue
-                base = base or Problem.build(open_trace(name), Scenario(moves_per_slot=2)).with_forecasts()
-                rows = _cell(base.at_load(load).at_price(price), sequences, seed, value)
-                done += [{"trace": name, "load": load, "price": price} | row for row in rows]
-                _write(out, done)
-                print(f"{name}, load {load:g}, price {price:g}: done", flush=True)
-    print(table(done))
+                cell = {"trace": trace, "load": str(load), "price": str(price)}
+                here = [row for row in rows if all(row[name] == cell[name] for name in cell)]
+                new = [cell | row for row in _played(_at(trace, load, price), here, values, sequences, references)]
+                if new:
+                    rows += new
+                    _write(file, rows)
+                    print(f"{trace}, load {load:g}, price {price:g}: {len(new)} rows", flush=True)
+    print(tables([row for file in sorted(out.glob("*.csv")) for row in _read(file)]))
 
 
-def _cell(problem: Problem, sequences: int, seed: int, value: str) -> list[dict[str, object]]:
-    runner = Runner(problem.sequences("test", sequences, seed), problem.machines, problem.scenario)
-    learnt = make_scheduler(plus(PLACING, "machine-value" + (f"={value}" if value else "")))
-    learnt.name = plus(PLACING, "machine-value")
-    schedulers: list[Scheduler] = [make_scheduler(PLACING), learnt, *with_tuned_moves(problem, PLACING, RULES)]
-    rows = []
-    for scheduler in schedulers:
-        for i in range(sequences):
-            row = problem.score(runner.play(scheduler, i))
-            rows.append({"scheduler": scheduler.name, "sequence": i} | {name: row[name] for name in COLUMNS[5:]})
-    return rows
+def _at(trace: str, load: float, price: float) -> Problem:
+    if trace not in _problems:
+        _problems[trace] = Problem.build(open_trace(trace), Scenario(moves_per_slot=2)).with_forecasts()
+    return _problems[trace].at_load(load).at_price(price)
 
 
-def table(rows: Sequence[dict[str, object]]) -> str:
-    """Mean rewards in thousands, and what the learnt value gains on no moves and on the better rule."""
-    lines = []
+def _learnt(
+    out: Path, name: str, traces: Sequence[str], loads: Sequence[float], prices: Sequence[float], seed: int
+) -> str:
+    """The rule by a value that is learnt unless it is there."""
+    file = out / "values" / f"{name}.npz"
+    if not file.is_file():
+        problems = [_at(trace, load, price) for trace in traces for load in loads for price in prices]
+        settings = ValueSettings(sequences=EACH * len(problems), seed=seed, **SETTINGS)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        learn_value(problems, settings, lambda line: print(f"{name}: {line}", flush=True)).save(file)
+    return f"machine-value={file}"
+
+
+def _played(
+    problem: Problem, known: Sequence[Row], values: dict[str, str], sequences: int, references: bool
+) -> Iterator[Row]:
+    """Rows of a cell that are not known yet."""
+    done = {str(row["scheduler"]) for row in known}
+    runner = Runner(problem.sequences("test", sequences, 1), problem.machines, problem.scenario)
+    schedulers: dict[str, Scheduler] = {} if "none" in done else {"none": make_scheduler(PLACING)}
+    if missing := [rule for rule in RULES if rule not in done]:
+        schedulers |= dict(zip(missing, with_tuned_moves(problem, PLACING, missing), strict=True))
+    schedulers |= {label: make_scheduler(plus(PLACING, rule)) for label, rule in values.items() if label not in done}
+    rewards: dict[str, list[float]] = {}
+    for row in known:
+        rewards.setdefault(str(row["name"]), []).append(float(str(row["reward"])))
+    for label, scheduler in schedulers.items():
+        for row in _rows(problem, runner, scheduler, sequences):
+            rewards.setdefault(scheduler.name, []).append(float(str(row["reward"])))
+            yield {"scheduler": label, "name": scheduler.name} | row
+    if references and REFERENCE not in done:
+        by_rule = {name: np.mean(of) for name, of in rewards.items() if "value" not in name and " + " in name}
+        best = max(by_rule, key=lambda name: float(by_rule[name]))
+        scheduler = make_scheduler(f"{REFERENCE}({best})")
+        for row in _rows(problem, runner, scheduler, min(REFERENCES, sequences)):
+            yield {"scheduler": REFERENCE, "name": scheduler.name} | row
+
+
+def _rows(problem: Problem, runner: Runner, scheduler: Scheduler, sequences: int) -> Iterator[Row]:
+    for i in range(sequences):
+        row = problem.score(runner.play(scheduler, i))
+        yield {"sequence": i} | {name: row[name] for name in MEASURES}
+
+
+def tables(rows: Sequence[Row]) -> str:
+    """Of each cell: mean rewards in thousands; what learnt values gain on no moves and on the best rule."""
+    lines, summary = [], []
     cells = dict.fromkeys((str(row["trace"]), float(str(row["load"])), float(str(row["price"]))) for row in rows)
     for trace, load, price in cells:
         of = [r for r in rows if (r["trace"], float(str(r["load"])), float(str(r["price"]))) == (trace, load, price)]
-        names = list(dict.fromkeys(str(row["scheduler"]) for row in of))
         rewards = {
-            name: np.array([float(str(row["reward"])) for row in of if row["scheduler"] == name]) / 1000
-            for name in names
+            label: _array(of, label, "reward") / 1000 for label in dict.fromkeys(str(row["scheduler"]) for row in of)
         }
-        still, learnt, *rules = names
-        best = max(rules, key=lambda name: float(rewards[name].mean()))
-        moves = np.mean([float(str(row["moves_per_workload"])) for row in of if row["scheduler"] == learnt])
-        gains = [paired_bootstrap(rewards[learnt], rewards[other]) for other in (still, best)]
-        shares = [
-            f"{gain:+.0f} [{low:+.0f}, {high:+.0f}] ({100 * gain / -rewards[other].mean():+.0f} %)"
-            for (gain, low, high), other in zip(gains, (still, best), strict=True)
-        ]
-        means = [f"{rewards[name].mean():.0f}" for name in (still, best, learnt)]
-        rule = best.removeprefix(plus(PLACING, ""))
-        lines.append(
-            [trace, f"{load:g}", f"{price:,.0f}", means[0], f"{means[1]} `{rule}`", means[2], *shares, f"{moves:.2f}"]
-        )
-    head = [
-        "trace",
-        "load",
-        "price",
-        "no moves",
-        "best tuned rule",
-        "learnt value",
-        "against no moves",
-        "against the rule",
-    ]
-    return markdown_table([*head, "moves per workload"], lines)
+        still = rewards["none"]
+        best = max((rule for rule in RULES if rule in rewards), key=lambda rule: float(rewards[rule].mean()))
+        line = [trace, f"{load:g}", f"{price:,.0f}", f"{still.mean():.0f}", f"{rewards[best].mean():.0f} {best}"]
+        for kind in ("shipped", "own", "others"):
+            if not (labels := [label for label in rewards if label.split("-")[0] == kind]):
+                line.append("")
+                continue
+            learnt = np.mean([rewards[label] for label in labels], axis=0)  # over seeds, so that intervals are paired
+            gain, low, high = paired_bootstrap(learnt, rewards[best])
+            line.append(f"{learnt.mean():.0f} ({gain:+.0f} [{low:+.0f}, {high:+.0f}])")
+            summary.append(
+                {
+                    "kind": kind,
+                    "load": load,
+                    "price": price,
+                    "less": 100 * (1 - learnt.mean() / still.mean()),
+                    "rule less": 100 * (1 - rewards[best].mean() / still.mean()),
+                    "over rule": 100 * gain / -rewards[best].mean(),
+                    "better": low > 0,
+                    "worse": high < 0,
+                    "overshoot": np.mean([_array(of, label, "overshoot_pct").mean() for label in labels])
+                    <= _array(of, "none", "overshoot_pct").mean(),
+                    "often": np.mean([_array(of, label, "moved_often").mean() for label in labels]),
+                }
+            )
+        perfect = rewards.get(REFERENCE)
+        line.append("" if perfect is None else f"{perfect.mean():.0f} / {still[: len(perfect)].mean():.0f}")
+        lines.append(line)
+    head = ["trace", "load", "price", "no moves", "best tuned rule", "shipped", "own", "others"]
+    head.append(f"best rule with perfect forecasts / no moves, {REFERENCES} sequences")
+    return markdown_table(head, lines) + "\n\n" + _summaries(summary)
 
 
-def _read(file: Path) -> list[dict[str, object]]:
+def _summaries(cells: Sequence[dict[str, object]]) -> str:
+    """By kind of value, loads and price: means over traces, and how often it is surely better or worse."""
+    lines = []
+    for kind in dict.fromkeys(str(cell["kind"]) for cell in cells):
+        for loads in ([0.5], sorted({float(str(cell["load"])) for cell in cells})):
+            for price in sorted({float(str(cell["price"])) for cell in cells}):
+                of = [c for c in cells if c["kind"] == kind and c["load"] in loads and c["price"] == price]
+                if not of:
+                    continue
+                means = [
+                    f"{np.mean([float(str(c[name])) for c in of]):.0f} %" for name in ("less", "rule less", "over rule")
+                ]
+                counts = [f"{sum(bool(c[name]) for c in of)} of {len(of)}" for name in ("better", "worse", "overshoot")]
+                often = f"{max(float(str(c['often'])) for c in of):.0%}"
+                where = " ".join(f"{load:g}" for load in loads)
+                lines.append([kind, where, f"{price:,.0f}", *means, *counts, often])
+    head = ["value", "loads", "price", "less cost than no moves", "best rule", "less cost than that rule"]
+    head += ["surely better", "surely worse", "no more overshoots than without moves", "most moved more than twice"]
+    return markdown_table(head, lines)
+
+
+def _array(rows: Sequence[Row], scheduler: str, measure: str) -> np.ndarray:
+    return np.array([float(str(row[measure])) for row in rows if row["scheduler"] == scheduler])
+
+
+def _read(file: Path) -> list[Row]:
     if not file.is_file():
         return []
     with file.open(newline="") as opened:
         return [dict(row) for row in csv.DictReader(opened)]
 
 
-def _write(file: Path, rows: Sequence[dict[str, object]]) -> None:
+def _write(file: Path, rows: Sequence[Row]) -> None:
     partial = file.with_name(file.name + ".part")
     with partial.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, COLUMNS)

@@ -36,6 +36,8 @@ class ExpectedGain(BySearch):
         Workloads of a machine that are moved away together, a whole number from 1 to 8; where machines are emptied.
     single : float, default 1.0
         Factor on the threshold for workloads that are moved alone, >= 0; where machines are emptied too.
+    late : float, default 1.0
+        Weight of the under-utilisation that is forecast for slots 32 to 63, which later moves will change, >= 0.
 
     Examples
     --------
@@ -45,18 +47,28 @@ class ExpectedGain(BySearch):
 
     name, knowledge, needs_forecasts = "greedy", FORECASTS, True
     kinds: ClassVar = SINGLE  # of moves that it considers
-    options: ClassVar = {"threshold": (1_000.0, 3_000.0, 5_000.0, 10_000.0, 20_000.0), "overshoot": (0.5, 1.0, 2.0)}
+    options: ClassVar = {
+        "threshold": (1_000.0, 3_000.0, 5_000.0, 10_000.0, 20_000.0),
+        "overshoot": (0.5, 1.0, 2.0),
+        "late": (0.0, 0.25, 0.5),
+    }
 
     def __init__(
-        self, threshold: float = THRESHOLD, overshoot: float = 1.0, most: float = MOST, single: float = 1.0
+        self,
+        threshold: float = THRESHOLD,
+        overshoot: float = 1.0,
+        most: float = MOST,
+        single: float = 1.0,
+        late: float = 1.0,
     ) -> None:
-        at_least(0, threshold=threshold, overshoot=overshoot, single=single)
+        at_least(0, threshold=threshold, overshoot=overshoot, single=single, late=late)
+        self.late = float(late)
         self.threshold, self.overshoot = float(threshold), float(overshoot)
         self.most, self.single = check_together(most), float(single)
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
-        costs = costs_of(cluster, self.overshoot)
+        costs = costs_of(cluster, self.overshoot, late=self.late)
         self.search = Search(costs, self.kinds, self.threshold, self.most, self.single)
 
 

@@ -124,16 +124,25 @@ class Present(NamedTuple):
 
 NO_VALUE = Layers(*(np.zeros(shape, np.float32) for shape in (0, 0, (0, 0), 0, (0, 0), 0, (0, 2), 2)))
 
-NO_COSTS: Costs = Costs(np.zeros((0, 0)), np.zeros((0, 0)), 1.0, np.zeros(0), np.zeros(0), np.zeros(0), NO_VALUE, 1.0, 1.0)
+NO_COSTS: Costs = Costs(
+    np.zeros((0, 0)), np.zeros((0, 0)), 1.0, np.zeros(0), np.zeros(0), np.zeros(0), NO_VALUE, 1.0, 1.0
+)
 
 
-def costs_of(cluster: Cluster, overshoot: float = 1.0, value: Layers = NO_VALUE, scale: float = 1.0) -> Costs:
-    """What the machines of a cluster cost; `overshoot`: weight of expected overshoots against all else."""
+def costs_of(
+    cluster: Cluster, overshoot: float = 1.0, value: Layers = NO_VALUE, scale: float = 1.0, late: float = 1.0
+) -> Costs:
+    """What the machines of a cluster cost.
+
+    `overshoot`: weight of expected overshoots against all else; `late`: weight of under-utilisation in the last segment
+    of forecasts
+    """
     scenario, resources = cluster.scenario, cluster.capacity.shape[1]
     weights, units = scenario.penalty_weights().per_resource(resources), float(scenario.peak_units)
     sizes = cluster.capacity / units
     borders = np.array([[border(size, units, scenario.quantise) / units for size in row] for row in sizes])
     slots = np.array([last - first + 1.0 for first, last in SEGMENTS])
+    slots[-1] *= late
     danger = overshoot * RISK * weights[2]
     return Costs(sizes, borders, units, danger, weights[1], slots, value, overshoot, scale)
 
