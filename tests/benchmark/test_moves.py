@@ -23,7 +23,17 @@ from tvwrl.envs import PlacementEnv
 from tvwrl.experiments import complete
 from tvwrl.forecasting import training_windows
 from tvwrl.forecasting.baselines import LastValue
-from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, HeadOfQueue, MoveRule, Moving, Runner, is_ours, make_scheduler
+from tvwrl.schedulers import (
+    CURRENT_LOAD,
+    FORECASTS,
+    HeadOfQueue,
+    MoveRule,
+    Moving,
+    Runner,
+    is_ours,
+    make_scheduler,
+    shipped_value,
+)
 from tvwrl.schedulers.titles import title_of
 from tvwrl.types import InputError, Move
 
@@ -560,6 +570,14 @@ def test_tasks_without_moves_skip_who_moves(moving, small):
     assert played[moving] == set(AGAINST_MOVES)
     assert "kube-default" in played[small]
     assert not [name for name in played[small] if " + " in name]
+
+
+def test_a_learnt_value_is_played_where_things_move_and_counts_by_its_file(moving, small, tmp_path):
+    shipped_value().save(tmp_path / "v.npz")
+    name = f"expected-cost + machine-value={tmp_path}/../{tmp_path.name}/v.npz"
+    (cell,) = BenchmarkStudy((small.name, moving.name), (name,)).cells("benchmark")
+    assert (cell.task, cell.tuned, cell.name.count("/")) == (moving, False, 1)
+    assert cell.request()["file"].samefile(tmp_path / "v.npz")
 
 
 def test_the_page_shows_who_moved(moving, folder, forecast, monkeypatch, tmp_path):
