@@ -12,9 +12,9 @@ import tyro
 from tvwrl import Scenario, open_trace
 from tvwrl.envs import Problem
 from tvwrl.experiments.statistics import paired_bootstrap
-from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
+from tvwrl.experiments.tuned_moves import with_tuned_moves
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers import Runner, Scheduler, make_scheduler, plus
+from tvwrl.schedulers import PLACING, Runner, Scheduler, make_scheduler, plus
 
 RULES = ("evacuate", "greedy-evacuate")  # each at the settings that are best on 60 training sequences
 COLUMNS = (

@@ -17,7 +17,7 @@ from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, EvaluationSetup, Pl
 from tvwrl.experiments.exploring.explored import first_look
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, origin_of, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
-from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
+from tvwrl.experiments.tuned_moves import with_tuned_moves
 from tvwrl.forecasting import forecaster_file, read_forecaster
 from tvwrl.progress import say
 from tvwrl.runs import default_folder
@@ -28,6 +28,7 @@ from tvwrl.schedulers import (
     HORIZON,
     KNOWLEDGE,
     MOVE_RULES,
+    PLACING,
     ROLLOUT_NAMES,
     SCHEDULERS,
     USUAL_ROLLOUTS,

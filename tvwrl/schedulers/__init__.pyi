@@ -52,6 +52,7 @@ from .load_scores import (
 )
 from .moving.base import (
     MOVE_RULES as MOVE_RULES,
+    PLACING as PLACING,
     PLUS as PLUS,
     MoveRule as MoveRule,
     Moving as Moving,

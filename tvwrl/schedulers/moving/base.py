@@ -17,6 +17,7 @@ from tvwrl.simulation import Cluster, Running, Scenario
 from tvwrl.types import InputError, Int, Move, Placement, Workload, summary
 
 PLUS = " + "  # between the names of the two rules
+PLACING = "expected-cost"  # what places where only rules that move are compared
 
 
 class MoveRule(ABC):
