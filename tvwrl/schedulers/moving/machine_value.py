@@ -171,8 +171,8 @@ def meaning(scenario: Scenario) -> dict[str, Any]:
     True
     """
     found = {name: getattr(scenario, name) for name in MEANING}
-    texts = [text.partition("x")[2].split(",") for text in scenario.machine_types] or [np.atleast_1d(scenario.capacity)]
-    sizes = scenario.cluster(tuple(map(str, range(max(map(len, texts)))))).capacity
+    counts = [text.count(",") + 1 for text in scenario.machine_types] or [np.size(scenario.capacity)]
+    sizes = scenario.cluster(tuple(map(str, range(max(counts))))).capacity  # resources as many as there are sizes
     kinds: list[list[float]] = np.unique(sizes, axis=0).tolist()
     if len(kinds) == 1:
         found |= {"capacity": kinds[0], "machine_types": ()}
