@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import tvwrl
+from tests.benchmark.moving_entry import Packs, Roomiest
 from tvwrl.benchmark import study
 from tvwrl.benchmark.comparison import AGAINST, AGAINST_MOVES, usual_against
 from tvwrl.benchmark.entries import Setting, entry_of
@@ -24,9 +25,7 @@ from tvwrl.experiments import complete
 from tvwrl.forecasting import training_windows
 from tvwrl.forecasting.baselines import LastValue
 from tvwrl.schedulers import (
-    CURRENT_LOAD,
     FORECASTS,
-    HeadOfQueue,
     MoveRule,
     Moving,
     Runner,
@@ -39,34 +38,6 @@ from tvwrl.types import InputError, Move
 
 NAMES = [name for name in tvwrl.TASK_NAMES if "-move" in name]
 REAL_TRACES = Path(os.environ.get("TVWRL_DATA") or "none")  # before the tests' own folder hides it
-
-
-class Roomiest(HeadOfQueue):
-    """Places on the least loaded machine with room, where all of the following begin."""
-
-    name, knowledge = "roomiest", CURRENT_LOAD
-
-    def choose(self, cluster, workload):
-        room = cluster.room_now(workload)
-        return int(np.where(room, cluster.load.sum(axis=1), np.inf).argmin()) if room.any() else None
-
-
-class Packs(Roomiest):
-    """Moves what it can to the machine with the lowest number that has room."""
-
-    name = "packs"
-
-    def moves(self, cluster):
-        while cluster.moves_left:
-            running, load = cluster.running, cluster.load_after_moves
-            for i in np.flatnonzero(running.movable):
-                room = (load + running.usage[i] <= cluster.capacity).all(axis=1)
-                room[running.machine[i] :] = False
-                if room.any():
-                    yield Move(int(running.workload[i]), int(room.argmax()))
-                    break
-            else:
-                return
 
 
 class ByAll(MoveRule):
