@@ -85,7 +85,7 @@ def judged(name: str, forecaster: Forecaster, split: Split = "test") -> Rows:
     problem = replace(problem_of(name), forecaster=forecaster)
     sequences = problem.sequences(split, SEQUENCES, 0)
     runner, scheduler = Runner(sequences, problem.machines, problem.scenario), make_scheduler("expected-cost")
-    rewards = [problem.score(runner.play(scheduler, i))["reward"] / 1000 for i in range(len(sequences))]
+    rewards = problem.rewards(runner, scheduler) / 1000
     gained = skill_of(name, forecaster, split)
     return [{"sequence": i, "reward": float(reward), "skill": gained} for i, reward in enumerate(rewards)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 import tyro
 
 from tvwrl.benchmark.tasks import TASKS, Task, sequences_hash, trace_of
@@ -32,8 +31,8 @@ def penalty_unit(task: Task, problem: Problem) -> float:
     few = 20 if task.scenario.machines <= 10 else 2
     drawn = problem.sequences("train", few, task.seed)
     runner = Runner(drawn, problem.machines, problem.scenario, task.seed)
-    rewards = [problem.score(runner.play(make_scheduler(SCHEDULER), sequence))["reward"] for sequence in range(few)]
-    return float(f"{-np.mean(rewards) / drawn.arrival.shape[1]:.2g}")
+    rewards = problem.rewards(runner, make_scheduler(SCHEDULER))
+    return float(f"{-rewards.mean() / drawn.arrival.shape[1]:.2g}")
 
 
 if __name__ == "__main__":

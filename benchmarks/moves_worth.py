@@ -18,9 +18,9 @@ from tvwrl import Scenario, open_trace
 from tvwrl.agents import ValueSettings, learn_value
 from tvwrl.envs import Problem
 from tvwrl.experiments.statistics import paired_bootstrap
-from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
+from tvwrl.experiments.tuned_moves import with_tuned_moves
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers import Runner, Scheduler, make_scheduler, plus
+from tvwrl.schedulers import PLACING, Runner, Scheduler, make_scheduler, plus
 
 TRACES = ("google2011", "google2019", "tianchi", "bitbrains")
 RULES = ("greedy", "evacuate", "greedy-evacuate")  # each at the settings that are best on 60 training sequences

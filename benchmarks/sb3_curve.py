@@ -100,8 +100,7 @@ def reference(task: str, name: str, episodes: int, seen: dict[str, Any]) -> floa
     problem = problem_of(find_task(task), seen)
     sequences = problem.sequences("validation", episodes, 0)
     runner = Runner(sequences, problem.machines, problem.scenario)
-    played = [runner.play(make_scheduler(name), episode) for episode in range(episodes)]
-    return float(np.mean([problem.score(episode)["reward"] for episode in played])) / 1000
+    return float(problem.rewards(runner, make_scheduler(name)).mean()) / 1000
 
 
 def draw(curves: list[list[tuple[int, float]]], lines: dict[str, float], task: str, file: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 import tyro
 
 from tvwrl.agents.config import PRESETS
@@ -41,11 +40,7 @@ def main(
 def rewards(problem: Problem, sequences: int) -> list[float]:
     """Mean rewards on test sequences."""
     runner = Runner(problem.sequences("test", sequences, 0), problem.machines, problem.scenario)
-    every = range(sequences)
-    return [
-        float(np.mean([problem.score(runner.play(scheduler, i))["reward"] for i in every]))
-        for scheduler in map(make_scheduler, SCHEDULERS)
-    ]
+    return [float(problem.rewards(runner, scheduler).mean()) for scheduler in map(make_scheduler, SCHEDULERS)]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The four penalties of TVW-RL and their weights, one function per equation (paper: "Rewards Design for RL").
+"""The four penalties of TVW-RL (paper: "Rewards Design for RL") and the price of moves, one function per equation.
 
 Each returns a number >= 0 for one machine, resource and slot; the reward is minus their sum. The price of moves, which
 the paper does not have, is the fifth: K_m for each move, in the slot in which it is decided.

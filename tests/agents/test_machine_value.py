@@ -17,7 +17,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.scheduler_names import origin_of
 from tvwrl.metrics import penalties
 from tvwrl.schedulers import Moving, Runner, make_scheduler
-from tvwrl.schedulers.moving.machine_value import ByMachineValue, MachineValue
+from tvwrl.schedulers.moving.machine_value import ByMachineValue, MachineValue, meaning, shipped_value
 from tvwrl.schedulers.moving.move_search import Layers, costs_of, find_moves, present
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
@@ -140,6 +140,25 @@ def test_damaged_files_are_refused(value, tmp_path):
             MachineValue.load(tmp_path / f"{name}.npz")
     with pytest.raises(InputError, match="no such file"):
         MachineValue.load(tmp_path / "nothing.npz")
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"K_w": 0.0},
+        {"capacity": (8, 8)},
+        {"capacity": 8, "K_c": (0.1, 0.1), "K_u": 3},
+        {"machine_types": ("10x8",)},
+        {"machine_types": ("2x8,8.0", "1x8"), "capacity": 1},
+    ],
+)
+def test_ways_to_write_the_same_are_the_same(same):
+    value = shipped_value()
+    assert value.misfit(Scenario(moves_per_slot=2, **same), value.resources) == ""
+    several = replace(value, facts=value.facts | {"scenario": meaning(Scenario(machine_types=("2x8", "3x16,4")))})
+    assert several.misfit(Scenario(machine_types=("1x16,4", "9x8,8")), value.resources) == ""
+    assert "machine_types" in several.misfit(Scenario(machine_types=("1x16,4", "9x8,9")), value.resources)
+    assert "capacity" in value.misfit(Scenario(capacity=(8, 9)), value.resources)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import tvwrl
+from tests.benchmark.moving_entry import Packs, Roomiest
 from tvwrl.benchmark import study
 from tvwrl.benchmark.comparison import AGAINST, AGAINST_MOVES, usual_against
 from tvwrl.benchmark.entries import Setting, entry_of
@@ -23,40 +24,20 @@ from tvwrl.envs import PlacementEnv
 from tvwrl.experiments import complete
 from tvwrl.forecasting import training_windows
 from tvwrl.forecasting.baselines import LastValue
-from tvwrl.schedulers import CURRENT_LOAD, FORECASTS, HeadOfQueue, MoveRule, Moving, Runner, is_ours, make_scheduler
+from tvwrl.schedulers import (
+    FORECASTS,
+    MoveRule,
+    Moving,
+    Runner,
+    is_ours,
+    make_scheduler,
+    shipped_value,
+)
 from tvwrl.schedulers.titles import title_of
 from tvwrl.types import InputError, Move
 
 NAMES = [name for name in tvwrl.TASK_NAMES if "-move" in name]
 REAL_TRACES = Path(os.environ.get("TVWRL_DATA") or "none")  # before the tests' own folder hides it
-
-
-class Roomiest(HeadOfQueue):
-    """Places on the least loaded machine with room, where all of the following begin."""
-
-    name, knowledge = "roomiest", CURRENT_LOAD
-
-    def choose(self, cluster, workload):
-        room = cluster.room_now(workload)
-        return int(np.where(room, cluster.load.sum(axis=1), np.inf).argmin()) if room.any() else None
-
-
-class Packs(Roomiest):
-    """Moves what it can to the machine with the lowest number that has room."""
-
-    name = "packs"
-
-    def moves(self, cluster):
-        while cluster.moves_left:
-            running, load = cluster.running, cluster.load_after_moves
-            for i in np.flatnonzero(running.movable):
-                room = (load + running.usage[i] <= cluster.capacity).all(axis=1)
-                room[running.machine[i] :] = False
-                if room.any():
-                    yield Move(int(running.workload[i]), int(room.argmax()))
-                    break
-            else:
-                return
 
 
 class ByAll(MoveRule):
@@ -560,6 +541,14 @@ def test_tasks_without_moves_skip_who_moves(moving, small):
     assert played[moving] == set(AGAINST_MOVES)
     assert "kube-default" in played[small]
     assert not [name for name in played[small] if " + " in name]
+
+
+def test_a_learnt_value_is_played_where_things_move_and_counts_by_its_file(moving, small, tmp_path):
+    shipped_value().save(tmp_path / "v.npz")
+    name = f"expected-cost + machine-value={tmp_path}/../{tmp_path.name}/v.npz"
+    (cell,) = BenchmarkStudy((small.name, moving.name), (name,)).cells("benchmark")
+    assert (cell.task, cell.tuned, cell.name.count("/")) == (moving, False, 1)
+    assert cell.request()["file"].samefile(tmp_path / "v.npz")
 
 
 def test_the_page_shows_who_moved(moving, folder, forecast, monkeypatch, tmp_path):

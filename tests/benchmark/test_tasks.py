@@ -57,6 +57,8 @@ def test_a_superseded_task_can_be_played_and_says_so(capsys):
 def test_a_misspelt_name_lists_near_matches():
     with pytest.raises(InputError, match=r"unknown task 'gogle-0\.5-v1': did you mean google-0\.5-v1"):
         find_task("gogle-0.5-v1")
+    with pytest.raises(InputError, match=r"unknown task 'gogle': a task is TRACE-LOAD-v1, its trace google"):
+        find_task("gogle")
     with pytest.raises(InputError, match=r"unknown task 'x': tvwrl benchmark --list-tasks lists all"):
         find_task("x")
 

@@ -24,6 +24,13 @@ def test_entries_have_a_name_or_are_called_like_what_they_are(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    "text", ["spread + machine-value=a/v.npz", "spread+pism=a/s.npz", "rollout(spread+policy,horizon=8)=runs/mine"]
+)
+def test_a_file_behind_a_name_is_part_of_the_entry(text: str) -> None:
+    assert TaskComparison((text, f"mine={text}")).named() == {text: text, "mine": text}
+
+
+@pytest.mark.parametrize(
     ("entries", "message"),
     [
         ((), "nothing to compare: give NAME=ENTRY"),

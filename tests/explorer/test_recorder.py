@@ -7,6 +7,7 @@ import pytest
 
 from tvwrl.explorer.recorder import ALL, MOST, SECONDS, record
 from tvwrl.explorer.recording import NONE, WAIT, machine_loads, read_recording, write_recording
+from tvwrl.penalties import TERMS
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
@@ -86,6 +87,21 @@ def test_long_episodes_leave_out_waiting_once_more_before_they_leave_out_placeme
     assert some.totals[~again] == pytest.approx(whole.totals[~again])
     fewer = record(runner, rule, 0, seconds=200 / second)
     assert 0 < fewer.simulated.sum() < (~again).sum()
+
+
+@pytest.mark.parametrize("late", [{}, {"move_slots": 2, "move_overlap": 1}])
+def test_moves_go_on_after_alternatives_and_count_as_time(problem, train, late):
+    runner = Runner(train, problem.machines, replace(problem.scenario, moves_per_slot=2, **late), seed=3)
+    rule = make_scheduler("spread + karpenter")
+    whole = record(runner, rule, 0)
+    assert whole.repeats  # moves on their way are copied with the cluster
+    price = TERMS.index("moves")
+    assert len(whole.episode.moves.workload) > 0
+    assert len(np.unique(whole.costs[..., price][np.isfinite(whole.costs[..., price])])) > 1
+    second = rule.continuation(runner, 5).decisions / SECONDS
+    slots = int(whole.episode.finish.max())
+    some = record(runner, rule, 0, seconds=5 * 4 * (len(whole) + 2 * slots) / 2 / second)
+    assert 0 < some.simulated.sum() <= 4
 
 
 class Moody(Scheduler):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,7 +13,8 @@ import tvwrl
 from tvwrl import InputError
 from tvwrl.experiments.evaluation import EvaluationSetup
 from tvwrl.experiments.evaluation import evaluate as evaluate_problem
-from tvwrl.schedulers import CURRENT_LOAD
+from tvwrl.experiments.exploring.explored import open_explored
+from tvwrl.schedulers import CURRENT_LOAD, shipped_value
 
 
 class First(tvwrl.HeadOfQueue):
@@ -53,6 +56,18 @@ def test_everything_that_can_be_named_plays_on_the_same_sequences(problem, tmp_p
 def test_one_scheduler_and_a_trace_are_enough(google):
     found = tvwrl.evaluate("spread", google, scenario=tvwrl.Scenario(machines=4, workloads=16), **QUICK)
     assert found.rows.height == 2
+
+
+def test_a_rule_and_its_file_are_an_entry(problem, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shipped_value().save("v.npz")
+    moving = replace(problem, scenario=replace(problem.scenario, moves_per_slot=2, history=20))
+    name = f"expected-cost + machine-value=../{tmp_path.name}/v.npz"
+    found = tvwrl.evaluate([name, "expected-cost + machine-value"], moving, out="out/one", sequences=1, bounds=False)
+    assert found.rows["reward"].n_unique() == 1
+    assert not list((tmp_path / "out").glob("*value*"))  # the path leads nowhere
+    recorded, why = open_explored(tmp_path / "out/one").record(name, 0.5, 0, what_if=False)
+    assert (why, recorded.episode.moves is not None) == ("", True)
 
 
 def test_files_go_with_the_result_or_stay_where_one_says(problem, tmp_path):

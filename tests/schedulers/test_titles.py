@@ -12,6 +12,13 @@ def test_options_and_backfilling_are_kept():
     assert title_of("rollout(spread,milliseconds=50)") == "Rollout of Spread, milliseconds=50"
 
 
+def test_rules_that_move_keep_their_options_and_their_file():
+    value = "spread + machine-value(most=2)=runs/a/value.npz"
+    assert title_of(value) == "Spread + Learnt value of machines, most=2, runs/a/value.npz"
+    assert is_ours(value)
+    assert not is_ours("spread + karpenter")
+
+
 def test_a_run_is_the_learnt_policy():
     assert titles_of([RUN, f"{RUN}-initial"]) == {
         RUN: "Learnt policy",

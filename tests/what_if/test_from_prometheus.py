@@ -123,7 +123,7 @@ def test_lies_are_left_out_and_counted(cluster, tmp_path, lie):
 
 
 def test_no_server(tmp_path):
-    with pytest.raises(InputError, match=r"http://127.0.0.1:9/.*cannot be reached"):
+    with pytest.raises(InputError, match=r"http://127.0.0.1:9/.*connection is refused"):
         read_prometheus_record(Asked("http://127.0.0.1:9", end=str(T0), folder=tmp_path / "kept", retries=0))
     with pytest.raises(InputError, match="days is 0: must be a number > 0"):
         read_prometheus_record(Asked("http://127.0.0.1:9", days=0))

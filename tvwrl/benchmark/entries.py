@@ -55,8 +55,8 @@ from tvwrl.schedulers import (
 from tvwrl.simulation import MOVE_PHASE, PHASE, SEQUENCE, Cluster, Scenario, Simulation
 from tvwrl.types import InputError, Int, Move, Placement, Trace, Workload
 
-NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
-NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
+NAME = re.compile(r"\w[\w.+()=,/ -]*")
+NAME_RULE = "a name has letters, digits, spaces and .+-()=,/ and begins with a letter or digit"
 ONNX, PYTHON = ".onnx", ".py"  # files that are entries
 HIDDEN = ("HOME", "TVWRL_DATA", "XDG_CACHE_HOME", "XDG_DATA_HOME")  # where it could look for traces and results
 OTHER_TRACE = "trained on another trace"  # in the origin of a training run

@@ -38,22 +38,24 @@ from tvwrl.experiments import (
     Rows,
     RowsCell,
     RunOptions,
+    as_folder,
     read_cell_rows,
     reproduce,
     terminal_table,
     tuned_settings,
 )
 from tvwrl.markdown import markdown_table
-from tvwrl.names import written
+from tvwrl.names import name_and_source, written
 from tvwrl.schedulers import (
     BACKFILL,
     MOVE_RULES,
-    PLUS,
     PRODUCTION,
     SCHEDULERS,
     SEARCHING,
     Runner,
     is_ours,
+    moves_of,
+    parted,
     plus,
     tunable,
 )
@@ -78,7 +80,7 @@ class Played(RowsCell):
     @property
     def name(self) -> str:
         """`<task>/<scheduler>`, `<task>/<scheduler>-tuned`."""
-        return f"{self.task.name}/{self.scheduler}{'-tuned' * self.tuned}"
+        return f"{self.task.name}/{as_folder(self.scheduler)}{'-tuned' * self.tuned}"
 
     @property
     def group(self) -> str:
@@ -91,9 +93,10 @@ class Played(RowsCell):
         return Path(self.entry).exists() or is_ours(self.scheduler)
 
     def request(self) -> dict[str, Any]:
-        """What the result depends on; a training run counts by its content."""
-        run = Path(self.entry)
-        return asdict(self) | ({"entry": run} if run.exists() else {})
+        """What the result depends on; a training run and the file of a rule that moves count by their content."""
+        run, both = Path(self.entry), parted(self.entry)
+        file = name_and_source(both[1])[1].strip() if both else ""
+        return asdict(self) | ({"entry": run} if run.exists() else {}) | ({"file": Path(file)} if file else {})
 
     def measure(self) -> Rows:
         """A row per sequence: the referee's scores, `decision_ms`, and the entry that was played."""
@@ -112,8 +115,8 @@ class Played(RowsCell):
         Rules are tuned on 10 machines even for 1,000, since playing many thousand workloads takes too long.
         """
         task = self.task
-        if moves_of(self.entry):
-            placing, _, rule = self.entry.partition(PLUS)
+        if both := parted(self.entry):
+            placing, rule = both
             runner = _runner(task, "validation", min(VALIDATION, task.sequences), True)
             return plus(placing, written(rule, options=tuned_settings(*runner, placing, rule)[0]))
         if task.scenario.machines > FEW:
@@ -144,7 +147,7 @@ class Submitted(RowsCell):
     @property
     def name(self) -> str:
         """`<task>/<entry>`."""
-        return f"{self.task.name}/{self.scheduler}"
+        return f"{self.task.name}/{as_folder(self.scheduler)}"
 
     @property
     def group(self) -> str:
@@ -173,16 +176,6 @@ class Submitted(RowsCell):
 
 def _group(task: Task) -> str:
     return f"{task.trace}-{task.scenario.step_seconds}"
-
-
-def moves_of(scheduler: str) -> str:
-    """The rule by which a scheduler of that name moves what runs, without settings; empty if it moves nothing.
-
-    >>> moves_of("spread + evacuate(most=2)"), moves_of("spread")
-    ('evacuate', '')
-    """
-    rule = scheduler.rpartition(PLUS.strip())[2].partition("(")[0].strip()
-    return rule if rule in MOVE_RULES else ""
 
 
 def margins(rule: str) -> list[str]:
@@ -262,7 +255,7 @@ class BenchmarkStudy:
         """The entries of the submissions. Raises InputError for a name that is already taken."""
         tasks = self.tasks()
         names = [name for task in tasks for name in self._schedulers_on(task)]
-        owner = dict.fromkeys(names, "--schedulers") | {run.partition("=")[0]: "--runs" for run in self.runs}
+        owner = dict.fromkeys(names, "--schedulers") | {name_and_source(run)[0]: "--runs" for run in self.runs}
         cells: list[Submitted] = []
         for folder in self.submissions:
             about = read_submission(folder)
@@ -296,10 +289,10 @@ class BenchmarkStudy:
         cells = []
         for name in self._schedulers_on(task):
             cells.append(Played(task, name, name, False, count))
-            if name in PRODUCTION or (moves_of(name) and not name.endswith(")")):
+            if name in PRODUCTION or ((both := parted(name)) and both[1] in MOVE_RULES):
                 cells.append(Played(task, name, name, True, count))
         for run in self.runs:
-            name, _, folder = run.partition("=")
+            name, folder = name_and_source(run)
             if not folder:
                 raise InputError(f"--runs {run}: write NAME=FOLDER")
             found = folder.replace(TRACE, task.trace)

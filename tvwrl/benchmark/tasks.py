@@ -11,13 +11,14 @@ import json
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tvwrl import SUPERSEDED_TASKS, TASK_NAMES
-from tvwrl.checks import hint
+from tvwrl.checks import either, hint
 from tvwrl.ec import OwnLabels
 from tvwrl.envs import Problem
 from tvwrl.forecasting import Forecaster
@@ -251,9 +252,11 @@ def find_task(task: str | Task) -> Task:
     task = task.removeprefix("tvwrl/")
     if task not in TASKS:
         current = [name for name in TASKS if name not in SUPERSEDED_TASKS]
-        raise InputError(
-            f"unknown task '{task}': {hint(task, current, listed_by='tvwrl benchmark --list-tasks lists all')}"
-        )
+        listed_by = "tvwrl benchmark --list-tasks lists all"
+        meant = hint(task, current, listed_by=listed_by)
+        if meant == listed_by and (near := get_close_matches(task.partition("-")[0], TRACES)):
+            meant = f"a task is TRACE-LOAD-v1, its trace {either(near)}; {listed_by}"
+        raise InputError(f"unknown task '{task}': {meant}")
     if task in SUPERSEDED_TASKS:
         say(f"task {task} is superseded by {task.removesuffix('v0')}v1: docs/reference/tasks.md says what changed")
     return TASKS[task]

@@ -9,6 +9,7 @@ from typing import Any
 import tyro
 
 from tvwrl.checks import at_least
+from tvwrl.names import name_and_source
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.types import InputError
 
@@ -51,10 +52,12 @@ class TaskComparison:
 
     def named(self) -> dict[str, str]:
         """Name -> entry. Raises InputError for a name given twice, and if there are no entries."""
+        from tvwrl.experiments import is_of_file
+
         found: dict[str, str] = {}
         for text in self.entries:
-            name, equal, entry = text.partition("=")
-            if not equal or "(" in name:  # an equals sign in brackets is an option of the scheduler
+            name, entry = name_and_source(text)
+            if "=" not in text[len(name) :] or is_of_file(name):
                 name, entry = Path(text).stem if Path(text).exists() else text, text
             if not name or not entry:
                 raise InputError(f"{text!r}: must be NAME=ENTRY, as in mine=runs/mine")

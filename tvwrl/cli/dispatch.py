@@ -22,6 +22,7 @@ from tvwrl.types import InputError
 if TYPE_CHECKING:
     import argparse
 
+FEW = 4  # options that an error can list
 MOVES = "--moves"  # of `train`: what it learns then has options of its own
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 
@@ -143,6 +144,9 @@ class Line:
         """What an option that there is not may have been meant to be."""
         names = [name for action in self.parser()._actions for name in action.option_strings]
         found = get_close_matches(given.lstrip("-"), [name.lstrip("-") for name in names if len(name) > 2], n=2)
+        longest = [name for name in names if name.startswith("--") and not name.startswith("--help")]
+        if given.startswith("-") and not found and 0 < len(longest) <= FEW:
+            return f"its options are {' and '.join(longest)}; `{self.title} --help` says what else it takes"
         if not given.startswith("-") or not found:
             return f"`{self.title} --help-all` shows all options"
         return f"did you mean {either([f'--{name}' for name in found])}?"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.forecasting import Forecaster, NetworkForecaster, fit_or_adapt, training_windows
@@ -14,6 +16,9 @@ from tvwrl.progress import Report, nothing, phase
 from tvwrl.simulation import Scenario
 from tvwrl.traces import SequenceSampler, Split
 from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace, summary
+
+if TYPE_CHECKING:
+    from tvwrl.schedulers import Runner, Scheduler
 
 FUTURE_WINDOWS, FUTURE_SEED = 2000, 1_000_003  # training windows that futures are sampled from; seed of their sequences
 QUICK_INITIALISATIONS = 10  # fewer than in tvwrl classes, because classes are fitted on the way here
@@ -175,6 +180,23 @@ class Problem:
         scenario = self.scenario
         weights = scenario.penalty_weights()
         return score_episode(episode, self.machines, weights, scenario.overshoot_per, scenario.step_seconds)
+
+    def rewards(self, runner: Runner, scheduler: Scheduler) -> Float:
+        """(S,) the reward of a scheduler on each sequence of a runner; NaN where it left workloads unplaced.
+
+        Parameters
+        ----------
+        runner : Runner
+            Plays sequences of this problem.
+        scheduler : Scheduler
+            Who decides.
+
+        Examples
+        --------
+        >>> problem.rewards(runner, make_scheduler("spread")).mean()  # doctest: +SKIP
+        """
+        rows = [self.score(runner.play(scheduler, i)) for i in range(len(runner.sequences))]
+        return np.array([row["reward"] for row in rows], np.float64)
 
     def sequences(self, split: Split, count: int, seed: int, loads: Sequence[float] = ()) -> SequenceSet:
         """Draw arrival sequences from the series of a split.

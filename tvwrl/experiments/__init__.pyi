@@ -3,6 +3,7 @@ from .engine import (
     Cell as Cell,
     Rows as Rows,
     RowsCell as RowsCell,
+    as_folder as as_folder,
     complete as complete,
     read_cell_rows as read_cell_rows,
 )
@@ -48,7 +49,12 @@ from .results.study import COMMANDS as COMMANDS
 from .statistics import column as column, distinct as distinct, select as select
 from .tuned_moves import tuned_settings as tuned_settings
 from .training_cells import Scale as Scale, describe_training as describe_training
-from .scheduler_names import origin_of as origin_of, parts_of as parts_of, scheduler_of as scheduler_of
+from .scheduler_names import (
+    is_of_file as is_of_file,
+    origin_of as origin_of,
+    parts_of as parts_of,
+    scheduler_of as scheduler_of,
+)
 from .statistics import (
     Estimate as Estimate,
     bootstrap_interval as bootstrap_interval,

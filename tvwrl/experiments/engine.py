@@ -112,6 +112,21 @@ class RowsCell(Cell):
             raise InputError(f"{folder / ROWS} is missing: remove {folder} to make it again")
 
 
+LONGEST = 200  # bytes of a folder's name; most file systems allow 255
+
+
+def as_folder(name: str) -> str:
+    """A name as that of a single folder, in the name of a cell: what names a file has slashes.
+
+    >>> as_folder("spread + machine-value=../value.npz")
+    'spread + machine-value=..%2Fvalue.npz'
+    """
+    found = name.replace("%", "%25").replace("/", "%2F")
+    if len(found.encode()) <= LONGEST:
+        return found
+    return f"{found[: LONGEST // 4]}...{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
 def folder_of(out: Path, cell: Cell) -> Path:
     """Where a cell's result is kept."""
     return out / CELLS / cell.name

@@ -17,7 +17,7 @@ from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, EvaluationSetup, Pl
 from tvwrl.experiments.exploring.explored import first_look
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, origin_of, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
-from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
+from tvwrl.experiments.tuned_moves import with_tuned_moves
 from tvwrl.forecasting import forecaster_file, read_forecaster
 from tvwrl.progress import say
 from tvwrl.runs import default_folder
@@ -28,6 +28,7 @@ from tvwrl.schedulers import (
     HORIZON,
     KNOWLEDGE,
     MOVE_RULES,
+    PLACING,
     ROLLOUT_NAMES,
     SCHEDULERS,
     USUAL_ROLLOUTS,
@@ -47,14 +48,22 @@ ROLLOUTS_HELP = (
     f"many standard errors better than the rule's own choice another must look; default: {CERTAINTY:g}, or "
     f"{CERTAINTY_OF_RISKS:g} if BASE may overshoot)"
 )
+
+
+def _options(rule: str) -> str:
+    """The options of a move rule as its name has them, without values."""
+    options = ",".join(f"{option}=" for option in MOVE_RULES[rule].made.options)
+    return f"({options})" if options else ""
+
+
 FORMS = {
     "rollout(BASE)": "BASE, improved by simulating choices in sampled futures, which takes tenths of a second per "
     f"decision; BASE is one of {', '.join(ROLLOUT_NAMES)}. Options of a rollout follow BASE, as in "
     f"rollout(spread,milliseconds=50,horizon=32): {ROLLOUTS_HELP}",
     "rollout(BASE+policy)=RUN": "the policy of a training run, improved likewise; without =RUN, that of --checkpoint",
     "deeprm=RUN": "the DeepRM policy of a training run",
-    "NAME + MOVES": "NAME, and a rule that moves what runs, with --moves-per-slot of 1 or more: one of "
-    f"{', '.join(MOVE_RULES)}; with options, as in expected-cost + evacuate(threshold=5000)",
+    "NAME + MOVES": "NAME, and a rule that moves what runs, with --moves-per-slot of 1 or more, as in expected-cost + "
+    f"evacuate(threshold=5000): one of {', '.join(name + _options(name) for name in MOVE_RULES)}",
     "NAME + machine-value=FILE": "NAME, and moves by a value that tvwrl train --moves learnt",
     "perfect-forecast(NAME)": "a reference: NAME, or NAME + MOVES, that sees what really comes in place of forecasts",
     "NAME+pism=FILE": "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
@@ -114,6 +123,8 @@ class ComparisonSettings(CellOptions):
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
         self.check_run()
+        if not all(entry.strip() for entry in self.schedulers) or not self.schedulers:
+            raise InputError("schedulers has an empty name: --list-schedulers lists what there is")
         names = [parts_of(entry)[0] for entry in self.schedulers]
         if len(set(names)) != len(names):
             raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")

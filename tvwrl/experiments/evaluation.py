@@ -20,6 +20,7 @@ from tvwrl.experiments.engine import (
     Cell,
     Rows,
     RowsCell,
+    as_folder,
     complete,
     folder_of,
     read_cell_rows,
@@ -214,7 +215,7 @@ class EpisodesCell(Cell):
 
     @property
     def group(self) -> str:
-        return f"{OWN}/{self.scheduler.name}"
+        return f"{OWN}/{as_folder(self.scheduler.name)}"
 
     def request(self) -> dict[str, Any]:
         return self.stage.request | {"scheduler": self.scheduler.name, "origin": self.origin}

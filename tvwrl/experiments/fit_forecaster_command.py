@@ -348,8 +348,8 @@ class ForecasterCell(Cell):
         problem = self.comparison.problem(load, forecaster)
         drawn = problem.sequences(self.split, self.comparison.sequences, self.comparison.seed)
         runner = Runner(drawn, problem.machines, problem.scenario, self.comparison.seed)
-        scheduler = make_scheduler(JUDGE)
-        return [float(problem.score(runner.play(scheduler, i))["reward"]) for i in range(len(drawn))]
+        rewards: list[float] = problem.rewards(runner, make_scheduler(JUDGE)).tolist()
+        return rewards
 
     def _named(self) -> dict[str, Any]:
         return {"split": self.split, "forecaster": self.candidate, "learnt_from": self.sources}

@@ -11,9 +11,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tvwrl.names import Name, name_and_source, read_name
-from tvwrl.schedulers import ByMachineValue, Moving, Scheduler, make_scheduler, parted, plus, rollout_of, with_moves
+from tvwrl.schedulers import (
+    MOVE_RULES,
+    ByMachineValue,
+    Moving,
+    Scheduler,
+    head_of,
+    make_scheduler,
+    parted,
+    plus,
+    rollout_of,
+    with_moves,
+)
 from tvwrl.types import InputError
 
+VALUE = ", value "  # before what tells learnt values apart
 PROPOSED = "+policy"  # ends the base of a rollout to which a policy proposes machines
 
 
@@ -55,8 +67,21 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
 def origin_of(entry: str, scheduler: Scheduler) -> str:
     """What the results of an entry depend on: the entry, and the content of a learnt value's file."""
     if isinstance(scheduler, Moving) and isinstance(scheduler.rule, ByMachineValue):
-        return f"{entry}, value {scheduler.rule.value.digest}"
+        return f"{entry}{VALUE}{scheduler.rule.value.digest}"
     return entry
+
+
+def made_of(origin: str) -> str:
+    """The entry of which `origin_of` says this."""
+    return origin.rpartition(VALUE)[0] or origin
+
+
+def is_of_file(name: str) -> bool:
+    """Whether NAME=... is a scheduler that is read from a file, and not a name that is given to one."""
+    if both := parted(name):
+        rule = head_of(both[1])
+        return rule in MOVE_RULES and bool(MOVE_RULES[rule].made.reads)
+    return name.endswith("+pism") or _policy_rollout(name) is not None
 
 
 def parts_of(entry: str) -> tuple[str, str, str]:

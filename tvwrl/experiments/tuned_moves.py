@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from tvwrl.envs import Problem
 from tvwrl.names import written
 from tvwrl.progress import Report, nothing
 from tvwrl.schedulers import MOVE_RULES, Runner, Scheduler, make_move_rule, make_scheduler, plus
+from tvwrl.schedulers import PLACING as PLACING
 
-PLACING = "expected-cost"  # what places where only rules that move are compared
 QUICK = tuple(name for name, row in MOVE_RULES.items() if not row.made.is_slow)
 SEQUENCES = 60  # that settings are chosen on
 SEED = 7001  # of these, so that they are not those that a policy is trained on
@@ -59,8 +57,7 @@ def tuned_settings(problem: Problem, runner: Runner, placing: str, rule: str) ->
 
     def reward(changed: Mapping[str, float]) -> float:
         scheduler = make_scheduler(plus(placing, written(rule, options=changed)))
-        rows = [problem.score(runner.play(scheduler, i)) for i in range(len(runner.sequences))]
-        return float(np.mean([row["reward"] for row in rows]))
+        return float(problem.rewards(runner, scheduler).mean())
 
     best = reward(settings)
     for option, values in MOVE_RULES[rule].made.options.items():

@@ -21,6 +21,8 @@ ALL = 20  # machines, up to which all of them are alternatives; of more, the MOS
 MOST = 10
 SECONDS = 60.0
 SLOW = 1.0  # milliseconds of a decision, from which on its time is taken as measured
+SLOW_MOVES = 0.5  # the same where things move: most decisions are then about moves, and fast
+MOVES = 2  # decisions to place that take as long as to decide what moves in a slot
 EQUAL = 1e-9  # share of a cost by which two ways to add it up may differ
 
 
@@ -70,7 +72,7 @@ def record(
     continuation, asked = None, frozenset[int]()
     if what_if:
         continuation = scheduler.continuation(runner, actions)
-        asked = _played_on(runner, scheduler, sequence, seconds, continuation.decisions / SECONDS / actions)
+        asked = _played_on(runner, scheduler, sequence, seconds, continuation.decisions / SECONDS, actions)
     watcher = _Watcher(scheduler, continuation, asked, actions)
     episode = runner.play(scheduler, sequence, watcher.see)
     scenario = runner.scenario
@@ -78,8 +80,11 @@ def record(
     return watcher.recording(episode, penalties)
 
 
-def _played_on(runner: Runner, scheduler: Scheduler, sequence: int, seconds: float, speed: float) -> frozenset[int]:
-    """Decisions from which an alternative is simulated within about `seconds`; `speed`: further decisions per second.
+def _played_on(
+    runner: Runner, scheduler: Scheduler, sequence: int, seconds: float, speed: float, actions: int
+) -> frozenset[int]:
+    """Decisions from which an alternative is simulated within about `seconds`; `speed`: further decisions per second,
+    of one of the `actions`.
 
     Where not all are, those whose machine overshoots while the workload runs there come first.
     """
@@ -95,9 +100,15 @@ def _played_on(runner: Runner, scheduler: Scheduler, sequence: int, seconds: flo
         last = waits_for
 
     episode = runner.play(scheduler, sequence, note)
-    if episode.decision_ms > SLOW:
+    speed, work = speed / actions, max(1, len(first))
+    if episode.moves is not None:  # each action plays on for itself, and decides on moves in every slot
+        slots = int(episode.finish.max(initial=0))
+        work += MOVES * slots
+        if episode.decision_ms > SLOW_MOVES:
+            speed = min(speed, 1000.0 * work / (actions * episode.decision_ms * (len(first) + slots)))
+    elif episode.decision_ms > SLOW:
         speed = min(speed, 1000.0 / episode.decision_ms)
-    most = max(1, int(2 * seconds * speed / max(1, len(first))))  # the others follow half of the episode on average
+    most = max(1, int(2 * seconds * speed / work))  # the others follow half of the episode on average
     if len(first) <= most:
         return frozenset(range(len(first)))
     some = np.flatnonzero(first)

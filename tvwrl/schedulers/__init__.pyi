@@ -52,9 +52,11 @@ from .load_scores import (
 )
 from .moving.base import (
     MOVE_RULES as MOVE_RULES,
+    PLACING as PLACING,
     PLUS as PLUS,
     MoveRule as MoveRule,
     Moving as Moving,
+    head_of as head_of,
     make_move_rule as make_move_rule,
     parted as parted,
     plus as plus,
@@ -109,6 +111,7 @@ from .registry import (
     UnknownScheduler as UnknownScheduler,
     list_schedulers as list_schedulers,
     make_scheduler as make_scheduler,
+    moves_of as moves_of,
     with_moves as with_moves,
     rollout_of as rollout_of,
     tunable as tunable,

@@ -23,7 +23,7 @@ from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill, Filter, Greedy, H
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, GROUPS, PEAKS, Knowledge
 from tvwrl.schedulers.moving import descheduler, drs, expected_gain, karpenter, lars, machine_value
 from tvwrl.schedulers.moving import koordinator as low_node_load
-from tvwrl.schedulers.moving.base import Moving, make_move_rule, parted, plus
+from tvwrl.schedulers.moving.base import MOVE_RULES, Moving, head_of, make_move_rule, parted, plus
 from tvwrl.schedulers.planning import rollout_moves
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.planning.perfect_forecast import PERFECT, PerfectForecast
@@ -44,8 +44,12 @@ from tvwrl.types import InputError
 
 REGISTERED_BY = (  # importing them registers their rules
     rules, crane, google, gpa, katalyst, koordinator, kubernetes, lifetime, microsoft, trimaran,
-    expected_gain, machine_value, descheduler, low_node_load, karpenter, drs, lars, rollout_moves,
+    expected_gain, machine_value, rollout_moves, descheduler, low_node_load, karpenter, drs, lars,
 )  # fmt: skip
+_order = {module.__name__: place for place, module in enumerate(REGISTERED_BY)}
+_rows = sorted(MOVE_RULES.items(), key=lambda named: _order[named[1].made.__module__])
+MOVE_RULES.clear()
+MOVE_RULES.update(_rows)  # ours first, as lists show them; imports come in the order of the alphabet
 
 
 def _greedy(name: str, knowledge: Knowledge, passes: Filter, score: Score, title: str) -> None:
@@ -170,6 +174,18 @@ def with_moves(placing: Scheduler, rule: str) -> Moving:
         meant = PerfectForecast(Moving(placing.scheduler, moves)).name
         raise InputError(f"scheduler is '{plus(placing.name, rule)}': give both rules perfect forecasts, as in {meant}")
     return Moving(placing, moves)
+
+
+def moves_of(name: str) -> str:
+    """The rule by which a scheduler of that name moves what runs, without options; empty if it moves nothing.
+
+    >>> moves_of("spread + evacuate(most=2)"), moves_of("spread + machine-value=runs/a/value.npz"), moves_of("spread")
+    ('evacuate', 'machine-value', '')
+    """
+    whole = name.startswith(f"{PERFECT}(") and name.endswith(")")
+    both = parted(name[len(PERFECT) + 1 : -1] if whole else name)
+    rule = head_of(both[1]) if both else ""
+    return rule if rule in MOVE_RULES else ""
 
 
 def make_scheduler(name: str) -> Scheduler:

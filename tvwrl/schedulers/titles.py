@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tvwrl.names import name_and_source
 from tvwrl.schedulers.base import RULES
 from tvwrl.schedulers.head_of_queue import BACKFILL
-from tvwrl.schedulers.moving.base import MOVE_RULES, PLUS
+from tvwrl.schedulers.moving.base import MOVE_RULES, head_of, parted, plus
 from tvwrl.schedulers.registry import KNOWLEDGE
 
 OWN_RULES = ("expected-cost", "forecast-fit", "rollout(")  # how the names of this project's own rules begin
-OWN_MOVE_RULES = ("greedy", "evacuate", "greedy-evacuate", "swap")
+OWN_MOVE_RULES = ("greedy", "evacuate", "greedy-evacuate", "swap", "machine-value", "rollout-moves")
 TITLES = {name: rule.title for name, rule in RULES.items()} | {
     "deeprm": "DeepRM",
     "tvw-rl": "TVW-RL",
@@ -34,12 +35,10 @@ def title_of(name: str) -> str:
     """
     if name in TITLES:
         return TITLES[name]
-    placing, _, moving = name.partition(PLUS)
-    rule, _, settings = moving.partition("(")
-    if rule in MOVE_RULES:
-        return ", ".join(
-            filter(None, (f"{title_of(placing)}{PLUS}{MOVE_RULES[rule].title}", settings.removesuffix(")")))
-        )
+    if (both := parted(name)) and (rule := head_of(both[1])) in MOVE_RULES:
+        moving, file = name_and_source(both[1])
+        settings = moving.strip().partition("(")[2].removesuffix(")")
+        return ", ".join(filter(None, (plus(title_of(both[0]), MOVE_RULES[rule].title), settings, file.strip())))
     if name.endswith(BACKFILL):
         return f"{title_of(name.removesuffix(BACKFILL))} + backfill"
     base, _, options = name.partition("(")
@@ -80,7 +79,6 @@ def is_registered(name: str) -> bool:
 
 def is_ours(name: str) -> bool:
     """Whether this is one of this project's own rules, or a training run; of a rule with moves, whether those are."""
-    moving = name.partition(PLUS)[2].partition("(")[0]
-    if moving in MOVE_RULES:
-        return moving in OWN_MOVE_RULES
+    if (both := parted(name)) and (rule := head_of(both[1])) in MOVE_RULES:
+        return rule in OWN_MOVE_RULES
     return name.startswith(("agent", "tvw-rl", *OWN_RULES)) or not is_registered(name)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.experiments.engine import Cell
+from tvwrl.experiments.engine import Cell, as_folder
 from tvwrl.experiments.evaluation import EPISODES, PAGE, RUN
 from tvwrl.experiments.exploring.observed import OBSERVED, Observed, read_observed
-from tvwrl.experiments.scheduler_names import is_of_checkpoint, scheduler_of
+from tvwrl.experiments.scheduler_names import is_of_checkpoint, made_of, scheduler_of
 from tvwrl.explorer import (
     ALL,
     EVERY_AGE,
@@ -226,7 +226,7 @@ def _made_again(name: str, about: Mapping[str, Any], folder: Path) -> Scheduler:
         return _policy(name, folder / policies[name])
     if isinstance(given, dict):  # by tvwrl.evaluate, which says what each was made of
         try:
-            made = make_scheduler(given.get(name, name))
+            made = scheduler_of(made_of(given.get(name, name)), "cpu")
         except UnknownScheduler:
             raise InputError(
                 f"it was a Python object ({given.get(name, name)}): call explore() on the result of tvwrl.evaluate"
@@ -276,7 +276,7 @@ class EpisodeCell(Cell):
 
     @property
     def group(self) -> str:
-        return f"{self.scheduler}/load-{self.load}"
+        return f"{as_folder(self.scheduler)}/load-{self.load}"
 
     def request(self) -> dict[str, Any]:
         files = {name: self.folder / name for name in (EPISODES, OBSERVED, RUN)}

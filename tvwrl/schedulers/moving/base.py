@@ -17,6 +17,7 @@ from tvwrl.simulation import Cluster, Running, Scenario
 from tvwrl.types import InputError, Int, Move, Placement, Workload, summary
 
 PLUS = " + "  # between the names of the two rules
+PLACING = "expected-cost"  # what places where only rules that move are compared
 
 
 class MoveRule(ABC):
@@ -250,6 +251,15 @@ def make_move_rule(name: str) -> MoveRule:
     return row.make(**({"file": file} if file else {}), **given)
 
 
+def head_of(rule: str) -> str:
+    """The name of a move rule without its options and its file.
+
+    >>> head_of("machine-value(most=2)=value.npz")
+    'machine-value'
+    """
+    return name_and_source(rule)[0].partition("(")[0].strip()
+
+
 def parted(name: str) -> tuple[str, str] | None:
     """The two rules of `PLACING + MOVES`, of which the second is perhaps none that there is; None for other names.
 
@@ -261,7 +271,7 @@ def parted(name: str) -> tuple[str, str] | None:
         depth += (name[place] == ")") - (name[place] == "(")
         if name[place] == PLUS.strip() and depth == 0:
             placing, rule = name[:place], name[place + 1 :].strip()
-            if placing.endswith(" ") or rule.partition("(")[0].partition("=")[0].strip() in MOVE_RULES:
+            if placing.endswith(" ") or head_of(rule) in MOVE_RULES:
                 return placing.strip(), rule
     return None
 

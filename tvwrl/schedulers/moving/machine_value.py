@@ -41,10 +41,12 @@ from tvwrl.types import Float, InputError, Workload, summary
 
 FILE = "machine_value.npz"  # that comes with the package
 LARGEST_WEIGHT, LEAST_SCALE = 1e4, 1e-3  # of a file: beyond them values overflow
+IGNORED = ("K_w",)  # fields that values had which were learnt before
 SCALE = 1000.0  # units of the reward that 1 of a value stands for
-# Fields of the scenario that give a value its meaning; it is of no use where they differ
+# Fields of the scenario that give a value its meaning; it is of no use where they differ. What waits is on no machine,
+# so no label has its price.
 MEANING = (
-    "K_c", "K_u", "K_o", "K_w", "overshoot_per", "capacity", "machine_types", "peak_units", "quantise", "perturb",
+    "K_c", "K_u", "K_o", "overshoot_per", "capacity", "machine_types", "peak_units", "quantise", "perturb",
     "sample", "background", "usage_delay", "step_seconds", "move_slots", "move_overlap",
 )  # fmt: skip
 
@@ -120,9 +122,12 @@ class MachineValue:
                 about = json.loads(saved["about"].tobytes().decode())
                 layers = Layers(**{name: np.ascontiguousarray(saved[name], np.float32) for name in Layers._fields})
             resources, facts = tuple(map(str, about["resources"])), dict(about["facts"])
-            missing = sorted({"scenario", "risk", "threshold"} - set(facts)) or sorted(
-                set(MEANING) ^ set(facts["scenario"])
-            )
+            missing = sorted({"scenario", "risk", "threshold"} - set(facts))
+            if not missing:
+                facts["scenario"] = {name: v for name, v in facts["scenario"].items() if name not in IGNORED}
+                missing = sorted(set(MEANING) ^ set(facts["scenario"]))
+            if not missing:
+                meaning(Scenario(**facts["scenario"]))
             chosen = [float(facts.get(name, 0)) for name in ("risk", "threshold")]
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise InputError(f"{path} is no learnt value of machines, or damaged: {error}") from error
@@ -153,7 +158,7 @@ class MachineValue:
         if tuple(resources) != self.resources:
             return f"the learnt value is of {', '.join(self.resources)}, but the trace has {', '.join(resources)}"
         here = meaning(scenario)
-        for name, learnt in self.facts["scenario"].items():
+        for name, learnt in meaning(Scenario(**self.facts["scenario"])).items():
             if here[name] != learnt:
                 return (
                     f"the learnt value is for {name} {learnt}, but it is {here[name]} here: learn one for that "
@@ -163,8 +168,30 @@ class MachineValue:
 
 
 def meaning(scenario: Scenario) -> dict[str, Any]:
-    """The fields of a scenario that give a value its meaning, as JSON holds them."""
-    return {name: list(v) if isinstance(v := getattr(scenario, name), tuple) else v for name in MEANING}
+    """The fields of a scenario that give a value its meaning, as JSON holds them, the same for all ways to write them.
+
+    Of machines, only their kinds count.
+
+    >>> meaning(Scenario(capacity=(8, 8), machine_types=())) == meaning(Scenario(machine_types=("10x8",)))
+    True
+    """
+    found = {name: getattr(scenario, name) for name in MEANING}
+    counts = [text.count(",") + 1 for text in scenario.machine_types] or [np.size(scenario.capacity)]
+    sizes = scenario.cluster(tuple(map(str, range(max(counts))))).capacity  # resources as many as there are sizes
+    kinds: list[list[float]] = np.unique(sizes, axis=0).tolist()
+    if len(kinds) == 1:
+        found |= {"capacity": kinds[0], "machine_types": ()}
+    else:
+        found |= {"capacity": Scenario().capacity, "machine_types": [f"1x{','.join(map(str, row))}" for row in kinds]}
+    return {name: _shortest(value) for name, value in found.items()}
+
+
+def _shortest(value: Any) -> Any:
+    """A number in place of several that are the same."""
+    if isinstance(value, tuple | list):
+        value = list(value)
+        return value[0] if value and isinstance(value[0], int | float) and len(set(value)) == 1 else value
+    return value
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from tvwrl.penalties import overshoot, under_utilisation, wait
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.knowledge import FUTURE
-from tvwrl.schedulers.moving.base import Moving, make_move_rule
+from tvwrl.schedulers.moving.base import PLACING, Moving, make_move_rule
 from tvwrl.schedulers.planning.perfect_forecast import PerfectForecast
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation import SEQUENCE, Cluster, Scenario, next_random
@@ -430,9 +430,7 @@ class Hindsight(Scheduler):
         """Take the schedule of a rule that moves with perfect forecasts, if one costs less than the plan."""
         scenario = runner.scenario
         for rule in MOVING:
-            episode = runner.play(
-                PerfectForecast(Moving(ExpectedCost("expected-cost"), make_move_rule(rule))), sequence
-            )
+            episode = runner.play(PerfectForecast(Moving(ExpectedCost(PLACING), make_move_rule(rule))), sequence)
             total = sum(
                 penalties(episode, runner.machines, scenario.penalty_weights(), scenario.overshoot_per).values()
             )

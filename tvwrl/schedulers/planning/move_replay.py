@@ -8,13 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import inlined, njit
-from tvwrl.penalties import TERMS, wait
+from tvwrl.penalties import TERMS
 from tvwrl.schedulers.planning.replay import (
     BEYOND,
     CHARGED,
     COUNT,
     FREE,
-    FRESH,
     LEAVES,
     NEVER,
     NOWHERE,
@@ -26,16 +25,15 @@ from tvwrl.schedulers.planning.replay import (
     Replay,
     Rule,
     begin_branches,
+    begin_slot,
     book,
-    charge,
+    charge_slot,
     check_costs,
     choose,
     copy_content,
-    leave,
     put,
 )
 from tvwrl.simulation import (
-    ARRIVAL,
     ARRIVED,
     LENGTH,
     MACHINE,
@@ -59,23 +57,13 @@ def replay_moves(s: State, r: Rule, x: Branches, played: Int, plans: Int, left: 
     `left`: moves that may be decided in the current slot still
     `out`: (n, A, 5) zeros
     """
-    branches, machines = x.content.shape
-    count, limit = s.timing.shape[1], s.rules[PLACEMENTS_PER_SLOT]
+    branches, limit = len(x.content), s.rules[PLACEMENTS_PER_SLOT]
     for b in range(len(played)):
         sequence, now, arrived = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, ARRIVED]
         begin_branches(s, x, b, played, b)
         for k in range(horizon):
             slot = now + k
-            x.counts[FRESH] = 0
-            if k > 0:
-                for p in range(x.counts[TOP]):
-                    if x.facts[p, USES] > 0 and x.facts[p, LEAVES] <= slot:
-                        leave(s, x, p, sequence, slot)
-                while arrived < count and s.timing[sequence, arrived, ARRIVAL] <= slot:
-                    for a in range(branches):
-                        x.queue[a, x.waiting[a]] = arrived
-                        x.waiting[a] += 1
-                    arrived += 1
+            arrived = begin_slot(s, x, sequence, arrived, k, slot)
             for a in range(branches):
                 if played[b, a] == NOWHERE:
                     continue
@@ -95,18 +83,7 @@ def replay_moves(s: State, r: Rule, x: Branches, played: Int, plans: Int, left: 
                     if m == NOWHERE:
                         break
                     put(s, x, a, q, m, sequence, k, slot)
-            for a in range(branches):
-                if played[b, a] == NOWHERE:
-                    continue
-                for m in range(machines):
-                    p = x.content[a, m]
-                    if x.facts[p, COUNT] > 0:
-                        if x.facts[p, CHARGED] != slot:
-                            x.facts[p, CHARGED] = slot
-                            charge(s, x, p, k)
-                        for part in range(3):
-                            out[b, a, part] += x.charges[p, part]
-                out[b, a, 3] += wait(x.waiting[a], s.weights[3, 0])
+            charge_slot(s, x, played, b, k, slot, out)
 
 
 @njit(inline="always", _nrt=False)

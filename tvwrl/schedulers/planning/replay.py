@@ -240,16 +240,7 @@ def replay(
         ended[n] = True
         for k in range(horizon if any_played else 0):
             slot = now + k
-            x.counts[FRESH] = 0
-            if k > 0:
-                for p in range(x.counts[TOP]):
-                    if x.facts[p, USES] > 0 and x.facts[p, LEAVES] <= slot:
-                        leave(s, x, p, sequence, slot)
-                while arrived < count and s.timing[sequence, arrived, ARRIVAL] <= slot:
-                    for a in range(branches):
-                        x.queue[a, x.waiting[a]] = arrived
-                        x.waiting[a] += 1
-                    arrived += 1
+            arrived = begin_slot(s, x, sequence, arrived, k, slot)
             for a in range(branches):
                 if acts[n, a] == NOWHERE:
                     continue
@@ -263,24 +254,47 @@ def replay(
                     if m == NOWHERE:
                         break
                     put(s, x, a, q, m, sequence, k, slot)
-            busy = arrived < count
-            for a in range(branches):
-                if acts[n, a] == NOWHERE:
-                    continue
-                for m in range(machines):
-                    p = x.content[a, m]
-                    if x.facts[p, COUNT] > 0:
-                        busy = True
-                        if x.facts[p, CHARGED] != slot:
-                            x.facts[p, CHARGED] = slot
-                            charge(s, x, p, k)
-                        for part in range(3):
-                            out[n, a, part] += x.charges[p, part]
-                out[n, a, 3] += wait(x.waiting[a], s.weights[3, 0])
-                busy = busy or x.waiting[a] > 0
-            ended[n] = not busy
-            if not busy:
+            busy = charge_slot(s, x, acts, n, k, slot, out)
+            ended[n] = not busy and arrived == count
+            if ended[n]:
                 break
+
+
+@njit(inline="always", _nrt=False)
+def begin_slot(s: State, x: Branches, sequence: int, arrived: int, k: int, slot: int) -> int:
+    """Let slot k from now begin: what ends leaves, what arrives waits. Returns how many have arrived."""
+    count = s.timing.shape[1]
+    x.counts[FRESH] = 0
+    if k > 0:
+        for p in range(x.counts[TOP]):
+            if x.facts[p, USES] > 0 and x.facts[p, LEAVES] <= slot:
+                leave(s, x, p, sequence, slot)
+        while arrived < count and s.timing[sequence, arrived, ARRIVAL] <= slot:
+            for a in range(len(x.content)):
+                x.queue[a, x.waiting[a]] = arrived
+                x.waiting[a] += 1
+            arrived += 1
+    return arrived
+
+
+@njit(inline="always", _nrt=False)
+def charge_slot(s: State, x: Branches, acts: Int, n: int, k: int, slot: int, out: Float) -> bool:
+    """Add the penalties of slot k from now to `out` (n, A, 5). Returns whether anything runs or waits in a branch."""
+    busy = False
+    for a in range(len(x.content)):
+        if acts[n, a] != NOWHERE:
+            for m in range(x.content.shape[1]):
+                p = x.content[a, m]
+                if x.facts[p, COUNT] > 0:
+                    busy = True
+                    if x.facts[p, CHARGED] != slot:
+                        x.facts[p, CHARGED] = slot
+                        charge(s, x, p, k)
+                    for part in range(3):
+                        out[n, a, part] += x.charges[p, part]
+            out[n, a, 3] += wait(x.waiting[a], s.weights[3, 0])
+            busy = busy or x.waiting[a] > 0
+    return busy
 
 
 @inlined(_nrt=False)

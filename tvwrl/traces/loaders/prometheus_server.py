@@ -13,7 +13,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from http.client import HTTPException
 from pathlib import Path
@@ -93,6 +93,7 @@ class Server:
     url: str
     retries: RetryPolicy
     advice: str = "try more --retries, a longer --timeout or a smaller --chunk"  # where all attempts failed
+    answered: set[str] = field(default_factory=set, repr=False, compare=False)  # addresses that have answered
 
     def get(self, path: str, arguments: dict[str, Any]) -> Any:
         """The data of an answer.
@@ -162,6 +163,7 @@ class Server:
             request.add_unredirected_header(name, value)  # not for whoever it may be redirected to
         try:
             with urlopen(request, timeout=self.retries.timeout) as response:
+                self.answered.add(self.url)
                 return _body(response)
         except HTTPError as error:
             raise _refusal(url, error) from None
@@ -170,7 +172,10 @@ class Server:
         except TimeoutError:
             raise _MayPass(f"no answer within {self.retries.timeout:g} seconds") from None
         except OSError as error:
-            raise _MayPass(f"cannot be reached: {getattr(error, 'reason', error)}") from None
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, ConnectionRefusedError) and not self.answered:  # otherwise it may be starting anew
+                raise InputError(f"{url}: the connection is refused: is the server running, on this port?") from None
+            raise _MayPass(f"cannot be reached: {reason}") from None
 
     def _data(self, url: str, body: bytes) -> Any:
         try:

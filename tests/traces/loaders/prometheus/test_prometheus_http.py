@@ -13,7 +13,7 @@ import pytest
 from tests.traces.conftest import series
 from tests.traces.loaders.prometheus.conftest import T0, hours, run
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, Prometheus
-from tvwrl.traces.loaders.prometheus_server import HEADER
+from tvwrl.traces.loaders.prometheus_server import HEADER, RetryPolicy, Server
 from tvwrl.types import InputError
 
 
@@ -107,8 +107,14 @@ def test_nobody_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(InputError, match=rf"{url}/api/v1/label.*cannot be reached: .*refused, 3 times in a row"):
+    with pytest.raises(InputError, match=rf"{url}/api/v1/label.*: the connection is refused"):
         hours(1).at(url)
+    waits: list[float] = []
+    server = Server(url, RetryPolicy(3, 1.0, waits.append))
+    server.answered.add(url)  # it was there, and may come again
+    with pytest.raises(InputError, match=r"cannot be reached: .*refused, 3 times in a row"):
+        server.clock()
+    assert waits == [1.0, 2.0]
 
 
 def test_header_is_sent_and_not_recorded(site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
