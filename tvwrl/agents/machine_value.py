@@ -23,6 +23,7 @@ from tvwrl.envs import Problem
 from tvwrl.packing import fits
 from tvwrl.progress import Report, nothing
 from tvwrl.schedulers import (
+    PLACING,
     SCALE,
     SLOPE,
     ByMachineValue,
@@ -38,7 +39,6 @@ from tvwrl.schedulers import (
 from tvwrl.simulation import Scenario
 from tvwrl.types import Episode, Float, Float32, InputError, Int, Machines
 
-PLACING = "expected-cost"
 LARGEST = 240.0  # of a label, in thousands: rarer ones would outweigh all others
 LEAST_DEVIATION = 0.01  # of a feature that hardly changes
 OVERSHOOTS = 0.02  # weight of the errors of overshoots, which are larger and nearly all noise
