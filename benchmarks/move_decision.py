@@ -68,11 +68,14 @@ def main(trace: str = "google2011", machines: tuple[int, ...] = (10, 100, 1000),
                 print(f"| {count} | {EACH * count} | {limit} | {name} | {row} |", flush=True)
     problem = problem.on_machines(10)
     runner = Runner(problem.sequences("test", 10, 0), problem.machines, problem.scenario)
-    for name in ("expected-cost", *(f"expected-cost + {rule}" for rule in RULES)):
+    for name in ("expected-cost", *(f"expected-cost + {rule}" for rule in (*RULES, "machine-value"))):
         scheduler = make_scheduler(name)
-        spent = [1000 * measure(runner.play, scheduler, s % 10).cpu for s in range(-1, 10)][1:]
-        row = f"an episode of {name} | {np.median(spent):.1f} | {max(spent):.1f}"
-        print(f"| 10 | 60 | 2 | {row} |", flush=True)
+        for how, watch in (("", None), (", asked slot by slot", lambda *_: None)):
+            spent = [1000 * measure(runner.play, scheduler, s % 10, watch).cpu for s in range(-1, 10)][1:]
+            slots = [runner.play(scheduler, s).finish.max() for s in range(10)]
+            for what, each in (("an episode", spent), ("its mean slot", np.array(spent) / slots)):
+                row = f"{what} of {name}{how} | {np.median(each):.3f} | {max(each):.3f}"
+                print(f"| 10 | 60 | 2 | {row} |", flush=True)
 
 
 def gain(cluster: Cluster, kinds: int, exact: int) -> float:
