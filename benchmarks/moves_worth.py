@@ -93,7 +93,8 @@ def _learnt(
         problems = [_at(trace, load, price) for trace in traces for load in loads for price in prices]
         settings = ValueSettings(sequences=EACH * len(problems), seed=seed, **SETTINGS)
         file.parent.mkdir(parents=True, exist_ok=True)
-        learn_value(problems, settings, lambda line: print(f"{name}: {line}", flush=True)).save(file)
+        kept = file.with_suffix("")  # from which an interrupted call goes on
+        learn_value(problems, settings, lambda line: print(f"{name}: {line}", flush=True), kept).save(file)
     return f"machine-value={file}"
 
 

@@ -84,7 +84,7 @@ def test_the_search_computes_what_the_network_does(moving, value):
     here = present(cluster, running, layers)
     find_moves(here, costs, 0, 0.0, 3, 1.0, np.empty((1, 2), np.int64))  # no kind of moves: only the costs are made
     last = len(here.cost) - 1
-    hidden = layers.first_bias + here.seen @ layers.first  # which the search has scaled
+    hidden = layers.first_bias + (here.seen - layers.mean) / layers.scale @ layers.first
     deeper = layers.second_bias + np.maximum(hidden, 0.01 * hidden) @ layers.second
     both = layers.last_bias + np.maximum(deeper, 0.01 * deeper) @ layers.last
     assert here.cost[last] == pytest.approx(1000.0 * (both[0] + 0.7 * both[1]), rel=1e-4)

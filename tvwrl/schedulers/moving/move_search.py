@@ -119,7 +119,7 @@ class Present(NamedTuple):
     # the price of a move
     seen: Float32  # (F,) scratch: features of a machine
     hidden: Float32  # (A,) and
-    deeper: Float32  # (B,) scratch: units of the hidden layers
+    deeper: Float32  # (B,) scratch: units of the hidden layers, before the rectifiers
 
 
 NO_VALUE = Layers(*(np.zeros(shape, np.float32) for shape in (0, 0, (0, 0), 0, (0, 0), 0, (0, 2), 2)))
@@ -560,34 +560,44 @@ def write_features(p: Present, c: Costs, m: int, i: int, share: float, j: int, o
 
 
 @njit(inline="always", _nrt=False, fastmath=True)
-def _layer(inputs: Float32, weights: Float32, bias: Float32, out: Float32) -> None:
-    """Write the units of a layer, leaky rectifiers; four inputs at a time, so that sums stay in registers."""
+def _add(weights: Float32, row: int, rows: int, w: float, x: float, y: float, z: float, out: Float32) -> None:
+    """Add four inputs to the units of a layer at a time, so that sums stay in registers; those from `rows` on are 0."""
+    g, h, i = min(row + 1, rows - 1), min(row + 2, rows - 1), min(row + 3, rows - 1)
     for a in range(len(out)):
-        out[a] = bias[a]
-    whole = len(inputs) // 4 * 4
-    for f in range(0, whole, 4):
-        w, x, y, z = inputs[f], inputs[f + 1], inputs[f + 2], inputs[f + 3]
-        for a in range(len(out)):
-            out[a] += w * weights[f, a] + x * weights[f + 1, a] + y * weights[f + 2, a] + z * weights[f + 3, a]
-    for f in range(whole, len(inputs)):
-        for a in range(len(out)):
-            out[a] += inputs[f] * weights[f, a]
-    for a in range(len(out)):
-        out[a] = max(out[a], np.float32(SLOPE) * out[a])
+        out[a] += w * weights[row, a] + x * weights[g, a] + y * weights[h, a] + z * weights[i, a]
+
+
+@njit(inline="always", _nrt=False)
+def _scaled(p: Present, v: Layers, f: int) -> float:
+    """Feature f as the network takes it; 0 beyond the last."""
+    return (p.seen[f] - v.mean[f]) / v.scale[f] if f < len(p.seen) else np.float32(0.0)
+
+
+@njit(inline="always", _nrt=False)
+def _leaky(units: Float32, a: int) -> float:
+    """What unit a of a layer passes on; 0 beyond the last."""
+    return max(units[a], np.float32(SLOPE) * units[a]) if a < len(units) else np.float32(0.0)
 
 
 @inner(_nrt=False, fastmath=True)
 def _value(p: Present, c: Costs) -> float:
     """The learnt value of a machine with the features `p.seen`, in units of the reward: expected cost from now on."""
-    v, seen = c.value, p.seen
-    for f in range(len(seen)):
-        seen[f] = (seen[f] - v.mean[f]) / v.scale[f]
-    _layer(seen, v.first, v.first_bias, p.hidden)
-    _layer(p.hidden, v.second, v.second_bias, p.deeper)
+    v, seen, hidden = c.value, p.seen, p.hidden
+    for a in range(len(hidden)):
+        hidden[a] = v.first_bias[a]
+    for f in range(0, len(seen), 4):
+        w, x, y, z = _scaled(p, v, f), _scaled(p, v, f + 1), _scaled(p, v, f + 2), _scaled(p, v, f + 3)
+        _add(v.first, f, len(seen), w, x, y, z, hidden)
+    for b in range(len(p.deeper)):
+        p.deeper[b] = v.second_bias[b]
+    for a in range(0, len(hidden), 4):
+        w, x, y, z = _leaky(hidden, a), _leaky(hidden, a + 1), _leaky(hidden, a + 2), _leaky(hidden, a + 3)
+        _add(v.second, a, len(hidden), w, x, y, z, p.deeper)
     load, over = v.last_bias[0], v.last_bias[1]
     for b in range(len(p.deeper)):
-        load += p.deeper[b] * v.last[b, 0]
-        over += p.deeper[b] * v.last[b, 1]
+        x = _leaky(p.deeper, b)
+        load += x * v.last[b, 0]
+        over += x * v.last[b, 1]
     cost: float = c.scale * (load + c.risk * over)
     return cost
 
