@@ -570,13 +570,15 @@ def _add(weights: Float32, row: int, rows: int, w: float, x: float, y: float, z:
 @njit(inline="always", _nrt=False)
 def _scaled(p: Present, v: Layers, f: int) -> float:
     """Feature f as the network takes it; 0 beyond the last."""
-    return (p.seen[f] - v.mean[f]) / v.scale[f] if f < len(p.seen) else np.float32(0.0)
+    x: float = (p.seen[f] - v.mean[f]) / v.scale[f] if f < len(p.seen) else np.float32(0.0)
+    return x
 
 
 @njit(inline="always", _nrt=False)
 def _leaky(units: Float32, a: int) -> float:
     """What unit a of a layer passes on; 0 beyond the last."""
-    return max(units[a], np.float32(SLOPE) * units[a]) if a < len(units) else np.float32(0.0)
+    x: float = max(units[a], np.float32(SLOPE) * units[a]) if a < len(units) else np.float32(0.0)
+    return x
 
 
 @inner(_nrt=False, fastmath=True)
