@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from tvwrl.agents.learning_clock import Clock
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.envs import Problem
 from tvwrl.packing import fits, room_now
@@ -105,26 +106,29 @@ def learn_value(
     --------
     >>> learn_value([problem], ValueSettings(sequences=60)).save("value.npz")  # doctest: +SKIP
     """
-    _check(problems)
+    check_problems(problems)
     if start is not None and (why := start.misfit(problems[0].scenario, problems[0].machines.resources)):
         raise InputError(why)
-    judge = _Judge(problems, settings)
+    judge = Judge(problems, settings)
     best, value = None, start
     if start is not None:
         best = judge.cost(start)
         report(f"the value it begins with: {100 * best:.1f} % of the cost without moves")
-    for generation in range(1, settings.generations + 1):
+    clock, generation = Clock(settings, kept), 0
+    while clock.goes_on(generation):
+        generation += 1
         file = None if kept is None else kept / f"generation-{generation}.npz"
         if file is not None and file.is_file():
             found = MachineValue.load(file)
-            expected = _facts(problems, settings) | _place(generation, start)
+            expected = facts_of(problems, settings) | place_of(generation, start)
             if differing := [name for name, fact in expected.items() if found.facts.get(name) != fact]:
                 raise InputError(f"{file} was learnt with other {', '.join(differing)}: give another folder")
         else:
-            found = _generation(problems, settings, judge, _place(generation, start), value, report)
+            found = _generation(problems, settings, judge, place_of(generation, start), value, report)
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 found.save(file)
+            clock.note(generation)
         cost = float(str(found.facts.get("validation")))
         if not math.isfinite(cost):
             raise InputError(f"{file or 'what was learnt'}: its cost on validation sequences is {cost}")
@@ -139,7 +143,7 @@ def learn_value(
 def _generation(
     problems: Sequence[Problem],
     settings: ValueSettings,
-    judge: _Judge,
+    judge: Judge,
     place: dict[str, object],
     value: MachineValue | None,
     report: Report,
@@ -153,7 +157,7 @@ def _generation(
         played += _collect(problem, value, settings, generation, number, count)
     best: MachineValue | None = None
     for gamma in settings.gammas:
-        labels = _labels(played, gamma)
+        labels = labels_of(played, gamma)
         layers, explained = fit(labels, settings, None if value is None or place["began"] is None else value.layers)
         report(
             f"generation {generation}, discount {gamma}: {len(labels.costs):,} labels; explained of load "
@@ -162,7 +166,7 @@ def _generation(
         for risk in settings.risks:
             for threshold in settings.thresholds:
                 chosen = {"gamma": gamma, "risk": risk, "threshold": threshold}
-                facts = _facts(problems, settings) | place | chosen
+                facts = facts_of(problems, settings) | place | chosen
                 found = MachineValue(layers, problems[0].machines.resources, facts)
                 found = replace(found, facts=facts | {"validation": judge.cost(found)})
                 if best is None or found.facts["validation"] < best.facts["validation"]:
@@ -171,7 +175,7 @@ def _generation(
     return best
 
 
-def _check(problems: Sequence[Problem]) -> None:
+def check_problems(problems: Sequence[Problem]) -> None:
     """Raise InputError for problems that have no value of machines, or none in common."""
     if not problems:
         raise InputError("problems is empty: give at least one")
@@ -188,7 +192,7 @@ def _check(problems: Sequence[Problem]) -> None:
             raise InputError("problems have other penalties, units or resources: learn a value for each")
 
 
-def _facts(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, object]:
+def facts_of(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, object]:
     return {
         "scenario": meaning(problems[0].scenario),
         "traces": sorted({problem.trace.name for problem in problems}),
@@ -199,7 +203,7 @@ def _facts(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, ob
     }
 
 
-def _place(generation: int, start: MachineValue | None) -> dict[str, object]:
+def place_of(generation: int, start: MachineValue | None) -> dict[str, object]:
     """Which generation it is, and of what."""
     return {"generation": generation, "began": None if start is None else start.digest}
 
@@ -219,14 +223,14 @@ def policy(scenario: Scenario, value: MachineValue | None) -> Scheduler:
     return Moving(make_scheduler(PLACING), rule)
 
 
-class _Judge:
+class Judge:
     """Plays policies on the same validation sequences."""
 
     def __init__(self, problems: Sequence[Problem], settings: ValueSettings) -> None:
         self._count = -(-settings.validation // len(problems))
         self._stages = []
         for number, problem in enumerate(problems):
-            drawn = problem.sequences("validation", self._count, _seed(settings, 0, number, 1))
+            drawn = problem.sequences("validation", self._count, draw_seed(settings, 0, number, 1))
             runner = Runner(drawn, problem.machines, problem.scenario)
             still = self._costs(problem, runner, make_scheduler(PLACING))
             if not still > 0:
@@ -247,7 +251,7 @@ class _Judge:
         return float(np.mean(shares))
 
 
-def _seed(settings: ValueSettings, generation: int, number: int, kind: int) -> int:
+def draw_seed(settings: ValueSettings, generation: int, number: int, kind: int) -> int:
     """Of one draw of sequences: different for generations, problems and kinds."""
     return int(np.random.SeedSequence([settings.seed, generation, number, kind]).generate_state(1)[0])
 
@@ -291,7 +295,7 @@ def _collect(
     problem: Problem, value: MachineValue | None, settings: ValueSettings, generation: int, number: int, count: int
 ) -> list[Played]:
     """Episodes of a generation on training sequences of a problem."""
-    seed = _seed(settings, generation, number, 0)
+    seed = draw_seed(settings, generation, number, 0)
     runner = Runner(problem.sequences("train", count, seed), problem.machines, problem.scenario, seed)
     playing = policy(problem.scenario, value)
     assert isinstance(playing, Moving)
@@ -363,7 +367,7 @@ def _charge_overshoots(
             charged[i, d] = True
 
 
-def _labels(played: Sequence[Played], gamma: float) -> Labels:
+def labels_of(played: Sequence[Played], gamma: float) -> Labels:
     features, labels = [], []
     for one in played:
         slots = len(one.costs)
