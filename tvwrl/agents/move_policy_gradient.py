@@ -53,7 +53,6 @@ from tvwrl.schedulers import (
     Moving,
     Present,
     Runner,
-    all_features,
     climb,
     costs_of,
     draw_moves,
@@ -130,11 +129,10 @@ class DrawnMoves(MoveRule):
         running = cluster.running
         here = present(cluster, running, self.value.layers)
         made = no_decisions(min(cluster.moves_left, len(running.workload)))
-        before, after = np.empty((2, len(here.cost), len(here.seen)), np.float32)
-        all_features(untouched(here), self.weighing, before)
+        features = np.empty((2, len(here.cost), len(here.seen)), np.float32)
         uniform = self._rng.random(len(made.option))
-        count = draw_moves(untouched(here), self.weighing, self.drawing, uniform, made, after)
-        self.steps.append(Step(cluster.slot, here, made, count, before, after))
+        count = draw_moves(untouched(here), self.weighing, self.drawing, uniform, made, features)
+        self.steps.append(Step(cluster.slot, here, made, count, *features))
         for i, machine in made.moves[: made.end[count - 1] if count else 0].tolist():
             yield Move(int(running.workload[i]), machine)
 
@@ -203,7 +201,7 @@ def returns_compared(played: Sequence[Trajectory], discount: float) -> list[Floa
             row[t] = prices[t] + later
             later = total[t] + discount * later
     of = np.array([one.sequence for one in played])
-    found = []
+    found = list[Float]()
     for row, one in zip(costs, played, strict=True):
         same = costs[of == one.sequence]
         others = (same.sum(axis=0) - row) / (len(same) - 1)
@@ -240,9 +238,9 @@ def advantages(one: Trajectory, critic: Layers, discount: float, look_ahead: flo
 
 def values(layers: Layers, features: Float32) -> Float:
     """(...) what machines with features (..., F) are expected to cost, in units of the reward."""
-    units = (features - layers.mean) / layers.scale @ layers.first + layers.first_bias
-    units = np.maximum(units, SLOPE * units) @ layers.second + layers.second_bias
-    both = np.maximum(units, SLOPE * units) @ layers.last + layers.last_bias
+    hidden = (features - layers.mean) / layers.scale @ layers.first + layers.first_bias
+    deeper = np.maximum(hidden, SLOPE * hidden) @ layers.second + layers.second_bias
+    both = np.maximum(deeper, SLOPE * deeper) @ layers.last + layers.last_bias
     cost: Float = SCALE * both.sum(axis=-1).astype(np.float64)
     return cost
 

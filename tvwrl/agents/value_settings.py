@@ -79,7 +79,7 @@ class PolicySettings:
 
     Parameters
     ----------
-    batches : int, default 8
+    batches : int, default 4
         Batches of episodes that a generation plays; steps are made after each.
     batch_sequences : int, default 4
         Training sequences of a batch.
@@ -100,11 +100,11 @@ class PolicySettings:
 
     Examples
     --------
-    >>> PolicySettings(batches=4, temperature=150)
+    >>> PolicySettings(temperature=150)
     PolicySettings(batches=4, batch_sequences=4, trajectories=8, temperature=150, ...)
     """
 
-    batches: int = 8
+    batches: int = 4
     batch_sequences: int = 4
     trajectories: int = 8
     temperature: float = 100.0

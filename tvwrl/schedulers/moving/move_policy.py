@@ -76,10 +76,11 @@ def untouched(p: Present) -> Present:
 def draw_moves(p: Present, c: Costs, drawing: Drawing, uniform: Float, made: Decisions, features: Float32) -> int:
     """Draw moves and carry them out in `p`, one decision after another, until stop or the limit.
 
-    `uniform`: (L + 1,) random numbers in 0..1; `features`: (output) (M, F) of the machines after the moves. Returns the
+    `uniform`: (L + 1,) random numbers in 0..1; `features`: (output) (2, M, F) of the machines before and after the
+    moves. Returns the
     number of decisions.
     """
-    o = _begin(p, c)
+    o = _begin(p, c, features[0])
     decisions, moves = 0, 0
     while moves < len(made.moves):
         _weigh(p, c, drawing, o)
@@ -94,7 +95,7 @@ def draw_moves(p: Present, c: Costs, drawing: Drawing, uniform: Float, made: Dec
             _make(p, c, o, made.moves[at, 0], made.moves[at, 1])
     for m in range(len(p.cost)):
         _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
-        features[m] = p.seen
+        features[1, m] = p.seen
     return decisions
 
 
@@ -108,7 +109,7 @@ def climb(
     have changed since. `gains`: (L + 1,) of the decisions. Returns the sum of ratio - 1 - log ratio, an estimate of the
     Kullback-Leibler divergence.
     """
-    o = _begin(p, c)
+    o = _begin(p, c, np.empty((len(p.cost), len(p.seen)), np.float32))
     apart, moves = 0.0, 0
     whole = np.empty(len(p.cost))
     for d in range(decisions):
@@ -132,12 +133,14 @@ def climb(
 
 
 @inner
-def _begin(p: Present, c: Costs) -> Options:
+def _begin(p: Present, c: Costs, features: Float32) -> Options:
+    """Compute what machines cost, and write their features (M, F)."""
     workloads, machines = len(p.where), len(p.cost)
     for i in range(workloads):
         _book(p, i, p.where[i], 1.0)
     for m in range(machines):
         p.cost[m] = _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+        features[m] = p.seen
     together = np.empty((machines, MOST_TOGETHER), np.int64)
     logits = np.empty(workloads * machines + machines + 1)
     return Options(
@@ -173,7 +176,7 @@ def _weigh(p: Present, c: Costs, drawing: Drawing, o: Options) -> None:
 
 @inner(_nrt=False)
 def _joins(p: Present, c: Costs, o: Options, i: int, m: int) -> float:
-    cost: float = o.joins[i, m]
+    cost = float(o.joins[i, m])
     if math.isnan(cost):
         cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if _has_room(p, i, m, NOWHERE) else math.inf
         o.joins[i, m] = cost
@@ -183,7 +186,7 @@ def _joins(p: Present, c: Costs, o: Options, i: int, m: int) -> float:
 @inner(_nrt=False)
 def _emptied(p: Present, c: Costs, o: Options, a: int) -> float:
     """What emptying machine a gains, each workload going to the machine in use that costs least more; see `o`."""
-    machines, k, gain = len(p.cost), 0, p.cost[a]
+    machines, k, gain = len(p.cost), 0, float(p.cost[a])
     for i in range(len(p.where)):
         if p.where[i] == a:
             if not p.movable[i]:
