@@ -126,13 +126,13 @@ def test_advantages_without_trust_in_the_critic_are_returns(moving, runner):
     )
 
 
-def test_values_are_those_that_the_search_computes(moving):
-    """Against a fit that explains its labels: the network of torch, by what `fit` reports."""
+def test_values_are_those_of_the_network_that_was_fitted():
+    """In thousands there, in units of the reward here: it explains what it was fitted to."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(4000, 5)).astype(np.float32)
     costs = np.stack([features[:, 0] * 3, np.zeros(4000)], axis=1).astype(np.float32)
-    layers, _ = fit(Labels(features, costs), ValueSettings(epochs=30, units=(16, 8)))
-    assert np.corrcoef(values(layers, features), 1000 * costs[:, 0])[0, 1] > 0.99
+    layers, _ = fit(Labels(features, costs), ValueSettings(epochs=4, units=(16, 8)))
+    assert np.corrcoef(values(layers, features), 1000 * costs[:, 0])[0, 1] > 0.95
 
 
 @pytest.mark.parametrize("algo", ["reinforce", "ppo"])
@@ -155,15 +155,35 @@ def test_it_learns_the_same_again_and_goes_on_after_an_interruption(moving, tmp_
     assert not any(line.startswith("generation 1: 4 drawn") for line in lines)
 
 
-@pytest.mark.parametrize("algo", ["reinforce", "ppo"])
-def test_it_learns_from_nothing_that_moves_of_a_million_do_not_pay(moving, algo):
-    """A policy that is paid only for moving less learns to move less."""
-    dear = moving.at_price(2000.0)
-    how = replace(HOW, batches=6, trajectories=4, temperature=1500.0, rate=1e-2, discount=0.0)
-    lines = []
-    learn_policy([dear], algo, replace(FEW, generations=2), how, lines.append)
-    moves = [float(line.split(", ")[2].split()[0]) for line in lines if "drawn episodes" in line]
-    assert moves[1] < 0.7 * moves[0]
+def test_steps_make_what_paid_more_probable(moving, runner):
+    """Slots in which nothing was moved paid, others cost: after some steps that is how it draws."""
+    value = shipped_value()
+    one = play(moving, runner, 0, value, 300.0, (3,))
+    steps = [step for step in one.steps if step.here.movable.any()]
+    moved = np.array([step.made.end[0] > 0 for step in steps])
+    assert 20 < moved.sum() < len(moved) - 20
+    slots = [(one, step, np.full(len(step.made.log), 1.0 - 2.0 * m)) for step, m in zip(steps, moved, strict=True)]
+    climbing = Climbing(value, 1e-3)
+    for _ in range(5):
+        climbing.step(climbing.gradient(slots)[0])
+    still = [step for step, m in zip(steps, moved, strict=True) if not m]
+    assert log_probability(one, climbing.value.layers, still) > log_probability(one, value.layers, still) + 1.0
+    assert np.array_equal(value.layers.first, shipped_value().layers.first)  # what it began with stays
+
+
+def test_clipped_ratios_end_the_climb(moving, runner):
+    """By hand: what is 1.5 times as probable as when it was drawn has no gradient if it paid, all of it if it cost."""
+    value = shipped_value()
+    one = play(moving, runner, 0, value, 300.0, (4,))
+    step = next(step for step in one.steps if step.made.end[0] > 0)
+    first = step._replace(decisions=1, made=step.made._replace(log=step.made.log - np.log(1.5)))
+    size = len(step.made.log)
+    rises, _ = Climbing(value, 1.0).gradient([(one, first, np.ones(size))], 0.2)
+    falls, apart = Climbing(value, 1.0).gradient([(one, first, -np.ones(size))], 0.2)
+    plain, _ = Climbing(value, 1.0).gradient([(one, first, np.ones(size))])
+    assert not any(layer.any() for layer in rises)
+    assert np.allclose(falls.second, -1.5 * plain.second, rtol=1e-3, atol=1e-5)
+    assert apart == pytest.approx(0.5 - np.log(1.5), abs=1e-3)
 
 
 def test_minutes_end_learning_in_place_of_generations(moving):
