@@ -24,7 +24,7 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
 FEW = ValueSettings(validation=2, generations=2, units=(8, 4))
-HOW = PolicySettings(batches=2, batch_sequences=1, trajectories=2, passes=1)
+HOW = PolicySettings(batches=2, sequences_per_iteration=1, trajectories=2, passes=1)
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +147,8 @@ def test_it_learns_the_same_again_and_goes_on_after_an_interruption(moving, tmp_
     for name in ("generation-1.npz", "critic-1.npz"):
         (tmp_path / "whole" / name).rename(part / name)
     lines = []
-    with pytest.raises(InputError, match="learnt with other rate"):
-        learn_policy([moving], algo, FEW, replace(HOW, rate=1e-2), kept=part, start=start)
+    with pytest.raises(InputError, match="learnt with other learning_rate"):
+        learn_policy([moving], algo, FEW, replace(HOW, learning_rate=1e-2), kept=part, start=start)
     again = learn_policy([moving], algo, FEW, HOW, lines.append, part, start)
     assert again.digest == whole.digest
     assert MachineValue.load(part / "generation-2.npz").digest == second.digest
@@ -186,14 +186,14 @@ def test_clipped_ratios_end_the_climb(moving, runner):
     assert apart == pytest.approx(0.5 - np.log(1.5), abs=1e-3)
 
 
-def test_minutes_end_learning_in_place_of_generations(moving):
+def test_a_time_limit_ends_learning_in_place_of_generations(moving):
     lines = []
-    learn_policy([moving], "reinforce", replace(FEW, minutes=1e-9), HOW, lines.append, start=shipped_value())
+    learn_policy([moving], "reinforce", replace(FEW, seconds=1e-9), HOW, lines.append, start=shipped_value())
     assert sum("drawn episodes" in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(
-    ("field", "bad"), [("trajectories", 1), ("temperature", 0), ("rate", -1), ("batches", 1.5), ("discount", 1.0)]
+    ("field", "bad"), [("trajectories", 1), ("temperature", 0), ("learning_rate", -1), ("batches", 1.5), ("gamma", 1.0)]
 )
 def test_bad_settings_are_refused(field, bad):
     with pytest.raises(InputError, match=field):

@@ -45,7 +45,7 @@ def test_learns_by_policy_gradient_and_goes_on(call, tmp_path, algo):
     out = tmp_path / "run"
     small = [
         "--trace", "synthetic:google", "--validation", 2, "--machines", 4, "--workloads", 20, "--batches", 1,
-        "--batch-sequences", 1, "--trajectories", 2,
+        "--sequences-per-iteration", 1, "--trajectories", 2,
     ]  # fmt: skip
     done = call("train", "--moves", "--algo", algo, *small, "--comparison-sequences", 0, "--out", out)
     assert done.returncode == 0, done.stderr
@@ -95,4 +95,4 @@ def test_bad_input_is_refused(refused, tmp_path):
     refused("train", "--moves", "--algo", "sb3-ppo", message=["--algo"])
     refused("train", "--moves", "--algo", "ppo", "--epochs", 2, message=["epochs is 2", "algo ppo has no epochs"])
     refused("train", "--moves", "--clip", 0.1, message=["clip is 0.1", "machine-value has no clip"])
-    refused("train", "--moves", "--minutes", 0, message=["minutes is 0"])
+    refused("train", "--moves", "--seconds", 0, message=["seconds is 0"])

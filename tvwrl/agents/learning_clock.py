@@ -1,4 +1,4 @@
-"""How long learning goes on: a number of generations, or minutes, which go on counting after an interruption."""
+"""How long learning goes on: a number of generations, or seconds, which go on counting after an interruption."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from time import monotonic
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.runs import write_json
 
-FILE = "minutes.json"  # minutes that had passed after each generation
+FILE = "seconds.json"  # seconds that had passed after each generation
 
 
 class Clock:
@@ -18,7 +18,7 @@ class Clock:
     Parameters
     ----------
     settings : ValueSettings
-        Its `minutes`, or `generations`.
+        Its `seconds`, or `generations`.
     kept : Path, optional
         Folder of the generations; the time before an interruption is kept there.
 
@@ -33,15 +33,15 @@ class Clock:
         self._file = None if kept is None else kept / FILE
         self._passed: list[float] = []
         if self._file is not None and self._file.is_file():
-            self._passed = [float(minutes) for minutes in json.loads(self._file.read_text())]
+            self._passed = [float(seconds) for seconds in json.loads(self._file.read_text())]
         self._before = self._passed[-1] if self._passed else 0.0
 
     def goes_on(self, generation: int) -> bool:
         """Whether another generation follows that one; 0: whether one begins."""
-        if self._settings.minutes is None:
+        if self._settings.seconds is None:
             return generation < self._settings.generations
         passed = self._passed[generation - 1] if 0 < generation <= len(self._passed) else self._now()
-        return generation == 0 or passed < self._settings.minutes
+        return generation == 0 or passed < self._settings.seconds
 
     def note(self, generation: int) -> None:
         """A generation has ended."""
@@ -50,4 +50,4 @@ class Clock:
             write_json(self._file, self._passed)
 
     def _now(self) -> float:
-        return self._before + (monotonic() - self._began) / 60
+        return self._before + monotonic() - self._began

@@ -314,7 +314,9 @@ def learn_policy(
             clock.note(generation)
         found = float(str(value.facts["validation"]))
         if not math.isfinite(found):
-            raise InputError(f"generation {generation}: its cost on validation sequences is {found}; lower the rate")
+            raise InputError(
+                f"generation {generation}: its cost on validation sequences is {found}; lower learning_rate"
+            )
         report(f"generation {generation}: {100 * found:.1f} % of the cost without moves")
         if found < cost:
             best, cost = value, found
@@ -332,10 +334,10 @@ def _generation(
     report: Report,
 ) -> tuple[MachineValue, MachineValue]:
     """Weights after the batches of a generation, and a critic that was fitted on; steps begin anew each time."""
-    climbing, began = Climbing(value, how.rate), monotonic()
+    climbing, began = Climbing(value, how.learning_rate), monotonic()
     stages = []
     for number, problem in enumerate(problems):
-        count = how.batch_sequences * len(range(number, how.batches, len(problems)))
+        count = how.sequences_per_iteration * len(range(number, how.batches, len(problems)))
         if count:
             seed = draw_seed(settings, generation, number, 2)
             runner = Runner(problem.sequences("train", count, seed), problem.machines, problem.scenario)
@@ -344,9 +346,9 @@ def _generation(
     for batch in range(how.batches):
         turn, number = divmod(batch, len(stages))
         problem, runner = stages[number]
-        first = turn * how.batch_sequences
+        first = turn * how.sequences_per_iteration
         played = []
-        for k in range(how.batch_sequences * how.trajectories):
+        for k in range(how.sequences_per_iteration * how.trajectories):
             sequence, trajectory = divmod(k, how.trajectories)
             drawn = (settings.seed, generation, batch, sequence, trajectory)
             played.append(play(problem, runner, first + sequence, climbing.value, how.temperature, drawn))
@@ -355,12 +357,12 @@ def _generation(
             len(step.made.moves) and int(step.made.end[step.decisions - 1]) for one in played for step in one.steps
         )
         if algo == "reinforce":
-            gains = returns_compared(played, how.discount)
+            gains = returns_compared(played, how.gamma)
             up, _ = climbing.gradient(_slots(played, gains))
             climbing.step(up)
             continue
         critic = _fitted(problems, played, settings, how, critic)
-        gains = [advantages(one, critic.layers, how.discount, how.look_ahead).sum(axis=1) for one in played]
+        gains = [advantages(one, critic.layers, how.gamma, how.gae_lambda).sum(axis=1) for one in played]
         slots = _slots(played, gains)
         rng = np.random.default_rng([settings.seed, generation, batch])
         for _ in range(how.passes):
@@ -368,7 +370,7 @@ def _generation(
                 up, divergence = climbing.gradient([slots[k] for k in part], how.clip)
                 climbing.step(up)
                 apart.append(divergence)
-    episodes = how.batches * how.batch_sequences * how.trajectories
+    episodes = how.batches * how.sequences_per_iteration * how.trajectories
     said = f", divergence {apart[-1]:.4f}" if apart else ""
     report(
         f"generation {generation}: {episodes} drawn episodes in {monotonic() - began:.0f} s, mean cost "
@@ -434,7 +436,7 @@ def _fitted(
             Played(np.array([step.slot for step in one.steps]), np.array([step.after for step in one.steps]), one.costs)
             for one in played
         ],
-        how.discount,
+        how.gamma,
     )
     layers, _ = fit(labels, replace(settings, epochs=PASSES), None if critic is None else critic.layers)
     facts = facts_of(problems, settings) | {"risk": 1.0, "threshold": 1.0}
@@ -455,9 +457,9 @@ def _random(problems: Sequence[Problem], settings: ValueSettings, how: PolicySet
     layers = Layers(*(np.ascontiguousarray(part, np.float32) for part in (np.zeros(width), np.ones(width), *weights)))
     still, features = MachineValue(layers, resources, facts), []
     for number, problem in enumerate(problems):
-        drawn = problem.sequences("train", how.batch_sequences, draw_seed(settings, 0, number, 2))
+        drawn = problem.sequences("train", how.sequences_per_iteration, draw_seed(settings, 0, number, 2))
         runner = Runner(drawn, problem.machines, problem.scenario)
-        for i in range(how.batch_sequences):
+        for i in range(how.sequences_per_iteration):
             features += [step.before for step in play(problem, runner, i, still, how.temperature, (i,)).steps]
     seen = np.concatenate(features)
     scale = np.maximum(seen.std(axis=0), np.float32(LEAST_DEVIATION))

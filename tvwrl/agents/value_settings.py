@@ -20,9 +20,9 @@ class ValueSettings:
         Validation sequences on which settings are chosen, over all problems.
     generations : int, default 2
         The first plays a rule, or the value that it begins with; each other one the value of the generation before.
-    minutes : float, optional
-        No generation begins later than this many minutes after the first one, in place of a number of generations.
-        How many there are then depends on how fast the machine is.
+    seconds : float, optional
+        Time limit of learning, seconds, in place of a number of generations: none begins after it. How many there are
+        then depends on how fast the computer is.
     random_moves : float, default 0.08
         Share of the slots in which a random move is made in place of the policy's.
     gammas : tuple[float, ...], default (0.85, 0.9, 0.94)
@@ -48,7 +48,7 @@ class ValueSettings:
     sequences: int = 240
     validation: int = 60
     generations: int = 2
-    minutes: float | None = None
+    seconds: float | None = None
     random_moves: float = 0.08
     gammas: tuple[float, ...] = (0.85, 0.9, 0.94)
     risks: tuple[float, ...] = (1.0, 1.6)
@@ -67,8 +67,8 @@ class ValueSettings:
         at_least(1, sequences=self.sequences, validation=self.validation, generations=self.generations)
         at_least(1, epochs=self.epochs, units=self.units)
         at_least(0, seed=self.seed, risks=self.risks, thresholds=self.thresholds)
-        if self.minutes is not None:
-            positive(minutes=self.minutes)
+        if self.seconds is not None:
+            positive(seconds=self.seconds)
         within(0, 1, random_moves=self.random_moves)
         below(1, gammas=self.gammas)
 
@@ -80,47 +80,49 @@ class PolicySettings:
     Parameters
     ----------
     batches : int, default 4
-        Batches of episodes that a generation plays; steps are made after each.
-    batch_sequences : int, default 4
+        Batches of episodes that a generation plays; the policy makes steps after each.
+    sequences_per_iteration : int, default 4
         Training sequences of a batch.
     trajectories : int, default 8
-        Episodes that are played on each of them, at least 2.
+        Episodes per sampled sequence, at least 2; reinforce compares each with the others.
     temperature : float, default 100
         Units of the reward that logits are divided by: the larger, the more random are the moves.
-    rate : float, default 1e-3
-        Of the steps of Adam.
-    discount : float, default 0.95
-        Of costs, per slot.
+    learning_rate : float, default 0.001
+        Learning rate of Adam, which begins anew in each generation.
+    gamma : float, default 0.95
+        Discount per slot.
+    gae_lambda : float, default 0.9
+        Lambda of generalised advantage estimation, per slot (ppo): 1 relies on returns only, 0 on the critic only.
     clip : float, default 0.2
-        Of PPO: how far the probability of a decision may change at a step, as a share of it.
+        Clipping range of the probability ratio (ppo).
     passes : int, default 3
-        Of PPO: times that a batch is used.
-    look_ahead : float, default 0.9
-        Of PPO: lambda of the generalised advantages.
+        Passes over the episodes of a batch (ppo), with 4 steps each.
 
     Examples
     --------
     >>> PolicySettings(temperature=150)
-    PolicySettings(batches=4, batch_sequences=4, trajectories=8, temperature=150, ...)
+    PolicySettings(batches=4, sequences_per_iteration=4, trajectories=8, temperature=150, ...)
     """
 
     batches: int = 4
-    batch_sequences: int = 4
+    sequences_per_iteration: int = 4
     trajectories: int = 8
     temperature: float = 100.0
-    rate: float = 1e-3
-    discount: float = 0.95
+    learning_rate: float = 0.001
+    gamma: float = 0.95
+    gae_lambda: float = 0.9
     clip: float = 0.2
     passes: int = 3
-    look_ahead: float = 0.9
 
     def __post_init__(self) -> None:
-        counts = {name: getattr(self, name) for name in ("batches", "batch_sequences", "trajectories", "passes")}
+        counts = {
+            name: getattr(self, name) for name in ("batches", "sequences_per_iteration", "trajectories", "passes")
+        }
         if wrong := [name for name, value in counts.items() if value != int(value)]:
             raise InputError(f"{wrong[0]} is {counts[wrong[0]]}: must be a whole number")
-        at_least(1, batches=self.batches, batch_sequences=self.batch_sequences, passes=self.passes)
+        at_least(1, batches=self.batches, passes=self.passes, sequences_per_iteration=self.sequences_per_iteration)
         at_least(2, trajectories=self.trajectories)
-        positive(temperature=self.temperature, rate=self.rate, clip=self.clip)
-        within(0, 1, look_ahead=self.look_ahead)
-        at_least(0, discount=self.discount)
-        below(1, discount=self.discount)
+        positive(temperature=self.temperature, learning_rate=self.learning_rate, clip=self.clip)
+        within(0, 1, gae_lambda=self.gae_lambda)
+        at_least(0, gamma=self.gamma)
+        below(1, gamma=self.gamma)
