@@ -298,18 +298,20 @@ def learn_policy(
     while clock.goes_on(generation):
         generation += 1
         facts = facts_of(problems, settings) | asdict(how) | place_of(generation, start) | {"algo": algo}
-        files = [] if kept is None else [kept / f"{name}-{generation}.npz" for name in ("generation", "critic")]
+        names = ["generation", "critic"] if algo == "ppo" else ["generation"]
+        files = [] if kept is None else [kept / f"{name}-{generation}.npz" for name in names]
         if files and all(file.is_file() for file in files):
-            value, critic = map(MachineValue.load, files)
+            value, *critics = map(MachineValue.load, files)
+            critic = critics[0] if critics else None
             if differing := [name for name, fact in facts.items() if value.facts.get(name) != fact]:
                 raise InputError(f"{files[0]} was learnt with other {', '.join(differing)}: give another folder")
         else:
             value, critic = _generation(problems, algo, settings, how, generation, value, critic, report)
             facts |= {name: value.facts[name] for name in ("risk", "threshold")}
             value = replace(value, facts=facts | {"validation": judge.cost(replace(value, facts=facts))})
-            if kept is not None:
-                kept.mkdir(parents=True, exist_ok=True)
-            for file, learnt in zip(files, (value, critic), strict=bool(files)):
+            for file, learnt in zip(files, (value, critic), strict=False):
+                assert learnt is not None  # a critic is there where its file is asked for
+                file.parent.mkdir(parents=True, exist_ok=True)
                 learnt.save(file)
             clock.note(generation)
         found = float(str(value.facts["validation"]))
@@ -332,7 +334,7 @@ def _generation(
     value: MachineValue,
     critic: MachineValue | None,
     report: Report,
-) -> tuple[MachineValue, MachineValue]:
+) -> tuple[MachineValue, MachineValue | None]:
     """Weights after the batches of a generation, and a critic that was fitted on; steps begin anew each time."""
     climbing, began = Climbing(value, how.learning_rate), monotonic()
     stages = []
@@ -361,7 +363,7 @@ def _generation(
             up, _ = climbing.gradient(_slots(played, gains))
             climbing.step(up)
             continue
-        critic = _fitted(problems, played, settings, how, critic)
+        critic = fitted(problems, played, settings, how, critic)
         gains = [advantages(one, critic.layers, how.gamma, how.gae_lambda).sum(axis=1) for one in played]
         slots = _slots(played, gains)
         rng = np.random.default_rng([settings.seed, generation, batch])
@@ -377,7 +379,7 @@ def _generation(
         f"{costs / how.batches / 1000:.1f} thousand, {moves / episodes:.1f} moves{said}"
     )
     value = climbing.frozen()
-    return value, critic or value
+    return value, critic
 
 
 def play(
@@ -423,7 +425,7 @@ def _slots(played: Sequence[Trajectory], gains: Sequence[Float]) -> list[tuple[T
     return [(one, step, gains / max(size, 1e-9)) for one, step, gains in found]
 
 
-def _fitted(
+def fitted(
     problems: Sequence[Problem],
     played: Sequence[Trajectory],
     settings: ValueSettings,
