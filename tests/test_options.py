@@ -28,7 +28,7 @@ Every option of every subcommand of `tvwrl`; `tests/test_options.py` writes this
 type and stands for one thing in all commands, and the same thing has the same option everywhere. Its help is the same
 too, except for the default, which follows the words "default:", and for the option that it needs, as in "With
 --trace:". Some help is each command's own, because what the option stands for differs in detail there: {own}. Of these,
-`--per` has types of its own too, and so has `--policy`.
+`--algo`, `--per` and `--policy` have types of their own too.
 
 Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of
 an item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--seeds`), except `--also`
@@ -114,7 +114,11 @@ def differ(kinds: set[str]) -> bool:
 def test_an_option_has_one_type():
     types = {option: {kind for kind, _ in commands.values()} for option, commands in uses().items()}
     different = {option: kinds for option, kinds in types.items() if differ(kinds)}
-    assert different.keys() == {"--per", "--policy"}  # words of their own: what a workload is, what decides
+    assert different.keys() == {
+        "--algo",
+        "--per",
+        "--policy",
+    }  # words of their own: how it learns, what a workload is, what decides
 
 
 @pytest.mark.parametrize(

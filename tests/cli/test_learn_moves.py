@@ -40,6 +40,27 @@ def test_learns_and_goes_on_after_an_interruption(call, refused, tmp_path):
     refused("train", "--moves", "--resume", out, "--seed", 1, message=["--resume continues with the run's own"])
 
 
+@pytest.mark.parametrize("algo", ["reinforce", "ppo"])
+def test_learns_by_policy_gradient_and_goes_on(call, tmp_path, algo):
+    out = tmp_path / "run"
+    small = [
+        "--trace", "synthetic:google", "--validation", 2, "--machines", 4, "--workloads", 20, "--batches", 1,
+        "--sequences-per-iteration", 1, "--trajectories", 2,
+    ]  # fmt: skip
+    done = call("train", "--moves", "--algo", algo, *small, "--comparison-sequences", 0, "--out", out)
+    assert done.returncode == 0, done.stderr
+    learnt = MachineValue.load(out / "generations" / "generation-2.npz")
+    assert learnt.facts["algo"] == algo
+    value = MachineValue.load(out / "value.npz")
+
+    (out / "value.npz").unlink()
+    (out / "generations" / "generation-2.npz").unlink()  # as if it had been killed there
+    again = call("train", "--moves", "--resume", out)
+    assert again.returncode == 0, again.stderr
+    assert MachineValue.load(out / "value.npz").digest == value.digest
+    assert MachineValue.load(out / "generations" / "generation-2.npz").digest == learnt.digest
+
+
 @pytest.mark.outside
 def test_compares_with_tuned_rules(call, tmp_path):
     done = call("train", "--moves", *SMALL, "--comparison-sequences", 2, "--out", tmp_path / "run")
@@ -71,4 +92,7 @@ def test_bad_input_is_refused(refused, tmp_path):
     refused("train", "--moves", "--K-m", -1, message=["K_m"])
     refused("train", "--moves", "--gammas", 1, message=["gammas is 1"])
     refused("train", "--moves", "--loads", "0.5,0.5", message=["loads"])
-    refused("train", "--moves", "--algo", "ppo", message=["no option '--algo'"])
+    refused("train", "--moves", "--algo", "sb3-ppo", message=["--algo"])
+    refused("train", "--moves", "--algo", "ppo", "--epochs", 2, message=["epochs is 2", "algo ppo has no epochs"])
+    refused("train", "--moves", "--clip", 0.1, message=["clip is 0.1", "machine-value has no clip"])
+    refused("train", "--moves", "--seconds", 0, message=["seconds is 0"])

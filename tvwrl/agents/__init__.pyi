@@ -14,5 +14,6 @@ from .policy_scheduler import PolicyScheduler as PolicyScheduler, load_policy as
 from .head_start import check_start as check_start
 from .training import open_others as open_others
 from .training import INITIAL_POLICY as INITIAL_POLICY, Trainer as Trainer
-from .value_settings import ValueSettings as ValueSettings
+from .value_settings import PolicySettings as PolicySettings, ValueSettings as ValueSettings
 from .machine_value import learn_value as learn_value
+from .move_policy_gradient import learn_policy as learn_policy

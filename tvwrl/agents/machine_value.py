@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from tvwrl.agents.learning_clock import Clock
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.envs import Problem
 from tvwrl.packing import fits
@@ -101,26 +102,29 @@ def learn_value(
     --------
     >>> learn_value([problem], ValueSettings(sequences=60)).save("value.npz")  # doctest: +SKIP
     """
-    _check(problems)
+    check_problems(problems)
     if start is not None and (why := start.misfit(problems[0].scenario, problems[0].machines.resources)):
         raise InputError(why)
-    judge = _Judge(problems, settings)
+    judge = Judge(problems, settings)
     best, value = None, start
     if start is not None:
         best = judge.cost(start)
         report(f"the value it begins with: {100 * best:.1f} % of the cost without moves")
-    for generation in range(1, settings.generations + 1):
+    clock, generation = Clock(settings, kept), 0
+    while clock.goes_on(generation):
+        generation += 1
         file = None if kept is None else kept / f"generation-{generation}.npz"
         if file is not None and file.is_file():
             found = MachineValue.load(file)
-            expected = _facts(problems, settings) | _place(generation, start)
+            expected = facts_of(problems, settings) | place_of(generation, start)
             if differing := [name for name, fact in expected.items() if found.facts.get(name) != fact]:
                 raise InputError(f"{file} was learnt with other {', '.join(differing)}: give another folder")
         else:
-            found = _generation(problems, settings, judge, _place(generation, start), value, report)
+            found = _generation(problems, settings, judge, place_of(generation, start), value, report)
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 found.save(file)
+            clock.note(generation)
         cost = float(str(found.facts.get("validation")))
         if not math.isfinite(cost):
             raise InputError(f"{file or 'what was learnt'}: its cost on validation sequences is {cost}")
@@ -135,7 +139,7 @@ def learn_value(
 def _generation(
     problems: Sequence[Problem],
     settings: ValueSettings,
-    judge: _Judge,
+    judge: Judge,
     place: dict[str, object],
     value: MachineValue | None,
     report: Report,
@@ -148,9 +152,9 @@ def _generation(
         report(f"generation {generation}: playing {count} training sequences of {where}")
         played += _collect(problem, value, settings, generation, number, count)
     best: MachineValue | None = None
-    about, resources = _facts(problems, settings) | place, problems[0].machines.resources
+    about, resources = facts_of(problems, settings) | place, problems[0].machines.resources
     for gamma in settings.gammas:
-        labels = _labels(played, gamma)
+        labels = labels_of(played, gamma)
         layers, explained = fit(labels, settings, None if value is None or place["began"] is None else value.layers)
         report(
             f"generation {generation}, discount {gamma}: {len(labels.costs):,} labels; explained of load "
@@ -167,13 +171,13 @@ def _generation(
     return best
 
 
-def _better(best: MachineValue | None, judge: _Judge, found: MachineValue) -> MachineValue:
+def _better(best: MachineValue | None, judge: Judge, found: MachineValue) -> MachineValue:
     """The value that costs less on validation sequences, which its facts then tell."""
     found = replace(found, facts=dict(found.facts) | {"validation": judge.cost(found)})
     return found if best is None or found.facts["validation"] < best.facts["validation"] else best
 
 
-def _check(problems: Sequence[Problem]) -> None:
+def check_problems(problems: Sequence[Problem]) -> None:
     """Raise InputError for problems that have no value of machines, or none in common."""
     if not problems:
         raise InputError("problems is empty: give at least one")
@@ -190,7 +194,7 @@ def _check(problems: Sequence[Problem]) -> None:
             raise InputError("problems have other penalties, units or resources: learn a value for each")
 
 
-def _facts(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, object]:
+def facts_of(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, object]:
     return {
         "scenario": meaning(problems[0].scenario),
         "traces": sorted({problem.trace.name for problem in problems}),
@@ -201,7 +205,7 @@ def _facts(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, ob
     }
 
 
-def _place(generation: int, start: MachineValue | None) -> dict[str, object]:
+def place_of(generation: int, start: MachineValue | None) -> dict[str, object]:
     """Which generation it is, and of what."""
     return {"generation": generation, "began": None if start is None else start.digest}
 
@@ -221,14 +225,14 @@ def policy(scenario: Scenario, value: MachineValue | None) -> Scheduler:
     return Moving(make_scheduler(PLACING), rule)
 
 
-class _Judge:
+class Judge:
     """Plays policies on the same validation sequences."""
 
     def __init__(self, problems: Sequence[Problem], settings: ValueSettings) -> None:
         self._count = -(-settings.validation // len(problems))
         self._stages = []
         for number, problem in enumerate(problems):
-            drawn = problem.sequences("validation", self._count, _seed(settings, 0, number, 1))
+            drawn = problem.sequences("validation", self._count, draw_seed(settings, 0, number, 1))
             runner = Runner(drawn, problem.machines, problem.scenario)
             still = self._costs(problem, runner, make_scheduler(PLACING))
             if not still > 0:
@@ -249,7 +253,7 @@ class _Judge:
         return float(np.mean(shares))
 
 
-def _seed(settings: ValueSettings, generation: int, number: int, kind: int) -> int:
+def draw_seed(settings: ValueSettings, generation: int, number: int, kind: int) -> int:
     """Of one draw of sequences: different for generations, problems and kinds."""
     return int(np.random.SeedSequence([settings.seed, generation, number, kind]).generate_state(1)[0])
 
@@ -258,7 +262,7 @@ def _collect(
     problem: Problem, value: MachineValue | None, settings: ValueSettings, generation: int, number: int, count: int
 ) -> list[Played]:
     """Episodes of a generation on training sequences of a problem, in which some decisions are random moves."""
-    seed = _seed(settings, generation, number, 0)
+    seed = draw_seed(settings, generation, number, 0)
     runner = Runner(problem.sequences("train", count, seed), problem.machines, problem.scenario, seed)
     scheduler, found = policy(problem.scenario, value), []
     for i in range(count):
@@ -326,7 +330,7 @@ def _charge_overshoots(
             charged[i, d] = True
 
 
-def _labels(played: Sequence[Played], gamma: float) -> Labels:
+def labels_of(played: Sequence[Played], gamma: float) -> Labels:
     features, labels = [], []
     for one in played:
         slots = len(one.costs)

@@ -1,10 +1,10 @@
-"""How a value of machines is learnt: options that help can list without importing PyTorch."""
+"""How a value of machines is learnt, by fitting or policy gradient: options that help can list without PyTorch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvwrl.checks import at_least, below, different, within
+from tvwrl.checks import at_least, below, different, positive, within
 from tvwrl.types import InputError
 
 
@@ -20,6 +20,9 @@ class ValueSettings:
         Validation sequences on which settings are chosen, over all problems.
     generations : int, default 2
         The first plays a rule, or the value that it begins with; each other one the value of the generation before.
+    seconds : float, optional
+        Time limit of learning, seconds, in place of a number of generations: none begins after it. How many there are
+        then depends on how fast the computer is.
     random_moves : float, default 0.08
         Share of the slots in which a random move is made in place of the policy's.
     gammas : tuple[float, ...], default (0.85, 0.9, 0.94)
@@ -47,6 +50,7 @@ class ValueSettings:
     sequences: int = 240
     validation: int = 60
     generations: int = 2
+    seconds: float | None = None
     random_moves: float = 0.08
     gammas: tuple[float, ...] = (0.85, 0.9, 0.94)
     risks: tuple[float, ...] = (1.0, 1.6)
@@ -66,5 +70,62 @@ class ValueSettings:
         at_least(1, sequences=self.sequences, validation=self.validation, generations=self.generations)
         at_least(1, epochs=self.epochs, units=self.units)
         at_least(0, seed=self.seed, risks=self.risks, thresholds=self.thresholds)
+        if self.seconds is not None:
+            positive(seconds=self.seconds)
         within(0, 1, random_moves=self.random_moves, placings=self.placings)
         below(1, gammas=self.gammas)
+
+
+@dataclass(frozen=True)
+class PolicySettings:
+    """How what to move is learnt by policy gradient: REINFORCE or PPO.
+
+    Parameters
+    ----------
+    batches : int, default 4
+        Batches of episodes that a generation plays; the policy makes steps after each.
+    sequences_per_iteration : int, default 4
+        Training sequences of a batch.
+    trajectories : int, default 8
+        Episodes per sampled sequence, at least 2; reinforce compares each with the others.
+    temperature : float, default 100
+        Units of the reward that logits are divided by: the larger, the more random are the moves.
+    learning_rate : float, default 0.001
+        Learning rate of Adam, which begins anew in each generation.
+    gamma : float, default 0.95
+        Discount per slot.
+    gae_lambda : float, default 0.9
+        Lambda of generalised advantage estimation, per slot (ppo): 1 relies on returns only, 0 on the critic only.
+    clip : float, default 0.2
+        Clipping range of the probability ratio (ppo).
+    passes : int, default 3
+        Passes over the episodes of a batch (ppo), with 4 steps each.
+
+    Examples
+    --------
+    >>> PolicySettings(temperature=150)
+    PolicySettings(batches=4, sequences_per_iteration=4, trajectories=8, temperature=150, ...)
+    """
+
+    batches: int = 4
+    sequences_per_iteration: int = 4
+    trajectories: int = 8
+    temperature: float = 100.0
+    learning_rate: float = 0.001
+    gamma: float = 0.95
+    gae_lambda: float = 0.9
+    clip: float = 0.2
+    passes: int = 3
+
+    def __post_init__(self) -> None:
+        counts = {
+            name: getattr(self, name) for name in ("batches", "sequences_per_iteration", "trajectories", "passes")
+        }
+        if wrong := [name for name, value in counts.items() if value != int(value)]:
+            raise InputError(f"{wrong[0]} is {counts[wrong[0]]}: must be a whole number")
+        at_least(1, batches=self.batches, passes=self.passes, sequences_per_iteration=self.sequences_per_iteration)
+        at_least(2, trajectories=self.trajectories)
+        positive(temperature=self.temperature, learning_rate=self.learning_rate, clip=self.clip)
+        within(0, 1, gae_lambda=self.gae_lambda)
+        at_least(0, gamma=self.gamma)
+        below(1, gamma=self.gamma)

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from tvwrl.agents import ValueSettings
-from tvwrl.checks import at_least, different
+from tvwrl.agents import PolicySettings, ValueSettings
+from tvwrl.checks import at_least, different, one_of
 from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.envs import Problem
 from tvwrl.experiments.engine import complete
@@ -33,6 +33,9 @@ from tvwrl.types import InputError, Trace
 if TYPE_CHECKING:
     import polars as pl
 
+FITTING = "machine-value"
+ALGORITHMS = (FITTING, "reinforce", "ppo")
+OF_FITTING = ("sequences", "random_moves", "gammas", "epochs")  # settings of a value that a policy has no use for
 COMPARED = ("evacuate", "greedy-evacuate", "machine-value")  # with what is learnt, at their tuned settings
 
 
@@ -49,13 +52,16 @@ class MovingEnvironment(Environment):
 class MoveTrainingSettings:
     """Learn which running workloads to move, and where to, then compare that with rules that move, on unseen workloads.
 
-    A value of machines is learnt: what each is expected to cost from now on (docs/explanation/moves.md). The run folder
-    holds run.json, generations/, value.npz and evaluation/. After Ctrl-C or a crash, --resume goes on from the last
-    generation that ended.
+    A value of machines is learnt: what each is expected to cost from now on (docs/explanation/moves.md); or, by policy
+    gradient (--algo), values of which only the moves that they lead to have a meaning. The run folder holds run.json,
+    generations/, value.npz and evaluation/. After Ctrl-C or a crash, --resume goes on from the last generation that
+    ended.
     """
 
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
+    algo: Literal["machine-value", "reinforce", "ppo"] = "machine-value"
+    """Fit a value to what machines cost, or let its weights climb the gradient of what drawn moves bring."""
     also: tuple[str, ...] = ()
     """Further traces to learn from; what is learnt is compared on --trace."""
     loads: tuple[float, ...] = (0.5,)
@@ -72,11 +78,19 @@ class MoveTrainingSettings:
     resume: Path | None = None
     """Continue the run in this folder; no other option can be combined with it."""
     value: tyro.conf.OmitArgPrefixes[ValueSettings] = field(default_factory=ValueSettings)
+    policy: tyro.conf.OmitArgPrefixes[PolicySettings] = field(default_factory=PolicySettings)
     environment: tyro.conf.OmitArgPrefixes[MovingEnvironment] = field(default_factory=MovingEnvironment)
 
     def __post_init__(self) -> None:
         different(loads=self.loads, move_prices=self.move_prices or (1.0,), traces=(self.trace, *self.also))
         at_least(0, comparison_sequences=self.comparison_sequences, move_prices=self.move_prices)
+        one_of(ALGORITHMS, algo=self.algo)
+        unused = {name: getattr(self.value, name) for name in OF_FITTING}
+        if self.algo == FITTING:
+            unused = asdict(self.policy)
+        default = asdict(ValueSettings()) | asdict(PolicySettings())
+        if other := [name for name, setting in unused.items() if setting != default[name]]:
+            raise InputError(f"{other[0]} is {unused[other[0]]}, but algo {self.algo} has no {other[0]}: leave it out")
 
 
 def learn_moves(settings: MoveTrainingSettings) -> int:
@@ -131,7 +145,13 @@ def _take_up(settings: MoveTrainingSettings) -> tuple[Path, MoveTrainingSettings
         facts = json.loads((folder / "run.json").read_text())
         kept, identities = dict(facts["moves"]), facts["traces"]
         value, environment = ValueSettings(**_tuples(kept.pop("value"))), _tuples(kept.pop("environment"))
-        again = MoveTrainingSettings(**_tuples(kept), value=value, environment=MovingEnvironment(**environment))
+        policy = PolicySettings(**kept.pop("policy", {}))
+        again = MoveTrainingSettings(
+            **_tuples(kept),
+            value=value,
+            policy=policy,
+            environment=MovingEnvironment(**environment),
+        )
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{folder} is no run of tvwrl train --moves, or its run.json is damaged") from error
     return folder, again, [open_again(identity, say) for identity in identities]
@@ -155,7 +175,7 @@ def _problems(settings: MoveTrainingSettings, traces: list[Trace], report: Repor
 
 def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Path, file: Path) -> MachineValue:
     """The value of a run, learnt or read."""
-    from tvwrl.agents import learn_value
+    from tvwrl.agents import learn_policy, learn_value
 
     if file.is_file():
         return MachineValue.load(file)
@@ -165,7 +185,11 @@ def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Pat
         if why := start.misfit(problems[0].scenario, problems[0].machines.resources):
             say(f"it begins with no value: {why}")
             start = None
-    value = learn_value(problems, settings.value, say, folder / GENERATIONS, start)
+    kept = folder / GENERATIONS
+    if settings.algo == FITTING:
+        value = learn_value(problems, settings.value, say, kept, start)
+    else:
+        value = learn_policy(problems, settings.algo, settings.value, settings.policy, say, kept, start)
     value.save(file)
     return value
 

@@ -68,11 +68,22 @@ from .moving.machine_value import (
     meaning as meaning,
     shipped_value as shipped_value,
 )
+from .moving.move_policy import (
+    Decisions as Decisions,
+    Drawing as Drawing,
+    climb as climb,
+    draw_moves as draw_moves,
+    no_decisions as no_decisions,
+    untouched as untouched,
+)
 from .moving.move_search import (
+    Costs as Costs,
     Layers as Layers,
+    Present as Present,
     SLOPE as SLOPE,
     all_features as all_features,
     costs_of as costs_of,
+    feature_count as feature_count,
     present as present,
 )
 from .planning.continuation import Continuation as Continuation, NONE as NONE, WAIT as WAIT
