@@ -26,7 +26,6 @@ import torch
 from tvwrl.agents.learning_clock import Clock
 from tvwrl.agents.machine_value import (
     LEAST_DEVIATION,
-    PLACING,
     Judge,
     Played,
     check_problems,
@@ -41,6 +40,7 @@ from tvwrl.agents.value_settings import PolicySettings, ValueSettings
 from tvwrl.envs import Problem
 from tvwrl.progress import Report, nothing
 from tvwrl.schedulers import (
+    PLACING,
     SCALE,
     SLOPE,
     ByMachineValue,

@@ -22,10 +22,10 @@ from tvwrl.schedulers.moving.move_search import (
     Present,
     _book,
     _cost,
-    _has_room,
     _is_repeated,
     _shift,
     _size,
+    has_room,
 )
 from tvwrl.types import Float, Float32, Int
 
@@ -178,7 +178,7 @@ def _weigh(p: Present, c: Costs, drawing: Drawing, o: Options) -> None:
 def _joins(p: Present, c: Costs, o: Options, i: int, m: int) -> float:
     cost = float(o.joins[i, m])
     if math.isnan(cost):
-        cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if _has_room(p, i, m, NOWHERE) else math.inf
+        cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if has_room(p, i, m, NOWHERE) else math.inf
         o.joins[i, m] = cost
     return cost
 
@@ -208,7 +208,7 @@ def _emptied(p: Present, c: Costs, o: Options, a: int) -> float:
                 changed = changed or o.targets[a, earlier] == m
             if changed:
                 before = _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
-                cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if _has_room(p, i, m, NOWHERE) else math.inf
+                cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if has_room(p, i, m, NOWHERE) else math.inf
             else:
                 cost = _joins(p, c, o, i, m)
             if cost - before < least:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -568,17 +568,15 @@ def _add(weights: Float32, row: int, rows: int, w: float, x: float, y: float, z:
 
 
 @njit(inline="always", _nrt=False)
-def _scaled(p: Present, v: Layers, f: int) -> float:
+def _scaled(p: Present, v: Layers, f: int) -> Any:
     """Feature f as the network takes it; 0 beyond the last."""
-    x: float = (p.seen[f] - v.mean[f]) / v.scale[f] if f < len(p.seen) else np.float32(0.0)
-    return x
+    return (p.seen[f] - v.mean[f]) / v.scale[f] if f < len(p.seen) else np.float32(0.0)
 
 
 @njit(inline="always", _nrt=False)
-def _leaky(units: Float32, a: int) -> float:
+def _leaky(units: Float32, a: int) -> Any:
     """What unit a of a layer passes on; 0 beyond the last."""
-    x: float = max(units[a], np.float32(SLOPE) * units[a]) if a < len(units) else np.float32(0.0)
-    return x
+    return max(units[a], np.float32(SLOPE) * units[a]) if a < len(units) else np.float32(0.0)
 
 
 @inner(_nrt=False, fastmath=True)
