@@ -52,10 +52,9 @@ class MovingEnvironment(Environment):
 class MoveTrainingSettings:
     """Learn which running workloads to move, and where to, then compare that with rules that move, on unseen workloads.
 
-    A value of machines is learnt: what each is expected to cost from now on (docs/explanation/moves.md); or, by policy
-    gradient (--algo), values of which only the moves that they lead to have a meaning. The run folder holds run.json,
-    generations/, value.npz and evaluation/. After Ctrl-C or a crash, --resume goes on from the last generation that
-    ended.
+    A value of machines is learnt (docs/explanation/moves.md), or by --algo a policy of the same form. The run folder
+    holds run.json, generations/, value.npz and evaluation/. After Ctrl-C or a crash, --resume goes on from the last
+    generation that ended.
     """
 
     trace: TraceName = "google"

@@ -62,7 +62,7 @@ def tuned_settings(problem: Problem, runner: Runner, placing: str, rule: str) ->
     best = reward(settings)
     for option, values in MOVE_RULES[rule].made.options.items():
         rewards = {value: reward(settings | {option: value}) for value in values}
-        value = max(rewards, key=rewards.__getitem__)
-        if rewards[value] > best:  # otherwise its default is as good
+        value = max(rewards, key=rewards.__getitem__, default=None)
+        if value is not None and rewards[value] > best:  # otherwise its default is as good
             settings[option], best = value, rewards[value]
     return settings, best

@@ -81,7 +81,6 @@ from .moving.move_search import (
     Layers as Layers,
     Present as Present,
     SLOPE as SLOPE,
-    all_features as all_features,
     costs_of as costs_of,
     feature_count as feature_count,
     present as present,

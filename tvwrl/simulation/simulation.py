@@ -279,7 +279,13 @@ class Simulation:
                 getattr(self.state, name)[to] = getattr(source.state, name)[rows]
 
     def make_room_for_moves(self, room: int) -> None:
-        """Room for so many moves of an episode, keeping those so far."""
+        """Make room for so many moves of an episode, keeping those so far.
+
+        Parameters
+        ----------
+        room : int
+            How many.
+        """
         more = np.zeros((self.batch, room, MOVE_COLUMNS), np.int32)
         more[:, : self.state.moves.shape[1]] = self.state.moves
         self.state = self.state._replace(moves=more)

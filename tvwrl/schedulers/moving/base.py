@@ -90,7 +90,13 @@ class MoveRule(ABC):
         return ""
 
     def placing_too(self, placing: Scheduler) -> Scheduler:
-        """Who places what waits: `placing`, unless the rule has a part in that."""
+        """Who places what waits; by default `placing`, as a rule that moves has no part in that.
+
+        Parameters
+        ----------
+        placing : Scheduler
+            The rule that it is combined with.
+        """
         return placing
 
     @abstractmethod
