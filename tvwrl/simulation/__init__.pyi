@@ -24,7 +24,6 @@ from .state import (
     Load as Load,
     MACHINE as MACHINE,
     MACHINE_OVERSHOT as MACHINE_OVERSHOT,
-    MOVED as MOVED,
     MOVES as MOVES,
     MOVES_PER_SLOT as MOVES_PER_SLOT,
     MOVE_OVERLAP as MOVE_OVERLAP,
