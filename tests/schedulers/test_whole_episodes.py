@@ -84,7 +84,13 @@ def test_a_rule_of_its_own_is_asked_slot_by_slot(moving):
         def choose(self, cluster, workload):
             return None if not self.candidates(cluster, workload).any() else 0
 
+    class Still(Moving):
+        def moves(self, cluster):
+            return ()
+
     runner = Runner(moving.sequences("test", 1, 5), moving.machines, moving.scenario)
+    still = Still(make_scheduler("expected-cost"), ExpectedGain(threshold=0.0))
+    assert len(runner.play(still, 0).moves.slot) == 0
     own = Moving(make_scheduler("expected-cost"), Nowhere(threshold=0.0))
     runner.play(own, 0)
     assert whole(own, moving.scenario) is None

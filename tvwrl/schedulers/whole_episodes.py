@@ -90,9 +90,8 @@ def whole(scheduler: Scheduler, scenario: Scenario) -> tuple[Placing, Search] | 
     """
     if not scenario.moves_per_slot:
         return None
-    rule = None
-    placing = scheduler
-    if isinstance(scheduler, Moving):
+    placing, rule = scheduler, None
+    if isinstance(scheduler, Moving) and type(scheduler) is Moving:
         placing, rule = scheduler.placing, scheduler.rule
     if not isinstance(placing, ExpectedCost) or not (plain_expected_cost(placing) or type(placing) is ByValue):
         return None
