@@ -17,17 +17,19 @@ from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import ByMachineValue, MachineValue, MoveRule, Runner, make_move_rule, make_scheduler
 from tvwrl.schedulers.expected_cost import expected_costs
 from tvwrl.schedulers.moving.expected_gain import MOST, THRESHOLD
+from tvwrl.schedulers.moving.machine_costs import (
+    Layers,
+    costs_of,
+    feature_count,
+    present,
+)
 from tvwrl.schedulers.moving.machine_value import meaning
 from tvwrl.schedulers.moving.move_search import (
     EXACT,
     SINGLE,
     SWAP,
     TOGETHER,
-    Layers,
-    costs_of,
-    feature_count,
     find_among,
-    present,
 )
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario

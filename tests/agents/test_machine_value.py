@@ -17,8 +17,15 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.scheduler_names import origin_of
 from tvwrl.metrics import penalties
 from tvwrl.schedulers import Moving, Runner, make_scheduler
+from tvwrl.schedulers.moving.machine_costs import (
+    Layers,
+    costs_of,
+    present,
+)
 from tvwrl.schedulers.moving.machine_value import ByMachineValue, MachineValue, meaning, shipped_value
-from tvwrl.schedulers.moving.move_search import Layers, costs_of, find_moves, present
+from tvwrl.schedulers.moving.move_search import (
+    find_moves,
+)
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError

@@ -18,8 +18,10 @@ from tvwrl.agents.move_policy_gradient import (
 from tvwrl.agents.value_settings import PolicySettings, ValueSettings
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import Moving, Runner, climb, make_scheduler, untouched
+from tvwrl.schedulers.moving.machine_costs import (
+    Layers,
+)
 from tvwrl.schedulers.moving.machine_value import ByMachineValue, MachineValue, shipped_value
-from tvwrl.schedulers.moving.move_search import Layers
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 

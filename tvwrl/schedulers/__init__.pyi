@@ -61,6 +61,15 @@ from .moving.base import (
     parted as parted,
     plus as plus,
 )
+from .moving.machine_costs import (
+    Costs as Costs,
+    Layers as Layers,
+    Present as Present,
+    SLOPE as SLOPE,
+    costs_of as costs_of,
+    feature_count as feature_count,
+    present as present,
+)
 from .moving.machine_value import (
     ByMachineValue as ByMachineValue,
     MachineValue as MachineValue,
@@ -75,15 +84,6 @@ from .moving.move_policy import (
     draw_moves as draw_moves,
     no_decisions as no_decisions,
     untouched as untouched,
-)
-from .moving.move_search import (
-    Costs as Costs,
-    Layers as Layers,
-    Present as Present,
-    SLOPE as SLOPE,
-    costs_of as costs_of,
-    feature_count as feature_count,
-    present as present,
 )
 from .planning.continuation import Continuation as Continuation, NONE as NONE, WAIT as WAIT
 from .planning.cost_bound import cost_bound as cost_bound

@@ -11,7 +11,9 @@ import numpy as np
 
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.moving.move_search import feature_count
+from tvwrl.schedulers.moving.machine_costs import (
+    feature_count,
+)
 from tvwrl.schedulers.whole_episodes import Notes, play_whole, whole
 from tvwrl.simulation import IDLE, PLACED, WAITING, Cluster, Scenario, Simulation
 from tvwrl.types import Episode, Float, Float32, InputError, Int, Machines, Placement, SequenceSet, Workload

@@ -15,20 +15,22 @@ from tvwrl.packing import exceeds
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost, machine_costs, plain_expected_cost
 from tvwrl.schedulers.moving.base import Moving
-from tvwrl.schedulers.moving.machine_value import ByValue
-from tvwrl.schedulers.moving.move_search import (
+from tvwrl.schedulers.moving.machine_costs import (
     NO_COSTS,
     NOWHERE,
-    BySearch,
     Costs,
     Layers,
     Present,
-    Search,
     all_features,
-    find_moves,
     gather,
     has_room,
     joining,
+)
+from tvwrl.schedulers.moving.machine_value import ByValue
+from tvwrl.schedulers.moving.move_search import (
+    BySearch,
+    Search,
+    find_moves,
 )
 from tvwrl.simulation import (
     ADVANCE,

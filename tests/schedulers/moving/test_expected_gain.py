@@ -8,20 +8,23 @@ import pytest
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import MOVE_RULES, Runner, make_scheduler
 from tvwrl.schedulers.expected_cost import expected_costs
+from tvwrl.schedulers.moving import machine_costs
 from tvwrl.schedulers.moving import move_search as kernels
 from tvwrl.schedulers.moving.expected_gain import ExpectedGain
-from tvwrl.schedulers.moving.move_search import (
+from tvwrl.schedulers.moving.machine_costs import (
     NO_VALUE,
     NOWHERE,
-    SINGLE,
-    SWAP,
-    TOGETHER,
     Layers,
     costs_of,
     feature_count,
+    present,
+)
+from tvwrl.schedulers.moving.move_search import (
+    SINGLE,
+    SWAP,
+    TOGETHER,
     find_among,
     find_moves,
-    present,
 )
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
@@ -86,18 +89,18 @@ def plain_search(p, c, kinds, threshold, single, most, limit):
 
     def cost(m, *changes):
         (i, share), (j, other) = [*changes, (NOWHERE, 0.0), (NOWHERE, 0.0)][:2]
-        return kernels._cost(p, c, m, i, share, j, other)
+        return machine_costs.cost_with(p, c, m, i, share, j, other)
 
     def go(i, m, old):
-        kernels._book(p, i, old, -1.0)
-        kernels._book(p, i, m, 1.0)
-        kernels._shift(p, i, old, m)
+        machine_costs.book(p, i, old, -1.0)
+        machine_costs.book(p, i, m, 1.0)
+        machine_costs.shift(p, i, old, m)
 
     def singles():
         for i in everything:
             leaves = p.cost[p.where[i]] - cost(p.where[i], (i, -1.0))
             for m in machines:
-                room = m != p.where[i] and kernels.has_room(p, i, m, NOWHERE) and not kernels._is_repeated(p, m)
+                room = m != p.where[i] and machine_costs.has_room(p, i, m, NOWHERE) and not kernels.is_repeated(p, m)
                 if p.movable[i] and room:
                     yield leaves + p.cost[m] - cost(m, (i, 1.0)) - threshold * single, [(i, m)]
 
@@ -105,7 +108,7 @@ def plain_search(p, c, kinds, threshold, single, most, limit):
         for i in everything:
             for j in range(i):
                 a, b = p.where[i], p.where[j]
-                room = kernels.has_room(p, i, b, j) and kernels.has_room(p, j, a, i)
+                room = machine_costs.has_room(p, i, b, j) and machine_costs.has_room(p, j, a, i)
                 if p.movable[i] and p.movable[j] and a != b and room:
                     now = p.cost[a] + p.cost[b]
                     gain = now - cost(a, (i, -1.0), (j, 1.0)) - cost(b, (j, -1.0), (i, 1.0))
@@ -116,10 +119,10 @@ def plain_search(p, c, kinds, threshold, single, most, limit):
             leaving = [i for i in everything if p.where[i] == a]
             if not 0 < len(leaving) <= most or not p.movable[leaving].all():
                 continue
-            leaving.sort(key=lambda i: -kernels._size(p, i))
+            leaving.sort(key=lambda i: -machine_costs.size_of(p, i))
             gain, kept, found = p.cost[a] - len(leaving) * threshold, p.cost.copy(), []
             for i in leaving:
-                room = [m for m in machines if m != a and p.workloads[m] and kernels.has_room(p, i, m, NOWHERE)]
+                room = [m for m in machines if m != a and p.workloads[m] and machine_costs.has_room(p, i, m, NOWHERE)]
                 if room:
                     least, m = min((cost(m, (i, 1.0)) - p.cost[m], m) for m in room)
                     gain -= least

@@ -10,7 +10,10 @@ from tvwrl.metrics import penalties_by_slot
 from tvwrl.schedulers import Moving, Runner, make_scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.schedulers.moving.base import MoveRule, make_move_rule
-from tvwrl.schedulers.moving.move_search import costs_of, present
+from tvwrl.schedulers.moving.machine_costs import (
+    costs_of,
+    present,
+)
 from tvwrl.schedulers.planning.move_replay import MoveReplay
 from tvwrl.schedulers.planning.rollout_moves import candidates
 from tvwrl.simulation.cluster import Cluster

@@ -15,7 +15,17 @@ import numpy as np
 from tvwrl.checks import at_least
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.schedulers.moving.base import move_rule
-from tvwrl.schedulers.moving.move_search import SINGLE, SWAP, TOGETHER, BySearch, Search, check_together, costs_of
+from tvwrl.schedulers.moving.machine_costs import (
+    costs_of,
+)
+from tvwrl.schedulers.moving.move_search import (
+    SINGLE,
+    SWAP,
+    TOGETHER,
+    BySearch,
+    Search,
+    check_together,
+)
 from tvwrl.simulation import Cluster
 
 THRESHOLD = 10_000.0

@@ -24,17 +24,19 @@ from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost, plain_expected_cost
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.schedulers.moving.base import move_rule
-from tvwrl.schedulers.moving.move_search import (
-    SINGLE,
-    TOGETHER,
-    BySearch,
+from tvwrl.schedulers.moving.machine_costs import (
     Layers,
-    Search,
-    check_together,
     costs_of,
     feature_count,
     joining,
     present,
+)
+from tvwrl.schedulers.moving.move_search import (
+    SINGLE,
+    TOGETHER,
+    BySearch,
+    Search,
+    check_together,
 )
 from tvwrl.simulation import Cluster, Scenario
 from tvwrl.types import Float, InputError, Workload, summary

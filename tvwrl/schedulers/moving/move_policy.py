@@ -13,19 +13,21 @@ from typing import NamedTuple
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.schedulers.moving.move_search import (
-    MOST_TOGETHER,
+from tvwrl.schedulers.moving.machine_costs import (
     NOWHERE,
     SLOPE,
     Costs,
     Layers,
     Present,
-    _book,
-    _cost,
-    _is_repeated,
-    _shift,
-    _size,
+    book,
+    cost_with,
     has_room,
+    shift,
+    size_of,
+)
+from tvwrl.schedulers.moving.move_search import (
+    MOST_TOGETHER,
+    is_repeated,
 )
 from tvwrl.types import Float, Float32, Int
 
@@ -94,7 +96,7 @@ def draw_moves(p: Present, c: Costs, drawing: Drawing, uniform: Float, made: Dec
         for at in range(before, moves):
             _make(p, c, o, made.moves[at, 0], made.moves[at, 1])
     for m in range(len(p.cost)):
-        _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+        cost_with(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
         features[1, m] = p.seen
     return decisions
 
@@ -137,9 +139,9 @@ def _begin(p: Present, c: Costs, features: Float32) -> Options:
     """Compute what machines cost, and write their features (M, F)."""
     workloads, machines = len(p.where), len(p.cost)
     for i in range(workloads):
-        _book(p, i, p.where[i], 1.0)
+        book(p, i, p.where[i], 1.0)
     for m in range(machines):
-        p.cost[m] = _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+        p.cost[m] = cost_with(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
         features[m] = p.seen
     together = np.empty((machines, MOST_TOGETHER), np.int64)
     logits = np.empty(workloads * machines + machines + 1)
@@ -159,9 +161,9 @@ def _weigh(p: Present, c: Costs, drawing: Drawing, o: Options) -> None:
         if not p.movable[i]:
             continue
         if math.isnan(o.leaves[i]):
-            o.leaves[i] = p.cost[a] - _cost(p, c, a, i, -1.0, NOWHERE, 0.0)
+            o.leaves[i] = p.cost[a] - cost_with(p, c, a, i, -1.0, NOWHERE, 0.0)
         for m in range(machines):
-            if m != a and not _is_repeated(p, m):
+            if m != a and not is_repeated(p, m):
                 gain = o.leaves[i] + p.cost[m] - _joins(p, c, o, i, m)
                 o.logits[i * machines + m] = (gain - drawing.threshold) / drawing.temperature
     for a in range(machines):
@@ -178,7 +180,7 @@ def _weigh(p: Present, c: Costs, drawing: Drawing, o: Options) -> None:
 def _joins(p: Present, c: Costs, o: Options, i: int, m: int) -> float:
     cost = float(o.joins[i, m])
     if math.isnan(cost):
-        cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if has_room(p, i, m, NOWHERE) else math.inf
+        cost = cost_with(p, c, m, i, 1.0, NOWHERE, 0.0) if has_room(p, i, m, NOWHERE) else math.inf
         o.joins[i, m] = cost
     return cost
 
@@ -192,7 +194,7 @@ def _emptied(p: Present, c: Costs, o: Options, a: int) -> float:
             if not p.movable[i]:
                 return 0.0
             at = k
-            while at > 0 and _size(p, o.together[a, at - 1]) < _size(p, i):
+            while at > 0 and size_of(p, o.together[a, at - 1]) < size_of(p, i):
                 o.together[a, at] = o.together[a, at - 1]
                 at -= 1
             o.together[a, at] = i
@@ -207,8 +209,8 @@ def _emptied(p: Present, c: Costs, o: Options, a: int) -> float:
             for earlier in range(step):
                 changed = changed or o.targets[a, earlier] == m
             if changed:
-                before = _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
-                cost = _cost(p, c, m, i, 1.0, NOWHERE, 0.0) if has_room(p, i, m, NOWHERE) else math.inf
+                before = cost_with(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+                cost = cost_with(p, c, m, i, 1.0, NOWHERE, 0.0) if has_room(p, i, m, NOWHERE) else math.inf
             else:
                 cost = _joins(p, c, o, i, m)
             if cost - before < least:
@@ -217,20 +219,20 @@ def _emptied(p: Present, c: Costs, o: Options, a: int) -> float:
             break
         gain -= least
         o.targets[a, step] = target
-        _book(p, i, target, 1.0)
-        _shift(p, i, a, target)
+        book(p, i, target, 1.0)
+        shift(p, i, a, target)
         placed += 1
     if placed == k:
         o.many[a] = k
         for step in range(k):
-            _book(p, o.together[a, step], a, -1.0)
-        gain -= _cost(p, c, a, NOWHERE, 0.0, NOWHERE, 0.0)
+            book(p, o.together[a, step], a, -1.0)
+        gain -= cost_with(p, c, a, NOWHERE, 0.0, NOWHERE, 0.0)
         for step in range(k):
-            _book(p, o.together[a, step], a, 1.0)
+            book(p, o.together[a, step], a, 1.0)
     for step in range(placed - 1, -1, -1):
         i, m = o.together[a, step], o.targets[a, step]
-        _book(p, i, m, -1.0)
-        _shift(p, i, m, a)
+        book(p, i, m, -1.0)
+        shift(p, i, m, a)
     return gain
 
 
@@ -270,12 +272,12 @@ def _carry_out(p: Present, c: Costs, o: Options, k: int, moves: Int, made: int) 
 def _make(p: Present, c: Costs, o: Options, i: int, m: int) -> None:
     """Carry out a move, and forget what was computed of its machines."""
     old = p.where[i]
-    _book(p, i, old, -1.0)
-    _book(p, i, m, 1.0)
-    _shift(p, i, old, m)
+    book(p, i, old, -1.0)
+    book(p, i, m, 1.0)
+    shift(p, i, old, m)
     p.where[i], p.movable[i] = m, False
-    p.cost[old] = _cost(p, c, old, NOWHERE, 0.0, NOWHERE, 0.0)
-    p.cost[m] = _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+    p.cost[old] = cost_with(p, c, old, NOWHERE, 0.0, NOWHERE, 0.0)
+    p.cost[m] = cost_with(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
     for j in range(len(p.where)):
         o.joins[j, old] = o.joins[j, m] = math.nan
         if p.where[j] == old or p.where[j] == m:
@@ -297,11 +299,11 @@ def _spread(
             if abs(share) > LEAST_SHARE:
                 leaves += factor * share
                 whole[m] += factor * share
-                _cost(p, c, m, i, 1.0, NOWHERE, 0.0)
+                cost_with(p, c, m, i, 1.0, NOWHERE, 0.0)
                 _back(p, c, -factor * share, up)
         if leaves != 0.0:
             whole[a] += leaves
-            _cost(p, c, a, i, -1.0, NOWHERE, 0.0)
+            cost_with(p, c, a, i, -1.0, NOWHERE, 0.0)
             _back(p, c, -leaves, up)
     for a in range(machines):
         k = workloads * machines + a
@@ -310,7 +312,7 @@ def _spread(
             _spread_emptied(p, c, o, a, factor * share, whole, up)
     for m in range(machines):
         if whole[m] != 0.0:
-            _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+            cost_with(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
             _back(p, c, whole[m], up)
 
 
@@ -320,10 +322,10 @@ def _spread_emptied(p: Present, c: Costs, o: Options, a: int, weight: float, who
     whole[a] += weight
     for step in range(o.many[a]):
         i, m = o.together[a, step], o.targets[a, step]
-        _book(p, i, m, 1.0)
-        _shift(p, i, a, m)
-        _book(p, i, a, -1.0)
-    _cost(p, c, a, NOWHERE, 0.0, NOWHERE, 0.0)
+        book(p, i, m, 1.0)
+        shift(p, i, a, m)
+        book(p, i, a, -1.0)
+    cost_with(p, c, a, NOWHERE, 0.0, NOWHERE, 0.0)
     _back(p, c, -weight, up)
     for step in range(o.many[a]):
         m, seen = o.targets[a, step], False
@@ -331,13 +333,13 @@ def _spread_emptied(p: Present, c: Costs, o: Options, a: int, weight: float, who
             seen = seen or o.targets[a, earlier] == m
         if not seen:
             whole[m] += weight
-            _cost(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
+            cost_with(p, c, m, NOWHERE, 0.0, NOWHERE, 0.0)
             _back(p, c, -weight, up)
     for step in range(o.many[a] - 1, -1, -1):
         i, m = o.together[a, step], o.targets[a, step]
-        _book(p, i, a, 1.0)
-        _book(p, i, m, -1.0)
-        _shift(p, i, m, a)
+        book(p, i, a, 1.0)
+        book(p, i, m, -1.0)
+        shift(p, i, m, a)
 
 
 @inner(_nrt=False, fastmath=True)

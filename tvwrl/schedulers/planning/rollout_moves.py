@@ -17,16 +17,18 @@ from tvwrl.checks import at_least
 from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.schedulers.moving.base import MoveRule, move_rule
+from tvwrl.schedulers.moving.machine_costs import (
+    Costs,
+    Present,
+    costs_of,
+    present,
+)
 from tvwrl.schedulers.moving.move_search import (
     SINGLE,
     SWAP,
     TOGETHER,
-    Costs,
-    Present,
     check_together,
-    costs_of,
     find_moves,
-    present,
 )
 from tvwrl.schedulers.planning import rollout
 from tvwrl.schedulers.planning.futures import Futures, Likeness
