@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.agents.machine_value import Labels, fit
 from tvwrl.agents.move_policy_gradient import (
     Climbing,
     DrawnMoves,
@@ -15,6 +14,7 @@ from tvwrl.agents.move_policy_gradient import (
     returns_compared,
     values,
 )
+from tvwrl.agents.value_learning import Labels, fit
 from tvwrl.agents.value_settings import PolicySettings, ValueSettings
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import Moving, Runner, climb, make_scheduler, untouched

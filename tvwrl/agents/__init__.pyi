@@ -15,5 +15,5 @@ from .head_start import check_start as check_start
 from .training import open_others as open_others
 from .training import INITIAL_POLICY as INITIAL_POLICY, Trainer as Trainer
 from .value_settings import PolicySettings as PolicySettings, ValueSettings as ValueSettings
-from .machine_value import learn_value as learn_value
+from .value_learning import learn_value as learn_value
 from .move_policy_gradient import learn_policy as learn_policy

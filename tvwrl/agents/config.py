@@ -206,7 +206,7 @@ class TrainConfig:
         if self.scenario.moves_per_slot:
             raise InputError(
                 f"moves_per_slot is {self.scenario.moves_per_slot}: these policies place only; train without it, or "
-                "learn a value of machines (tvwrl.agents.machine_value), which moves"
+                "learn a value of machines (tvwrl.agents.value_learning), which moves"
             )
         if self.also:
             different(also=self.also)

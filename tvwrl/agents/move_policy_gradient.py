@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from tvwrl.agents.learning_clock import Clock
-from tvwrl.agents.machine_value import (
+from tvwrl.agents.value_learning import (
     LEAST_DEVIATION,
     Judge,
     Played,

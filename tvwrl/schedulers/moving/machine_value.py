@@ -2,7 +2,7 @@
 
 The reward is a sum over machines, and so is the value of a state after a decision (a post-decision state; Powell,
 Approximate Dynamic Programming, 2011, chapter 4.6): V = sum over machines of v(features of the machine). A move gains
-what it lowers that sum by. `tvwrl.agents.machine_value` learns v.
+what it lowers that sum by. `tvwrl.agents.value_learning` learns v.
 """
 
 from __future__ import annotations

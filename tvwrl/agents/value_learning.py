@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +45,7 @@ LEAST_DEVIATION = 0.01  # of a feature that hardly changes
 OVERSHOOTS = 0.02  # weight of the errors of overshoots, which are larger and nearly all noise
 RATE, BATCH, DECAY = 8e-3, 4096, 1e-2
 GOING_ON = 0.25  # of the rate, where weights go on from others
+ENDS = ("generations", "seconds")  # settings that only say when learning ends
 LEAST_STEPS = 100  # in an epoch: batches are smaller where there is little to learn from
 
 
@@ -195,13 +196,14 @@ def check_problems(problems: Sequence[Problem]) -> None:
 
 
 def facts_of(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, object]:
+    """What a value is learnt from and how, as JSON holds it: where one of these differs, so may what is learnt."""
+    how = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items() if name not in ENDS}
     return {
         "scenario": meaning(problems[0].scenario),
         "traces": sorted({problem.trace.name for problem in problems}),
         "loads": sorted({problem.scenario.load for problem in problems}),
         "prices": sorted({problem.scenario.K_m for problem in problems}),
-        "sequences": settings.sequences,
-        "seed": settings.seed,
+        "settings": how,
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.agents.machine_value import (
+from tvwrl.agents.value_learning import (
     Labels,
     costs_by_machine,
     first_rule,
