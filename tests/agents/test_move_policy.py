@@ -1,10 +1,12 @@
 """Policies that draw moves: their gradient against differences, what they are compared with, resumption."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tvwrl.agents.learning_clock import Clock
 from tvwrl.agents.move_policy_gradient import (
     Climbing,
     DrawnMoves,
@@ -126,6 +128,30 @@ def test_advantages_without_trust_in_the_critic_are_returns(moving, runner):
         - one.costs[there.slot].sum(axis=1)
         - 0.9 * values(critic, there.after)
     )
+
+
+def test_where_nothing_could_move_the_critic_is_not_asked(moving, runner):
+    """The advantage looks on to the next slot with a decision, as the critic's value of others is not known."""
+    one = play(moving, runner, 0, shipped_value(), 100.0, (2,))
+    t = len(one.steps) // 2
+    fewer = one._replace(steps=[*one.steps[: t + 1], *one.steps[t + 2 :]])
+    critic, (here, left_out, there) = shipped_value().layers, one.steps[t : t + 3]
+    later = one.costs[there.slot].sum(axis=1) + 0.9 * values(critic, there.after)
+    later = one.costs[left_out.slot].sum(axis=1) + 0.9 * later
+    expected = values(critic, here.before) - one.prices[here.slot] - later
+    assert (here.slot + 1, here.slot + 2) == (left_out.slot, there.slot)
+    assert advantages(fewer, critic, 0.9, 0.0)[t] == pytest.approx(expected)
+
+
+def test_the_clock_knows_generations_that_were_not_noted(tmp_path):
+    settings = ValueSettings(seconds=100.0)
+    clock = Clock(settings, tmp_path)
+    clock.note(3)  # learning was killed right after the first two
+    assert [Clock(settings, tmp_path).goes_on(generation) for generation in (1, 2, 3)] == [True] * 3
+    assert len(json.loads((tmp_path / "seconds.json").read_text())) == 3
+    (tmp_path / "seconds.json").write_text("[1,")
+    with pytest.raises(InputError, match=r"seconds\.json is damaged"):
+        Clock(settings, tmp_path)
 
 
 def test_values_are_those_of_the_network_that_was_fitted():

@@ -134,9 +134,16 @@ def test_damaged_files_are_refused(value, tmp_path):
     bad = value.layers._replace(last_bias=np.full(2, np.nan, np.float32))
     MachineValue(bad, value.resources, value.facts).save(tmp_path / "nan.npz")
     MachineValue(value.layers, value.resources, dict(value.facts) | {"risk": -1.0}).save(tmp_path / "risk.npz")
+    for name, share in (("share", 2), ("odd", float("nan")), ("word", "0.5")):
+        MachineValue(value.layers, value.resources, dict(value.facts) | {"placing": share}).save(
+            tmp_path / f"{name}.npz"
+        )
     MachineValue(value.layers, value.resources, dict(value.facts) | {"scenario": {}}).save(tmp_path / "of.npz")
     for name, problem in (
-        ("risk", "risk and threshold"),
+        ("risk", "risk is -1.0"),
+        ("share", "placing is 2"),
+        ("odd", "placing is nan"),
+        ("word", "placing is '0.5': must be a number"),
         ("of", "no learnt value"),
         ("cut", "damaged"),
         ("text", "damaged"),
@@ -229,9 +236,12 @@ def test_the_value_that_ships_plays_and_can_be_named(moving, value, tmp_path):
     dearer = replace(value, facts=dict(value.facts) | {"threshold": 50.0})
     entry = f"spread + machine-value={tmp_path / 'one.npz'}"
     value.save(tmp_path / "one.npz")
-    before = origin_of(entry, make_scheduler(entry))
+    entries = (entry, f"perfect-forecast({entry})")
+    before = [origin_of(one, make_scheduler(one)) for one in entries]
     dearer.save(tmp_path / "one.npz")
-    assert origin_of(entry, make_scheduler(entry)) != before  # what was played with the file before is not taken for it
+    after = [origin_of(one, make_scheduler(one)) for one in entries]
+    assert before[0] != after[0]  # what was played with the file before is not taken for it
+    assert before[1] != after[1]
 
 
 def test_it_may_begin_with_a_value_and_keeps_it_if_nothing_is_better(moving, value):

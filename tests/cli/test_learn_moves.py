@@ -13,6 +13,7 @@ from tvwrl.types import InputError
 SMALL = [
     "--trace", "synthetic:google", "--sequences", 4, "--validation", 2, "--epochs", 1, "--units", 8, 4,
     "--gammas", 0.9, "--risks", 1, "--thresholds", "1,2", "--machines", 4, "--workloads", 20,
+    "--no-from-shipped",
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from tvwrl.schedulers import Runner, make_scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.moving.base import Moving
 from tvwrl.schedulers.moving.expected_gain import ExpectedGain
-from tvwrl.schedulers.moving.machine_value import ByMachineValue, shipped_value
+from tvwrl.schedulers.moving.machine_value import ByMachineValue, ByValue, shipped_value
 from tvwrl.schedulers.whole_episodes import Notes, play_whole, whole
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
@@ -89,6 +89,13 @@ def test_a_rule_of_its_own_is_asked_slot_by_slot(moving):
             return ()
 
     runner = Runner(moving.sequences("test", 1, 5), moving.machines, moving.scenario)
+    changed = make_scheduler("expected-cost + greedy(threshold=0)")
+    changed.moves = lambda cluster: ()
+    assert len(runner.play(changed, 0).moves.slot) == 0
+    value = ByMachineValue(shipped_value(), placing=0.5)
+    for odd in (ByValue(value), Moving(ByValue(value), ExpectedGain())):  # without the rule whose value it takes
+        runner.play(odd, 0)
+        assert whole(odd, moving.scenario) is None
     still = Still(make_scheduler("expected-cost"), ExpectedGain(threshold=0.0))
     assert len(runner.play(still, 0).moves.slot) == 0
     own = Moving(make_scheduler("expected-cost"), Nowhere(threshold=0.0))

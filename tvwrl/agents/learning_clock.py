@@ -8,6 +8,7 @@ from time import monotonic
 
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.runs import write_json
+from tvwrl.types import InputError
 
 FILE = "seconds.json"  # seconds that had passed after each generation
 
@@ -33,7 +34,10 @@ class Clock:
         self._file = None if kept is None else kept / FILE
         self._passed: list[float] = []
         if self._file is not None and self._file.is_file():
-            self._passed = [float(seconds) for seconds in json.loads(self._file.read_text())]
+            try:
+                self._passed = [float(seconds) for seconds in json.loads(self._file.read_text())]
+            except (ValueError, TypeError) as error:
+                raise InputError(f"{self._file} is damaged: {error}; give another folder") from error
         self._before = self._passed[-1] if self._passed else 0.0
 
     def goes_on(self, generation: int) -> bool:
@@ -45,7 +49,8 @@ class Clock:
 
     def note(self, generation: int) -> None:
         """A generation has ended."""
-        self._passed[generation - 1 :] = [self._now()]
+        missing = generation - 1 - len(self._passed)  # of generations after which learning was killed at once
+        self._passed[generation - 1 :] = [self._now()] * (max(missing, 0) + 1)
         if self._file is not None:
             write_json(self._file, self._passed)
 

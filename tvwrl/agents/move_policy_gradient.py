@@ -229,9 +229,12 @@ def advantages(one: Trajectory, critic: Layers, discount: float, look_ahead: flo
     expected[slots] = values(critic, np.array([step.before for step in one.steps]))
     after[slots] = values(critic, np.array([step.after for step in one.steps]))
     total, later, found = one.costs.sum(axis=2), np.zeros(one.prices.shape[1]), np.zeros(one.prices.shape)
+    seen = np.zeros(len(found), np.bool_)  # in other slots nothing could move, and the critic was not asked
+    seen[slots] = True
     for t in range(len(found) - 1, -1, -1):
         found[t] = expected[t] - one.prices[t] - later
-        later = total[t] + discount * ((1.0 - look_ahead) * after[t] + look_ahead * later)
+        ahead = look_ahead if seen[t] else 1.0
+        later = total[t] + discount * ((1.0 - ahead) * after[t] + ahead * later)
     advantage: Float = found[slots]
     return advantage
 
@@ -317,7 +320,8 @@ def learn_policy(
         found = float(str(value.facts["validation"]))
         if not math.isfinite(found):
             raise InputError(
-                f"generation {generation}: its cost on validation sequences is {found}; lower learning_rate"
+                f"generation {generation}: its cost on validation sequences is {found}: "
+                "workloads were left unplaced, or the weights grew beyond all bounds; lower learning_rate"
             )
         report(f"generation {generation}: {100 * found:.1f} % of the cost without moves")
         if found < cost:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -204,6 +205,7 @@ def facts_of(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, 
         "loads": sorted({problem.scenario.load for problem in problems}),
         "prices": sorted({problem.scenario.K_m for problem in problems}),
         "settings": how,
+        "problems": sha256(repr([problem.scenario for problem in problems]).encode()).hexdigest()[:16],
     }
 
 

@@ -234,12 +234,17 @@ def _registered(given: Scheduler) -> Scheduler | None:
     return usual if _same(given, usual) else None
 
 
-def _same(given: Any, usual: Any) -> bool:
+def _same(given: Any, usual: Any, above: tuple[tuple[Any, Any], ...] = ()) -> bool:
+    """Whether two are alike; `above`: the pairs that they are part of, which rules know that know who places."""
     if type(given) is not type(usual):
         return False
     if isinstance(usual, Scheduler | MoveRule):
+        if any(usual is one for _, one in above):
+            return any(given is mine and usual is one for mine, one in above)
         own = vars(given)  # with the same attributes: what was added could change what it does
-        return own.keys() == vars(usual).keys() and all(_same(own[name], value) for name, value in vars(usual).items())
+        return own.keys() == vars(usual).keys() and all(
+            _same(own[name], value, (*above, (given, usual))) for name, value in vars(usual).items()
+        )
     try:
         return bool(given == usual)
     except ValueError:  # arrays

@@ -57,6 +57,7 @@ from tvwrl.schedulers import (
     moves_of,
     parted,
     plus,
+    rule_that_moves,
     tunable,
 )
 from tvwrl.traces import Split
@@ -94,8 +95,7 @@ class Played(RowsCell):
 
     def request(self) -> dict[str, Any]:
         """What the result depends on; a training run and the file of a rule that moves count by their content."""
-        run, both = Path(self.entry), parted(self.entry)
-        file = name_and_source(both[1])[1].strip() if both else ""
+        run, file = Path(self.entry), name_and_source(rule_that_moves(self.entry))[1].strip()
         return asdict(self) | ({"entry": run} if run.exists() else {}) | ({"file": Path(file)} if file else {})
 
     def measure(self) -> Rows:

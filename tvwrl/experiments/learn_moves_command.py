@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 FITTING = "machine-value"
 ALGORITHMS = (FITTING, "reinforce", "ppo")
-OF_FITTING = ("sequences", "random_moves", "gammas", "epochs")  # settings of a value that a policy has no use for
+# Settings that other algorithms have no use for
+OF_FITTING = ("sequences", "random_moves", "gammas", "epochs", "placings")
+OF_PPO = ("gae_lambda", "clip", "passes")
 COMPARED = ("evacuate", "greedy-evacuate", "machine-value")  # with what is learnt, at their tuned settings
 
 
@@ -84,12 +86,20 @@ class MoveTrainingSettings:
         different(loads=self.loads, move_prices=self.move_prices or (1.0,), traces=(self.trace, *self.also))
         at_least(0, comparison_sequences=self.comparison_sequences, move_prices=self.move_prices)
         one_of(ALGORITHMS, algo=self.algo)
-        unused = {name: getattr(self.value, name) for name in OF_FITTING}
-        if self.algo == FITTING:
-            unused = asdict(self.policy)
-        default = asdict(ValueSettings()) | asdict(PolicySettings())
-        if other := [name for name, setting in unused.items() if setting != default[name]]:
-            raise InputError(f"{other[0]} is {unused[other[0]]}, but algo {self.algo} has no {other[0]}: leave it out")
+        given, default = asdict(self.value) | asdict(self.policy), asdict(ValueSettings()) | asdict(PolicySettings())
+        changed = {name: setting for name, setting in given.items() if setting != default[name]}
+        unused = OF_FITTING if self.algo != FITTING else tuple(asdict(self.policy))
+        unused += OF_PPO if self.algo == "reinforce" else ()
+        if other := [name for name in unused if name in changed]:
+            raise InputError(f"{other[0]} is {changed[other[0]]}, but algo {self.algo} has no {other[0]}: leave it out")
+        begun = ("units",) if self.algo == FITTING else ("units", "thresholds", "risks")
+        if self.from_shipped and (other := [name for name in begun if name in changed]):
+            raise InputError(
+                f"{other[0]} is {changed[other[0]]}, but learning goes on from the value that ships, with its own: "
+                "add --no-from-shipped, or leave it out"
+            )
+        if self.value.seconds is not None and "generations" in changed:
+            raise InputError(f"generations is {changed['generations']}, but seconds end learning: give one")
 
 
 def learn_moves(settings: MoveTrainingSettings) -> int:

@@ -15,6 +15,7 @@ from tvwrl.schedulers import (
     MOVE_RULES,
     ByMachineValue,
     Moving,
+    PerfectForecast,
     Scheduler,
     head_of,
     make_scheduler,
@@ -66,8 +67,9 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
 
 def origin_of(entry: str, scheduler: Scheduler) -> str:
     """What the results of an entry depend on: the entry, and the content of a learnt value's file."""
-    if isinstance(scheduler, Moving) and isinstance(scheduler.rule, ByMachineValue):
-        return f"{entry}{VALUE}{scheduler.rule.value.digest}"
+    within = scheduler.scheduler if isinstance(scheduler, PerfectForecast) else scheduler
+    if isinstance(within, Moving) and isinstance(within.rule, ByMachineValue):
+        return f"{entry}{VALUE}{within.rule.value.digest}"
     return entry
 
 

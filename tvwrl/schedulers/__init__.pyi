@@ -87,6 +87,7 @@ from .moving.move_policy import (
 )
 from .planning.continuation import Continuation as Continuation, NONE as NONE, WAIT as WAIT
 from .planning.cost_bound import cost_bound as cost_bound
+from .planning.perfect_forecast import PerfectForecast as PerfectForecast
 from .planning.hindsight import Hindsight as Hindsight
 from .planning.replay import (
     BASES as BASES,
@@ -122,6 +123,7 @@ from .registry import (
     list_schedulers as list_schedulers,
     make_scheduler as make_scheduler,
     moves_of as moves_of,
+    rule_that_moves as rule_that_moves,
     with_moves as with_moves,
     rollout_of as rollout_of,
     tunable as tunable,

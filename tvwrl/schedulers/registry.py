@@ -182,10 +182,19 @@ def moves_of(name: str) -> str:
     >>> moves_of("spread + evacuate(most=2)"), moves_of("spread + machine-value=runs/a/value.npz"), moves_of("spread")
     ('evacuate', 'machine-value', '')
     """
+    rule = head_of(rule_that_moves(name))
+    return rule if rule in MOVE_RULES else ""
+
+
+def rule_that_moves(name: str) -> str:
+    """The part of a scheduler's name that says how it moves what runs; empty if it moves nothing.
+
+    >>> rule_that_moves("perfect-forecast(spread + evacuate(most=2))"), rule_that_moves("spread")
+    ('evacuate(most=2)', '')
+    """
     whole = name.startswith(f"{PERFECT}(") and name.endswith(")")
     both = parted(name[len(PERFECT) + 1 : -1] if whole else name)
-    rule = head_of(both[1]) if both else ""
-    return rule if rule in MOVE_RULES else ""
+    return both[1] if both else ""
 
 
 def make_scheduler(name: str) -> Scheduler:

@@ -95,7 +95,7 @@ def whole(scheduler: Scheduler, scenario: Scenario) -> tuple[Placing, Search] | 
     placing, rule = scheduler, None
     if isinstance(scheduler, Moving) and type(scheduler) is Moving:
         placing, rule = scheduler.placing, scheduler.rule
-    if not isinstance(placing, ExpectedCost) or not (plain_expected_cost(placing) or type(placing) is ByValue):
+    if any(_is_changed(one) for one in (scheduler, placing, rule)):
         return None
     if rule is None:
         search = NO_MOVES
@@ -103,9 +103,19 @@ def whole(scheduler: Scheduler, scenario: Scenario) -> tuple[Placing, Search] | 
         search = rule.search
     else:
         return None
-    share, costs = (placing.rule.share, search.costs) if isinstance(placing, ByValue) else (0.0, NO_COSTS)
+    if type(placing) is ByValue and placing.rule is rule:
+        share, costs = placing.rule.share, search.costs
+    elif isinstance(placing, ExpectedCost) and plain_expected_cost(placing):
+        share, costs = 0.0, NO_COSTS
+    else:
+        return None
     weights, units = placing.weights, placing.units
     return Placing(placing.sizes, weights, units, placing.whole, placing.limit, share, costs), search
+
+
+def _is_changed(one: object) -> bool:
+    """Whether a method of a scheduler or rule was replaced by another, in this one alone."""
+    return any(callable(value) and hasattr(type(one), name) for name, value in getattr(one, "__dict__", {}).items())
 
 
 def play_whole(

@@ -130,7 +130,7 @@ class MachineValue:
                 missing = sorted(set(MEANING) ^ set(facts["scenario"]))
             if not missing:
                 meaning(Scenario(**facts["scenario"]))
-            chosen = [float(facts.get(name, 0)) for name in ("risk", "threshold")]
+            chosen = {name: facts.get(name, 0.0) for name in ("risk", "threshold", "placing")}
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise InputError(f"{path} is no learnt value of machines, or damaged: {error}") from error
         width = feature_count(len(resources))
@@ -138,8 +138,12 @@ class MachineValue:
         a, b = (layers.first.shape[-1], layers.second.shape[-1])
         if missing or shapes != [(width,), (width,), (width, a), (a,), (a, b), (b,), (b, 2), (2,)]:
             raise InputError(f"{path} is no learnt value of machines: {missing or shapes}")
-        if not (np.isfinite(chosen).all() and min(chosen) >= 0):
-            raise InputError(f"{path}: its risk and threshold are {chosen}: must be numbers >= 0")
+        for name, number in chosen.items():
+            most = 1 if name == "placing" else LARGEST_WEIGHT
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise InputError(f"{path}: its {name} is {number!r}: must be a number")
+            if not 0 <= number <= most:
+                raise InputError(f"{path}: its {name} is {number}: must be 0 to {most:g}")
         if not all((np.abs(layer) <= LARGEST_WEIGHT).all() for layer in layers) or (layers.scale < LEAST_SCALE).any():
             raise InputError(
                 f"{path}: its weights are not all finite numbers up to {LARGEST_WEIGHT:g}, or scales not all "

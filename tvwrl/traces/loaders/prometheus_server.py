@@ -166,6 +166,7 @@ class Server:
                 self.answered.add(self.url)
                 return _body(response)
         except HTTPError as error:
+            self.answered.add(self.url)
             raise _refusal(url, error) from None
         except (HTTPException, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise _MayPass(f"the answer is truncated or damaged: {error!r}") from None
