@@ -29,7 +29,7 @@ def main(trace: str = "google2011", sequences: int = 32, seed: int = 77) -> None
     Args:
         trace: name of a prepared trace.
         sequences: training sequences, each played 8 times by the value that ships with drawn moves.
-        seed: of these.
+        seed: of those sequences.
     """
     how, value = PolicySettings(), shipped_value()
     problem = Problem.build(open_trace(trace), Scenario(moves_per_slot=2)).with_forecasts()

@@ -45,11 +45,11 @@ def both_ways(runner, scheduler, sequence=0):
 def test_an_episode_is_the_same_slot_by_slot(google, name):
     problem = Problem.build(google, SCENARIOS[name]).with_forecasts()
     runner = Runner(problem.sequences("test", 2, 5), problem.machines, problem.scenario)
-    for one in ("expected-cost", *(f"expected-cost + {rule}" for rule in RULES)):
+    for one in (f"expected-cost + {rule}" for rule in RULES):
         episodes = [both_ways(runner, make_scheduler(one), sequence) for sequence in range(2)]
         for quick, slow in episodes:
             same(quick, slow)
-        assert (one == "expected-cost") == all(len(quick.moves.slot) == 0 for quick, _ in episodes)
+        assert any(len(quick.moves.slot) for quick, _ in episodes)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_rule_of_its_own_is_asked_slot_by_slot(moving):
     assert len(runner.play(own, 0).moves.slot) == 0
     for name in ("expected-cost-peak", "spread + greedy"):
         assert whole(make_scheduler(name), moving.scenario) is None
-    assert whole(make_scheduler("expected-cost"), replace(moving.scenario, moves_per_slot=0)) is None
+    assert whole(make_scheduler("expected-cost"), moving.scenario) is None
 
 
 def test_random_moves_are_possible_and_machines_are_noted_after_the_moves(moving):

@@ -19,7 +19,8 @@ class ValueSettings:
     validation : int, default 60
         Validation sequences on which settings are chosen, over all problems.
     generations : int, default 2
-        The first plays a rule, or the value that it begins with; each other one the value of the generation before.
+        Number of generations. The first plays a rule, or the value that it begins with; each other one the value of the
+        generation before. With reinforce or ppo each plays --batches batches.
     seconds : float, optional
         Time limit of learning, seconds, in place of a number of generations: none begins after it. How many there are
         then depends on how fast the computer is.
@@ -32,7 +33,7 @@ class ValueSettings:
         that low weights look good there: a value with 0.6 failed on a trace that it had not seen.
     thresholds : tuple[float, ...], default (1.0, 1.5, 2.0)
         Gains that a move must exceed, as multiples of its price, of which one is chosen.
-    placings : tuple[float, ...], default (0.0, 0.3, 0.6)
+    placings : tuple[float, ...], default (0.0,)
         Shares of the value in the choice of machines for what waits, of which one is chosen; 0: expected cost alone.
     units : tuple[int, int], default (64, 32)
         Units of the hidden layers.
@@ -55,7 +56,7 @@ class ValueSettings:
     gammas: tuple[float, ...] = (0.85, 0.9, 0.94)
     risks: tuple[float, ...] = (1.0, 1.6)
     thresholds: tuple[float, ...] = (1.0, 1.5, 2.0)
-    placings: tuple[float, ...] = (0.0, 0.3, 0.6)
+    placings: tuple[float, ...] = (0.0,)
     units: tuple[int, int] = (64, 32)
     epochs: int = 6
     seed: int = 0
@@ -78,7 +79,7 @@ class ValueSettings:
 
 @dataclass(frozen=True)
 class PolicySettings:
-    """How what to move is learnt by policy gradient: REINFORCE or PPO.
+    """How to learn what to move by policy gradient: REINFORCE or PPO.
 
     Parameters
     ----------

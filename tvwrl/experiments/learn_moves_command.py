@@ -227,7 +227,10 @@ def _compare(
         return None
     knowledge = KNOWLEDGE | {one.name: one.knowledge for one in schedulers}
     brought = what_moves_bring(rows, learnt.name, [one.name for one in rules])
-    return "\n".join([terminal_table(rows, knowledge), brought, f"the value is {file}", first_look(out)])
+    which = f"the value is {file}"
+    if settings.from_shipped and value.digest == shipped_value().digest:
+        which += ": the one that ships, as no generation was better on validation sequences"
+    return "\n".join([terminal_table(rows, knowledge), brought, which, first_look(out)])
 
 
 def what_moves_bring(rows: pl.DataFrame, learnt: str, rules: list[str]) -> str:

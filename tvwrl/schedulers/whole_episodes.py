@@ -16,7 +16,6 @@ from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost, machine_costs, plain_expected_cost
 from tvwrl.schedulers.moving.base import Moving
 from tvwrl.schedulers.moving.machine_costs import (
-    NO_COSTS,
     NOWHERE,
     Costs,
     Layers,
@@ -80,37 +79,31 @@ class Notes(NamedTuple):
     features: Float32  # (n, M, F) output: of the machines after these moves; n = 0: nothing is noted
 
 
-NO_MOVES = Search(NO_COSTS, 0, 0.0, 1)
 NOTHING = Notes(0.0, np.zeros(0, np.int64), np.zeros((0, 0, 0), np.float32))
 
 
 def whole(scheduler: Scheduler, scenario: Scenario) -> tuple[Placing, Search] | None:
     """How a scheduler, which was reset, is played whole.
 
-    None where Python decides, and where nothing may move: asking slot by slot is quick enough there to save users the
-    time to compile this.
+    None where Python decides, and where no rule moves what runs: asking slot by slot is quick enough there to save
+    users the time to compile this.
     """
-    if not scenario.moves_per_slot:
+    if type(scheduler) is not Moving or not scenario.moves_per_slot:
         return None
-    placing, rule = scheduler, None
-    if isinstance(scheduler, Moving) and type(scheduler) is Moving:
-        placing, rule = scheduler.placing, scheduler.rule
+    placing, rule = scheduler.placing, scheduler.rule
+    if not isinstance(rule, BySearch) or type(rule).moves is not BySearch.moves:
+        return None
     if any(_is_changed(one) for one in (scheduler, placing, rule)):
         return None
-    if rule is None:
-        search = NO_MOVES
-    elif isinstance(rule, BySearch) and type(rule).moves is BySearch.moves:
-        search = rule.search
-    else:
-        return None
-    if type(placing) is ByValue and placing.rule is rule:
-        share, costs = placing.rule.share, search.costs
+    if isinstance(placing, ByValue) and type(placing) is ByValue and placing.rule is rule:
+        share = rule.share
     elif isinstance(placing, ExpectedCost) and plain_expected_cost(placing):
-        share, costs = 0.0, NO_COSTS
+        share = 0.0
     else:
         return None
     weights, units = placing.weights, placing.units
-    return Placing(placing.sizes, weights, units, placing.whole, placing.limit, share, costs), search
+    costs = rule.search.costs
+    return Placing(placing.sizes, weights, units, placing.whole, placing.limit, share, costs), rule.search
 
 
 def _is_changed(one: object) -> bool:
@@ -146,7 +139,7 @@ def _play(
     command = np.array([PLACE, ADVANCE, MOVE, 0])  # of constants, numba would compile `drive` anew for each
     found = np.empty((most, 2), np.int64)
     while s.counters[0, OVER] == GOING and s.counters[0, IDLE] < idle:
-        if most > 0 and s.counters[0, MOVES] + most > s.moves.shape[1]:
+        if s.counters[0, MOVES] + most > s.moves.shape[1]:
             break
         while may_place_more(s, 0):
             decisions += 1
@@ -154,9 +147,8 @@ def _play(
             if argument[0] == NOWHERE:
                 break
             drive(s, command[0], argument, command[3])
-        if most > 0:
-            decisions += 1
-            noted, stream = _move(s, search, notes, noted, stream, found, command[2], argument)
+        decisions += 1
+        noted, stream = _move(s, search, notes, noted, stream, found, command[2], argument)
         drive(s, command[1], argument, command[3])
     return decisions, noted, stream
 

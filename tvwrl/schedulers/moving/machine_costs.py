@@ -82,9 +82,6 @@ class Present(NamedTuple):
 
 
 NO_VALUE = Layers(*(np.zeros(shape, np.float32) for shape in (0, 0, (0, 0), 0, (0, 0), 0, (0, 2), 2)))
-NO_COSTS: Costs = Costs(
-    np.zeros((0, 0)), np.zeros((0, 0)), 1.0, np.zeros(0), np.zeros(0), np.zeros(0), NO_VALUE, 1.0, 1.0
-)
 
 
 def costs_of(

@@ -257,7 +257,7 @@ class ByMachineValue(BySearch):
         self.value, self.most = value, check_together(most)
         self.threshold = value.facts["threshold"] if threshold is None else threshold
         self.risk = value.facts["risk"] if risk is None else risk
-        self.share = value.facts.get("placing", 0.0) if placing is None else placing
+        self.share: float = value.facts.get("placing", 0.0) if placing is None else placing
         self._shared = placing is not None and placing > 0
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:

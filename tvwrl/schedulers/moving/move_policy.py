@@ -2,7 +2,7 @@
 
 The logit of a move is what it lowers the learnt values of machines by, less its price times a threshold, divided by a
 temperature; that of stop is 0. So the weights are those of a value of machines, and the moves which
-`machine-value` makes are the most probable ones. `climb` changes the weights' gradient by what drawn moves brought.
+`machine-value` makes are the most probable ones. `climb` adds to the gradient of the weights what drawn moves brought.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ def draw_moves(p: Present, c: Costs, drawing: Drawing, uniform: Float, made: Dec
     """Draw moves and carry them out in `p`, one decision after another, until stop or the limit.
 
     `uniform`: (L + 1,) random numbers in 0..1; `features`: (output) (2, M, F) of the machines before and after the
-    moves. Returns the
-    number of decisions.
+    moves.
+
+    Returns the number of decisions.
     """
     o = _begin(p, c, features[0])
     decisions, moves = 0, 0
