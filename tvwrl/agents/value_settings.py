@@ -19,8 +19,7 @@ class ValueSettings:
     validation : int, default 60
         Validation sequences on which settings are chosen, over all problems.
     generations : int, default 2
-        Number of generations. The first plays a rule, or the value that it begins with; each other one the value of the
-        generation before. With reinforce or ppo each plays --batches batches.
+        Number of generations; each but the first plays the value of the one before.
     seconds : float, optional
         Time limit of learning, seconds, in place of a number of generations: none begins after it. How many there are
         then depends on how fast the computer is.
