@@ -1,5 +1,6 @@
 """Expected-Cost: what a workload is expected to cost, and where it goes."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from tvwrl.forecasting.segments import SEGMENTS, Forecast, columns, forecast_table, steps
-from tvwrl.schedulers.expected_cost import OVERSHOOT, RISK, UNUSED, ExpectedCost, expected_costs
+from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.expected_cost import LONGEST_WAIT, OVERSHOOT, RISK, UNUSED, ExpectedCost, expected_costs
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import Machines
+from tvwrl.types import InputError, Machines
 
 WIDE = len(SEGMENTS)
 WEIGHTS = Scenario().penalty_weights().per_resource(1)
@@ -102,7 +104,7 @@ def waits(make_sequences, needs, newcomer, lifetime_peak=0.0):
     return replace(make_sequences(*[[(0, [[1, 1]] * 3)] * len(everyone)]), forecast=forecast_table(whole, 2))
 
 
-def goes_to(sequences, machines, scenario=None, **options):
+def goes_to(sequences, machines, scenario=None, slots=0, **options):
     """The machine of 8 units for the one that waits, None if it goes on waiting; the others are on machine 0, 1, ..."""
     scenario = scenario or Scenario(placements_per_slot=None)
     cluster = Machines.homogeneous(machines, 8, ("cpu", "mem"))
@@ -111,6 +113,8 @@ def goes_to(sequences, machines, scenario=None, **options):
     others = sequences.arrival.shape[1] - 1
     for machine in range(others):
         simulation.place(0, machine)
+    for _ in range(slots):
+        simulation.next_slot()
     scheduler, cluster = ExpectedCost(**options), Cluster(simulation)
     scheduler.reset(cluster, np.random.default_rng(0))
     chosen = [placement.machine for placement in scheduler.schedule(cluster, [sequences.workload(0, others)])]
@@ -130,6 +134,36 @@ def test_it_waits_where_every_machine_is_in_danger_and_waiting_is_cheap(make_seq
     assert goes_to(crowded, machines=2, accepted_overshoot=1e6) is not None
     free = Scenario(placements_per_slot=None, K_o=0.0)
     assert goes_to(crowded, machines=2, scenario=free) is not None
+
+
+def test_it_waits_rather_than_have_a_machine_opened_but_not_for_ever(make_sequences):
+    # 63 slots of two resources with 8 - 1.8 units unused cost 63 * 2 * 6.2^3, some 30,000: 600 slots of waiting of 50.
+    endangered = waits(make_sequences, (1.2, 0.6), 0.3)
+    assert goes_to(waits(make_sequences, (), 0.3), machines=1) == 0
+    assert goes_to(waits(make_sequences, (), 0.3), machines=1, opening=610) == 0
+    assert goes_to(waits(make_sequences, (), 0.3), machines=1, opening=590) is None
+    assert goes_to(waits(make_sequences, (), 0.3), machines=1, opening=590, slots=LONGEST_WAIT - 1) is None
+    assert goes_to(waits(make_sequences, (), 0.3), machines=1, opening=590, slots=LONGEST_WAIT) == 0
+    assert goes_to(endangered, machines=3, opening=0) == 1  # it opens nothing
+
+
+def test_those_who_wait_open_a_machine_together(make_sequences):
+    sequences = waits(make_sequences, (0.3,), 0.3)  # two wait, and each pays half of the 600 slots
+    simulation = Simulation(
+        sequences, Machines.homogeneous(1, 8, ("cpu", "mem")), Scenario(), forecasts=True, max_slots=0
+    )
+    simulation.reset(0)
+    pending = [sequences.workload(0, i) for i in range(2)]
+    for opening, placed in ((310, 1), (290, 0)):
+        scheduler, cluster = make_scheduler(f"expected-cost(opening={opening})"), Cluster(simulation)
+        scheduler.reset(cluster, np.random.default_rng(0))
+        assert len(list(itertools.islice(scheduler.schedule(cluster, pending), 1))) == placed
+
+
+@pytest.mark.parametrize("opening", [-1, float("nan")])
+def test_what_opening_may_cost_is_at_least_nothing(opening):
+    with pytest.raises(InputError, match="opening"):
+        ExpectedCost(opening=opening)
 
 
 def test_lifetime_peaks_are_none_of_its_business_unless_told(make_sequences):

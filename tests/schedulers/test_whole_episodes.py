@@ -66,6 +66,19 @@ def test_a_learnt_value_moves_and_places_alike(moving, share):
     assert len(quick.moves.slot) > 0
 
 
+@pytest.mark.parametrize("load", [0.5, 1.5])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("placing", ["expected-cost(opening=150)", "expected-cost(opening=150)-backfill"])
+def test_waiting_rather_than_opening_machines_is_the_same(google, placing, share, load):
+    scenario = replace(MOVING, load=load, queue=3)
+    problem = Problem.build(google, scenario).with_forecasts()
+    runner = Runner(problem.sequences("test", 2, 5), problem.machines, problem.scenario)
+    rule = ByMachineValue(shipped_value(), threshold=0.5, placing=share)
+    for sequence in range(2):
+        quick, slow = both_ways(runner, Moving(make_scheduler(placing), rule), sequence)
+        same(quick, slow)
+
+
 def test_moves_beyond_the_room_for_them_are_kept(moving):
     """There is room for as many moves as workloads at first; a rule that wants to move all the time needs more."""
     runner = Runner(moving.sequences("test", 1, 5), moving.machines, moving.scenario)

@@ -180,7 +180,7 @@ def _group(task: Task) -> str:
 
 def margins(rule: str) -> list[str]:
     """The rule's names with every combination of its options' values."""
-    options = tunable(rule)
+    options = {option: values for option, values in tunable(rule).items() if values}
     values = product(*options.values())
     every = (",".join(f"{option}={v:g}" for option, v in zip(options, one, strict=True)) for one in values)
     return [f"{rule}({margin})" for margin in every] if options else [rule]

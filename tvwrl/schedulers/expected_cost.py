@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.compiled import inner, njit
 from tvwrl.forecasting import ROUNDING, SEGMENTS, columns
 from tvwrl.penalties import under_utilisation
@@ -23,6 +24,7 @@ Numbers = Float | Float32  # agents compute in single precision
 # Chosen on training sequences of four traces (docs/explanation/forecasting.md)
 ACCEPTED_OVERSHOOT = 500.0  # a workload waits if expected overshoot costs more, slots of waiting
 RISK = 1.6  # factor on that cost: what arrives later adds load that no forecast covers
+LONGEST_WAIT = 32  # slots for which a workload waits at most rather than have a machine opened
 LEAST_SPREAD = 0.0005  # lowest variance of a forecast load, share of peak_units squared
 LEAST_PEAK_SPREAD = 1e-6  # lowest variance of a forecast peak, which may be known exactly
 LEAST_CHANCE = 0.05  # lowest probability of running by which an expected demand is divided
@@ -40,16 +42,25 @@ class ExpectedCost(HeadOfQueue):
 
     It waits while the expected overshoot costs more than `accepted_overshoot` slots of waiting even there.
 
+    `opening`: expected cost above which no machine is opened, in slots of waiting for each workload that waits. While
+    the best machine runs nothing and costs more, they wait for room or for company, each at most `LONGEST_WAIT` slots.
+    Default: none waits for that
     `peaks`: how it uses lifetime peaks. "unknown": not at all; "known": in place of their forecasts, so that it expects
     no overshoot where their sum fits, and weighs the risk elsewhere; "reserved": their sum never exceeds a machine
     """
 
     needs_forecasts = True
+    options: ClassVar = {"opening": ()}
 
     def __init__(
-        self, name: str = "expected-cost", accepted_overshoot: float = ACCEPTED_OVERSHOOT, peaks: Peaks = "unknown"
+        self,
+        name: str = "expected-cost",
+        accepted_overshoot: float = ACCEPTED_OVERSHOOT,
+        peaks: Peaks = "unknown",
+        opening: float | None = None,
     ) -> None:
-        self.name, self.accepted_overshoot, self.peaks = name, accepted_overshoot, peaks
+        at_least(0, opening=opening)
+        self.name, self.accepted_overshoot, self.peaks, self.opening = name, accepted_overshoot, peaks, opening
         self.knowledge = FORECASTS if peaks == "unknown" else FORECASTS_AND_PEAKS
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
@@ -58,6 +69,7 @@ class ExpectedCost(HeadOfQueue):
         self.sizes = cluster.capacity / scenario.peak_units
         self.weights = scenario.penalty_weights().per_resource(cluster.capacity.shape[1])
         self.limit = self.accepted_overshoot * scenario.K_w
+        self.most_to_open = math.inf if self.opening is None else self.opening * scenario.K_w
         self.units, self.whole = float(scenario.peak_units), scenario.quantise
         self._columns = np.arange(columns(cluster.capacity.shape[1]))
         if self.peaks == "known":
@@ -76,7 +88,15 @@ class ExpectedCost(HeadOfQueue):
             return None
         costs = self._costs(cluster, workload)
         machine = int(np.where(room, self.weighed(cluster, workload, costs), np.inf).argmin())
-        return None if costs[machine, OVERSHOOT] > self.limit else machine
+        if costs[machine, OVERSHOOT] > self.limit or self._waits(cluster, workload, machine, costs[machine].sum()):
+            return None
+        return machine
+
+    def _waits(self, cluster: Cluster, workload: Workload, machine: int, cost: float) -> bool:
+        """Whether it waits rather than have a machine opened."""
+        if cluster.active[machine] or cluster.slot - workload.arrival >= LONGEST_WAIT:
+            return False
+        return cost > self.most_to_open * max(cluster.waiting, 1)
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion:
         """See `Scheduler.opinion`."""

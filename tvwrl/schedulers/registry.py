@@ -114,7 +114,8 @@ def rollout_of(base: str, proposal: Scheduler | None = None, options: Sequence[s
 
 def tunable(name: str) -> Mapping[str, tuple[float, ...]]:
     """Option -> values over which it is tuned, for the options that a scheduler's name may set, as in n-sigma(n=3)."""
-    return getattr(SCHEDULERS[name], "options", {})
+    make = SCHEDULERS[name]
+    return getattr(getattr(make, "func", make), "options", {})  # one class may make several, by `partial`
 
 
 ROLLOUT_NAMES: tuple[str, ...] = (

@@ -1,6 +1,6 @@
 """Episodes that are played whole in machine code, by rules that have no need of Python between decisions.
 
-The head of the queue is placed by expected cost, or partly by a learnt value, and what runs is moved by the search of
+Workloads are placed by expected cost, or partly by a learnt value, and what runs is moved by the search of
 `move_search`. What is decided is what the rules themselves decide when they are asked slot by slot.
 """
 
@@ -13,7 +13,8 @@ import numpy as np
 from tvwrl.compiled import inner, njit
 from tvwrl.packing import exceeds
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.expected_cost import ExpectedCost, machine_costs, plain_expected_cost
+from tvwrl.schedulers.expected_cost import LONGEST_WAIT, ExpectedCost, machine_costs, plain_expected_cost
+from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.moving.base import Moving
 from tvwrl.schedulers.moving.machine_costs import (
     NOWHERE,
@@ -32,7 +33,9 @@ from tvwrl.schedulers.moving.move_search import (
     find_moves,
 )
 from tvwrl.simulation import (
+    ACTIVE,
     ADVANCE,
+    ARRIVAL,
     GOING,
     IDLE,
     MOVE,
@@ -60,13 +63,15 @@ from tvwrl.types import Float, Float32, Int
 
 
 class Placing(NamedTuple):
-    """How the head of the queue is placed."""
+    """How what waits is placed."""
 
     sizes: Float  # (M, D) capacities as multiples of `peak_units`
     weights: Float  # (4, D) of the penalties
     units: float  # `peak_units`
     whole: bool  # whether demand is in whole units
     limit: float  # expected cost of overshoots above which it waits
+    shown: int  # workloads of the queue that are considered: of the head alone, or all visible ones
+    opening: float  # expected cost, for each that waits, above which it waits rather than have a machine opened
     share: float  # of a learnt value in the choice, 0..1
     costs: Costs  # of that value
 
@@ -90,7 +95,9 @@ def whole(scheduler: Scheduler, scenario: Scenario) -> tuple[Placing, Search] | 
     """
     if type(scheduler) is not Moving or not scenario.moves_per_slot:
         return None
-    placing, rule = scheduler.placing, scheduler.rule
+    placing, rule, shown = scheduler.placing, scheduler.rule, 1
+    if type(placing) is Backfill and not _is_changed(placing):
+        placing, shown = placing.served, scenario.queue
     if not isinstance(rule, BySearch) or type(rule).moves is not BySearch.moves:
         return None
     if any(_is_changed(one) for one in (scheduler, placing, rule)):
@@ -103,7 +110,9 @@ def whole(scheduler: Scheduler, scenario: Scenario) -> tuple[Placing, Search] | 
         return None
     weights, units = placing.weights, placing.units
     costs = rule.search.costs
-    return Placing(placing.sizes, weights, units, placing.whole, placing.limit, share, costs), rule.search
+    return Placing(
+        placing.sizes, weights, units, placing.whole, placing.limit, shown, placing.most_to_open, share, costs
+    ), rule.search
 
 
 def _is_changed(one: object) -> bool:
@@ -143,10 +152,14 @@ def _play(
             break
         while may_place_more(s, 0):
             decisions += 1
-            argument[0] = _machine(s, placing)
+            position = command[3]
+            argument[0] = _machine(s, placing, position)
+            while argument[0] == NOWHERE and position + 1 < min(placing.shown, s.counters[0, WAITING]):
+                position += 1
+                argument[0] = _machine(s, placing, position)
             if argument[0] == NOWHERE:
                 break
-            drive(s, command[0], argument, command[3])
+            drive(s, command[0], argument, position)
         decisions += 1
         noted, stream = _move(s, search, notes, noted, stream, found, command[2], argument)
         drive(s, command[1], argument, command[3])
@@ -154,9 +167,9 @@ def _play(
 
 
 @inner
-def _machine(s: State, placing: Placing) -> int:
-    """The machine for the head of the queue, as `ExpectedCost.choose` or `ByValue.choose` find it."""
-    sequence, w = s.counters[0, SEQUENCE], s.workloads[0, 0, WAITS]
+def _machine(s: State, placing: Placing, position: int) -> int:
+    """The machine for a workload of the queue, as `ExpectedCost.choose` or `ByValue.choose` find it."""
+    sequence, w = s.counters[0, SEQUENCE], s.workloads[0, position, WAITS]
     machines, resources = s.capacity.shape
     own, row = np.empty(s.seen_forecast.shape[2], np.float32), (s.counters[0, SLOT] - s.rules[USAGE_DELAY])
     row %= s.load.shape[2]
@@ -164,8 +177,8 @@ def _machine(s: State, placing: Placing) -> int:
         own[c] = s.forecast[sequence, w, 0, c] * s.steps[c]
     by_value = placing.share > 0.0
     if by_value:
-        more = joining(_present(s, placing.costs.value, 1), placing.costs)
-    best, least, danger = NOWHERE, np.inf, 0.0
+        more = joining(_present(s, placing.costs.value, position), placing.costs)
+    best, least, danger, expected = NOWHERE, np.inf, 0.0, 0.0
     for m in range(machines):
         room = True
         for d in range(resources):
@@ -178,23 +191,29 @@ def _machine(s: State, placing: Placing) -> int:
             if by_value:
                 cost = (1.0 - placing.share) * cost + placing.share * more[m]
             if cost < least:
-                best, least, danger = m, cost, over
-    return NOWHERE if danger > placing.limit else best
+                best, least, danger, expected = m, cost, over, over + unused
+    if best == NOWHERE or danger > placing.limit:
+        return NOWHERE
+    opens = s.machines[0, best, ACTIVE] == 0
+    if opens and s.counters[0, SLOT] - s.timing[sequence, w, ARRIVAL] < LONGEST_WAIT:
+        return NOWHERE if expected > placing.opening * s.counters[0, WAITING] else best
+    return best
 
 
 @inner
-def _present(s: State, value: Layers, waiting: int) -> Present:
-    """What runs, then the first `waiting` workloads of the queue, which are nowhere yet."""
+def _present(s: State, value: Layers, position: int) -> Present:
+    """What runs, then the workload at `position` of the queue, which is nowhere yet; NOWHERE: none of it."""
     sequence, running, resources = s.counters[0, SEQUENCE], s.counters[0, RUNNING], s.capacity.shape[1]
-    count, wide = running + waiting, s.seen_forecast.shape[2] - resources  # without peaks
+    waits = position != NOWHERE
+    count, wide = running + waits, s.seen_forecast.shape[2] - resources  # without peaks
     who, where, seen = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64)
     movable, fresh = np.zeros(count, np.bool_), np.full(count, resources)
     usage, own, after = np.empty((count, resources)), np.empty((count, wide)), np.empty(s.capacity.shape)
     look_at_running(s, 0, who, where, seen, movable, usage, fresh)
-    for q in range(waiting):
-        who[running + q], where[running + q] = s.workloads[0, q, WAITS], NOWHERE
+    if waits:
+        who[running], where[running] = s.workloads[0, position, WAITS], NOWHERE
         for d in range(resources):
-            usage[running + q, d] = s.demand[sequence, who[running + q], 0, d]
+            usage[running, d] = s.demand[sequence, who[running], 0, d]
     for i in range(count):
         for c in range(wide):
             own[i, c] = np.float32(s.forecast[sequence, who[i], seen[i], c] * s.steps[c])
@@ -207,7 +226,7 @@ def _move(
     s: State, search: Search, notes: Notes, noted: int, stream: int, found: Int, command: int, argument: Int
 ) -> tuple[int, int]:
     """Carry out the moves of the slot, or now and then a random one, and note the machines after them."""
-    p, explores = _present(s, search.costs.value, 0), False
+    p, explores = _present(s, search.costs.value, NOWHERE), False
     if notes.explore > 0.0:
         stream, number = next_random(stream)
         explores = float(number >> np.uint64(11)) < notes.explore * 2.0**53
@@ -220,7 +239,7 @@ def _move(
         drive(s, command, argument, w)
     if noted < len(notes.slots):
         notes.slots[noted] = s.counters[0, SLOT]
-        all_features(_present(s, search.costs.value, 0), search.costs, notes.features[noted])
+        all_features(_present(s, search.costs.value, NOWHERE), search.costs, notes.features[noted])
         noted += 1
     return noted, stream
 

@@ -14,6 +14,7 @@ from .cluster import Cluster as Cluster, Mask as Mask, Running as Running
 from .scenario import Scenario as Scenario
 from .simulation import Simulation as Simulation, queue_features as queue_features, requests_of as requests_of
 from .state import (
+    ACTIVE as ACTIVE,
     ARRIVAL as ARRIVAL,
     ARRIVED as ARRIVED,
     CHANGING as CHANGING,

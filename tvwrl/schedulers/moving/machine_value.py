@@ -22,6 +22,7 @@ import numpy as np
 from tvwrl.checks import at_least, within
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost, plain_expected_cost
+from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.schedulers.moving.base import move_rule
 from tvwrl.schedulers.moving.machine_costs import (
@@ -273,8 +274,12 @@ class ByMachineValue(BySearch):
 
     def placing_too(self, placing: Scheduler) -> Scheduler:
         """See `MoveRule.placing_too`. Raises InputError if its name gives it a share of another rule's choice."""
-        if plain_expected_cost(placing):
-            return ByValue(self) if self.share else placing
+        served = placing.served if type(placing) is Backfill else placing
+        if isinstance(served, ExpectedCost) and plain_expected_cost(served):
+            if not self.share:
+                return placing
+            shares = ByValue(self, served.opening)
+            return shares if served is placing else Backfill(shares)
         if self._shared:
             raise InputError(f"placing is {self.share:g}, but {placing.name} places: only expected-cost shares")
         return placing
@@ -284,10 +289,11 @@ class ByValue(ExpectedCost):
     """Expected cost, in whose choice of a machine the learnt value of a rule has a share.
 
     `rule`: whose value and share it is; reset before this
+    `opening`: as of `ExpectedCost`, which decides by expected cost alone
     """
 
-    def __init__(self, rule: ByMachineValue) -> None:
-        super().__init__()
+    def __init__(self, rule: ByMachineValue, opening: float | None = None) -> None:
+        super().__init__(opening=opening)
         self.rule = rule
         self.knowledge = rule.knowledge
 
