@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tyro
@@ -27,8 +28,8 @@ RULES = ("greedy", "evacuate", "greedy-evacuate")  # each at the settings that a
 REFERENCE, REFERENCES = "perfect-forecast", 10  # the best rule with perfect forecasts, on so many sequences
 MEASURES = ("reward", "moves_per_workload", "moved_often", "overshoot_pct")
 COLUMNS = ("trace", "load", "price", "scheduler", "name", "sequence", *MEASURES)
-SETTINGS = {"gammas": (0.9,), "thresholds": (0.7, 1.0, 1.5), "placings": (0.0, 0.3), "validation": 90}
-EACH = 40  # training sequences of a trace, load and price
+SETTINGS: dict[str, Any] = {"gammas": (0.9,), "thresholds": (0.7, 1.0, 1.5), "placings": (0.0, 0.3), "validation": 90}
+EACH, EACH_OF_MANY = 40, 20  # training sequences of a trace, load and price; of several traces together
 Row = dict[str, object]
 _problems: dict[str, Problem] = {}
 
@@ -42,6 +43,8 @@ def main(
     sequences: int = 60,
     others: bool = True,
     references: bool = True,
+    places: str = PLACING,
+    apart: Path | None = None,
     read: bool = False,
 ) -> None:
     """Learn and play what `out` does not have yet, and print the tables.
@@ -55,6 +58,8 @@ def main(
         sequences: test sequences of each cell.
         others: learn on the other three traces too.
         references: play the best rule with perfect forecasts.
+        places: who places what waits, here and while values are learnt.
+        apart: another `out`, whose own values, learnt while another rule placed, are played here too.
         read: print the tables of what is there, and play nothing.
     """
     for trace in () if read else traces:
@@ -62,15 +67,18 @@ def main(
         rows = _read(file)
         values = {"shipped": "machine-value"}
         for seed in seeds:
-            values[f"own-{seed}"] = _learnt(out, f"{trace}-own-{seed}", [trace], loads, prices, seed)
+            values[f"own-{seed}"] = _learnt(out, f"{trace}-own-{seed}", [trace], loads, prices, seed, places)
+            if apart is not None:
+                values[f"apart-{seed}"] = f"machine-value={apart / 'values' / f'{trace}-own-{seed}.npz'}"
             if others:
                 rest = [one for one in TRACES if one != trace]
-                values[f"others-{seed}"] = _learnt(out, f"{trace}-others-{seed}", rest, loads, prices, seed)
+                values[f"others-{seed}"] = _learnt(out, f"{trace}-others-{seed}", rest, loads, prices, seed, places)
         for load in loads:
             for price in prices:
                 cell = {"trace": trace, "load": str(load), "price": str(price)}
                 here = [row for row in rows if all(row[name] == cell[name] for name in cell)]
-                new = [cell | row for row in _played(_at(trace, load, price), here, values, sequences, references)]
+                played = _played(_at(trace, load, price), here, values, sequences, references, places)
+                new = [cell | row for row in played]
                 if new:
                     rows += new
                     _write(file, rows)
@@ -85,13 +93,14 @@ def _at(trace: str, load: float, price: float) -> Problem:
 
 
 def _learnt(
-    out: Path, name: str, traces: Sequence[str], loads: Sequence[float], prices: Sequence[float], seed: int
+    out: Path, name: str, traces: Sequence[str], loads: Sequence[float], prices: Sequence[float], seed: int, places: str
 ) -> str:
     """The rule by a value that is learnt unless it is there."""
     file = out / "values" / f"{name}.npz"
     if not file.is_file():
         problems = [_at(trace, load, price) for trace in traces for load in loads for price in prices]
-        settings = ValueSettings(sequences=EACH * len(problems), seed=seed, **SETTINGS)
+        each = EACH if len(traces) == 1 else EACH_OF_MANY
+        settings = ValueSettings(sequences=each * len(problems), seed=seed, places=places, **SETTINGS)
         file.parent.mkdir(parents=True, exist_ok=True)
         kept = file.with_suffix("")  # from which an interrupted call goes on
         learn_value(problems, settings, lambda line: print(f"{name}: {line}", flush=True), kept).save(file)
@@ -99,15 +108,15 @@ def _learnt(
 
 
 def _played(
-    problem: Problem, known: Sequence[Row], values: dict[str, str], sequences: int, references: bool
+    problem: Problem, known: Sequence[Row], values: dict[str, str], sequences: int, references: bool, places: str
 ) -> Iterator[Row]:
     """Rows of a cell that are not known yet."""
     done = {str(row["scheduler"]) for row in known}
     runner = Runner(problem.sequences("test", sequences, 1), problem.machines, problem.scenario)
-    schedulers: dict[str, Scheduler] = {} if "none" in done else {"none": make_scheduler(PLACING)}
+    schedulers: dict[str, Scheduler] = {} if "none" in done else {"none": make_scheduler(places)}
     if missing := [rule for rule in RULES if rule not in done]:
-        schedulers |= dict(zip(missing, with_tuned_moves(problem, PLACING, missing), strict=True))
-    schedulers |= {label: make_scheduler(plus(PLACING, rule)) for label, rule in values.items() if label not in done}
+        schedulers |= dict(zip(missing, with_tuned_moves(problem, places, missing), strict=True))
+    schedulers |= {label: make_scheduler(plus(places, rule)) for label, rule in values.items() if label not in done}
     rewards: dict[str, list[float]] = {}
     for row in known:
         rewards.setdefault(str(row["name"]), []).append(float(str(row["reward"])))
@@ -141,7 +150,7 @@ def tables(rows: Sequence[Row]) -> str:
         still = rewards["none"]
         best = max((rule for rule in RULES if rule in rewards), key=lambda rule: float(rewards[rule].mean()))
         line = [trace, f"{load:g}", f"{price:,.0f}", f"{still.mean():.0f}", f"{rewards[best].mean():.0f} {best}"]
-        for kind in ("shipped", "own", "others"):
+        for kind in ("shipped", "own", "others", "apart"):
             if not (labels := [label for label in rewards if label.split("-")[0] == kind]):
                 line.append("")
                 continue
@@ -166,7 +175,7 @@ def tables(rows: Sequence[Row]) -> str:
         perfect = rewards.get(REFERENCE)
         line.append("" if perfect is None else f"{perfect.mean():.0f} / {still[: len(perfect)].mean():.0f}")
         lines.append(line)
-    head = ["trace", "load", "price", "no moves", "best tuned rule", "shipped", "own", "others"]
+    head = ["trace", "load", "price", "no moves", "best tuned rule", "shipped", "own", "others", "apart"]
     head.append(f"best rule with perfect forecasts / no moves, {REFERENCES} sequences")
     return markdown_table(head, lines) + "\n\n" + _summaries(summary)
 

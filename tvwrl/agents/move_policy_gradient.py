@@ -28,6 +28,7 @@ from tvwrl.agents.value_learning import (
     LEAST_DEVIATION,
     Judge,
     Played,
+    check_places,
     check_problems,
     costs_by_machine,
     draw_seed,
@@ -291,6 +292,7 @@ def learn_policy(
     >>> learn_policy([problem], "ppo", ValueSettings(), PolicySettings(), start=shipped_value())  # doctest: +SKIP
     """
     check_problems(problems)
+    check_places(settings.places)
     if start is not None and (why := start.misfit(problems[0].scenario, problems[0].machines.resources)):
         raise InputError(why)
     judge, clock = Judge(problems, settings), Clock(settings, kept)
@@ -357,7 +359,8 @@ def _generation(
         for k in range(how.sequences_per_iteration * how.trajectories):
             sequence, trajectory = divmod(k, how.trajectories)
             drawn = (settings.seed, generation, batch, sequence, trajectory)
-            played.append(play(problem, runner, first + sequence, climbing.value, how.temperature, drawn))
+            one = play(problem, runner, first + sequence, climbing.value, how.temperature, drawn, settings.places)
+            played.append(one)
         costs += sum(float(one.costs.sum()) for one in played) / len(played)
         moves += sum(
             len(step.made.moves) and int(step.made.end[step.decisions - 1]) for one in played for step in one.steps
@@ -387,7 +390,13 @@ def _generation(
 
 
 def play(
-    problem: Problem, runner: Runner, sequence: int, value: MachineValue, temperature: float, seed: tuple[int, ...]
+    problem: Problem,
+    runner: Runner,
+    sequence: int,
+    value: MachineValue,
+    temperature: float,
+    seed: tuple[int, ...],
+    places: str = PLACING,
 ) -> Trajectory:
     """An episode with drawn moves.
 
@@ -405,9 +414,11 @@ def play(
         Of these.
     seed : tuple[int, ...]
         Of what is drawn.
+    places : str, optional
+        Who places what waits.
     """
     rule = DrawnMoves(value, temperature, seed)
-    episode = runner.play(Moving(make_scheduler(PLACING), rule), sequence)
+    episode = runner.play(Moving(make_scheduler(places), rule), sequence)
     costs = costs_by_machine(episode, problem.machines, problem.scenario)
     prices = np.zeros(costs.shape[:2])
     assert episode.moves is not None

@@ -25,7 +25,6 @@ from tvwrl.envs import Problem
 from tvwrl.packing import fits
 from tvwrl.progress import Report, nothing
 from tvwrl.schedulers import (
-    PLACING,
     SCALE,
     SLOPE,
     ByMachineValue,
@@ -37,6 +36,7 @@ from tvwrl.schedulers import (
     make_move_rule,
     make_scheduler,
     meaning,
+    plain_expected_cost,
 )
 from tvwrl.simulation import Scenario
 from tvwrl.types import Episode, Float, Float32, InputError, Int, Machines
@@ -105,6 +105,7 @@ def learn_value(
     >>> learn_value([problem], ValueSettings(sequences=60)).save("value.npz")  # doctest: +SKIP
     """
     check_problems(problems)
+    check_places(settings.places)
     if start is not None and (why := start.misfit(problems[0].scenario, problems[0].machines.resources)):
         raise InputError(why)
     judge = Judge(problems, settings)
@@ -196,6 +197,15 @@ def check_problems(problems: Sequence[Problem]) -> None:
             raise InputError("problems have other penalties, units or resources: learn a value for each")
 
 
+def check_places(places: str) -> None:
+    """Raise InputError for a scheduler that does not place as a value's moves are learnt beside."""
+    if plain_expected_cost(make_scheduler(places)) is None:
+        raise InputError(
+            f"places is '{places}': must be expected-cost, perhaps with opening and backfilling, as in "
+            "expected-cost(opening=200)-backfill"
+        )
+
+
 def facts_of(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, object]:
     """What a value is learnt from and how, as JSON holds it: where one of these differs, so may what is learnt."""
     how = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items() if name not in ENDS}
@@ -223,10 +233,10 @@ def first_rule(scenario: Scenario) -> str:
     return f"greedy-evacuate(threshold={min(max(10 * scenario.K_m, 5_000), 20_000):g},most=2,single=3)"
 
 
-def policy(scenario: Scenario, value: MachineValue | None) -> Scheduler:
+def policy(scenario: Scenario, places: str, value: MachineValue | None) -> Scheduler:
     """Who plays a generation: the value of the one before, or the first rule."""
     rule = make_move_rule(first_rule(scenario)) if value is None else ByMachineValue(value)
-    return Moving(make_scheduler(PLACING), rule)
+    return Moving(make_scheduler(places), rule)
 
 
 class Judge:
@@ -234,11 +244,11 @@ class Judge:
 
     def __init__(self, problems: Sequence[Problem], settings: ValueSettings) -> None:
         self._count = -(-settings.validation // len(problems))
-        self._stages = []
+        self._stages, self._places = [], settings.places
         for number, problem in enumerate(problems):
             drawn = problem.sequences("validation", self._count, draw_seed(settings, 0, number, 1))
             runner = Runner(drawn, problem.machines, problem.scenario)
-            still = self._costs(problem, runner, make_scheduler(PLACING))
+            still = self._costs(problem, runner, make_scheduler(self._places))
             if not still > 0:
                 raise InputError(
                     "nothing costs anything on validation sequences without moves: there is nothing to learn"
@@ -251,7 +261,7 @@ class Judge:
     def cost(self, value: MachineValue) -> float:
         """The cost as a share of that without moves, mean over problems."""
         shares = [
-            self._costs(problem, runner, policy(problem.scenario, value)) / still
+            self._costs(problem, runner, policy(problem.scenario, self._places, value)) / still
             for problem, runner, still in self._stages
         ]
         return float(np.mean(shares))
@@ -268,7 +278,7 @@ def _collect(
     """Episodes of a generation on training sequences of a problem, in which some decisions are random moves."""
     seed = draw_seed(settings, generation, number, 0)
     runner = Runner(problem.sequences("train", count, seed), problem.machines, problem.scenario, seed)
-    scheduler, found = policy(problem.scenario, value), []
+    scheduler, found = policy(problem.scenario, settings.places, value), []
     for i in range(count):
         episode, slots, features = runner.noted(scheduler, i, settings.random_moves)
         found.append(Played(slots, features, costs_by_machine(episode, problem.machines, problem.scenario)))

@@ -34,6 +34,8 @@ class ValueSettings:
         Gains that a move must exceed, as multiples of its price, of which one is chosen.
     placings : tuple[float, ...], default (0.0,)
         Shares of the value in the choice of machines for what waits, of which one is chosen; 0: expected cost alone.
+    places : str, default "expected-cost"
+        Who places what waits: expected-cost, perhaps with `opening` and backfilling.
     units : tuple[int, int], default (64, 32)
         Units of the hidden layers.
     epochs : int, default 6
@@ -56,6 +58,7 @@ class ValueSettings:
     risks: tuple[float, ...] = (1.0, 1.6)
     thresholds: tuple[float, ...] = (1.0, 1.5, 2.0)
     placings: tuple[float, ...] = (0.0,)
+    places: str = "expected-cost"
     units: tuple[int, int] = (64, 32)
     epochs: int = 6
     seed: int = 0

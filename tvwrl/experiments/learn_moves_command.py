@@ -116,7 +116,7 @@ def learn_moves(settings: MoveTrainingSettings) -> int:
         file = folder / "value.npz"
         value = _learnt(problems, settings, folder, file)
         if not settings.comparison_sequences:
-            print(f"the value is {file}; it plays as 'expected-cost + machine-value={file}'")
+            print(f"the value is {file}; it plays as '{plus(settings.value.places, f'machine-value={file}')}'")
             return 0
         found = _compare(problems[0], settings, folder, file, value)
     except (KeyboardInterrupt, SystemExit):
@@ -210,10 +210,11 @@ def _compare(
     out, problem = folder / "evaluation", problem.at_price(settings.environment.K_m)
     if out.exists() and not is_unfinished(out):
         return (out / "table.md").read_text()
-    learnt = make_scheduler(plus(PLACING, f"machine-value={file}"))
-    learnt.name = plus(PLACING, "learnt")
-    rules = with_tuned_moves(problem, PLACING, COMPARED, say)
-    schedulers: list[Scheduler] = [learnt, make_scheduler(PLACING), *rules]
+    places = settings.value.places
+    learnt = make_scheduler(plus(places, f"machine-value={file}"))
+    learnt.name = plus(places, "learnt")
+    rules = with_tuned_moves(problem, places, COMPARED, say)
+    schedulers: list[Scheduler] = [learnt, make_scheduler(places), *rules]
     rows = evaluate(
         EvaluationSetup(problem, [problem.scenario.load], settings.comparison_sequences),
         [Player(one, value.digest if one is learnt else one.name) for one in schedulers],
@@ -226,28 +227,28 @@ def _compare(
     if rows is None:
         return None
     knowledge = KNOWLEDGE | {one.name: one.knowledge for one in schedulers}
-    brought = what_moves_bring(rows, learnt.name, [one.name for one in rules])
+    brought = what_moves_bring(rows, learnt.name, [one.name for one in rules], places)
     which = f"the value is {file}"
     if settings.from_shipped and value.digest == shipped_value().digest:
         which += ": the one that ships, as no generation was better on validation sequences"
     return "\n".join([terminal_table(rows, knowledge), brought, which, first_look(out)])
 
 
-def what_moves_bring(rows: pl.DataFrame, learnt: str, rules: list[str]) -> str:
-    """A sentence on the rewards of `learnt` against no moves, and against the best of the rules."""
+def what_moves_bring(rows: pl.DataFrame, learnt: str, rules: list[str], places: str = PLACING) -> str:
+    """A sentence on the rewards of `learnt` against `places` without moves, and against the best of the rules."""
     import polars as pl
 
     if left := incomplete_by(rows, ["scheduler"]):
         return f"nothing can be said of rewards: workloads were left unplaced by {', '.join(one for (one,) in left)}"
     rewards = {
         name: rows.filter(pl.col("scheduler") == name).sort("load", "sequence")["reward"].to_numpy() / 1000
-        for name in (learnt, PLACING, *rules)
+        for name in (learnt, places, *rules)
     }
     if len(rewards[learnt]) == 1:
         return "one unseen sequence is too few to rule out chance: compare on more (--comparison-sequences)"
     best = max(rules, key=lambda name: float(rewards[name].mean()))
     parts = []
-    for name, what in ((PLACING, "no moves"), (best, f"the best rule here, {best.removeprefix(PLACING + ' + ')}")):
+    for name, what in ((places, "no moves"), (best, f"the best rule here, {best.removeprefix(places + ' + ')}")):
         gain, low, high = paired_bootstrap(rewards[learnt], rewards[name])
         share = 100 * gain / max(abs(float(rewards[name].mean())), 1e-9)
         sure = "surely better" if low > 0 else "surely worse" if high < 0 else "no significant difference"

@@ -14,6 +14,7 @@ from .expected_cost import (
     UNUSED as UNUSED,
     border as border,
     expected_costs as expected_costs,
+    plain_expected_cost as plain_expected_cost,
     leaving_gains as leaving_gains,
 )
 from .head_of_queue import (

@@ -13,7 +13,7 @@ from tvwrl.compiled import inner, njit
 from tvwrl.forecasting import ROUNDING, SEGMENTS, columns
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.base import Opinion, Scheduler, register
-from tvwrl.schedulers.head_of_queue import HeadOfQueue
+from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS, Knowledge
 from tvwrl.simulation import Cluster, Mask
 from tvwrl.types import Float, Float32, Int, Workload, take
@@ -120,9 +120,10 @@ class ExpectedCost(HeadOfQueue):
         return np.asarray(costs)
 
 
-def plain_expected_cost(scheduler: Scheduler) -> bool:
-    """Whether a scheduler is `expected-cost` that knows no peaks, and no subclass that decides otherwise."""
-    return type(scheduler) is ExpectedCost and scheduler.peaks == "unknown"
+def plain_expected_cost(scheduler: Scheduler) -> ExpectedCost | None:
+    """The `expected-cost` without knowledge of peaks that a scheduler is, perhaps with backfilling; None: another."""
+    served = scheduler.served if type(scheduler) is Backfill else scheduler
+    return served if type(served) is ExpectedCost and served.peaks == "unknown" else None
 
 
 def expected_costs(

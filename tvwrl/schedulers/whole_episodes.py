@@ -104,7 +104,7 @@ def whole(scheduler: Scheduler, scenario: Scenario) -> tuple[Placing, Search] | 
         return None
     if isinstance(placing, ByValue) and type(placing) is ByValue and placing.rule is rule:
         share = rule.share
-    elif isinstance(placing, ExpectedCost) and plain_expected_cost(placing):
+    elif plain_expected_cost(placing) and isinstance(placing, ExpectedCost):
         share = 0.0
     else:
         return None

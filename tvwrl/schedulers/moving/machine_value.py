@@ -274,11 +274,8 @@ class ByMachineValue(BySearch):
 
     def placing_too(self, placing: Scheduler) -> Scheduler:
         """See `MoveRule.placing_too`. Raises InputError if its name gives it a share of another rule's choice."""
-        served = placing.served if type(placing) is Backfill else placing
-        if isinstance(served, ExpectedCost) and plain_expected_cost(served):
-            if not self.share:
-                return placing
-            shares = ByValue(self, served.opening)
+        if served := plain_expected_cost(placing):
+            shares = ByValue(self, served.opening) if self.share else served
             return shares if served is placing else Backfill(shares)
         if self._shared:
             raise InputError(f"placing is {self.share:g}, but {placing.name} places: only expected-cost shares")
