@@ -29,7 +29,7 @@ REFERENCE, REFERENCES = "perfect-forecast", 10  # the best rule with perfect for
 MEASURES = ("reward", "moves_per_workload", "moved_often", "overshoot_pct")
 COLUMNS = ("trace", "load", "price", "scheduler", "name", "sequence", *MEASURES)
 SETTINGS: dict[str, Any] = {"gammas": (0.9,), "thresholds": (0.7, 1.0, 1.5), "placings": (0.0, 0.3), "validation": 90}
-EACH, EACH_OF_MANY = 40, 20  # training sequences of a trace, load and price; of several traces together
+EACH = 40  # training sequences of a trace, load and price
 Row = dict[str, object]
 _problems: dict[str, Problem] = {}
 
@@ -59,7 +59,8 @@ def main(
         others: learn on the other three traces too.
         references: play the best rule with perfect forecasts.
         places: who places what waits, here and while values are learnt.
-        apart: another `out`, whose own values, learnt while another rule placed, are played here too.
+        apart: another `out`, whose own values, learnt while another rule placed, are played here too, and whose rows
+            are compared with these.
         read: print the tables of what is there, and play nothing.
     """
     for trace in () if read else traces:
@@ -83,7 +84,11 @@ def main(
                     rows += new
                     _write(file, rows)
                     print(f"{trace}, load {load:g}, price {price:g}: {len(new)} rows", flush=True)
-    print(tables([row for file in sorted(out.glob("*.csv")) for row in _read(file)]))
+    rows = [row for file in sorted(out.glob("*.csv")) for row in _read(file)]
+    print(tables(rows))
+    if apart is not None:
+        there = [row for file in sorted(apart.glob("*.csv")) for row in _read(file)]
+        print(f"\nMore than with the rule that places in {apart}:\n\n{beside(rows, there)}")
 
 
 def _at(trace: str, load: float, price: float) -> Problem:
@@ -99,8 +104,7 @@ def _learnt(
     file = out / "values" / f"{name}.npz"
     if not file.is_file():
         problems = [_at(trace, load, price) for trace in traces for load in loads for price in prices]
-        each = EACH if len(traces) == 1 else EACH_OF_MANY
-        settings = ValueSettings(sequences=each * len(problems), seed=seed, places=places, **SETTINGS)
+        settings = ValueSettings(sequences=EACH * len(problems), seed=seed, places=places, **SETTINGS)
         file.parent.mkdir(parents=True, exist_ok=True)
         kept = file.with_suffix("")  # from which an interrupted call goes on
         learn_value(problems, settings, lambda line: print(f"{name}: {line}", flush=True), kept).save(file)
@@ -141,20 +145,18 @@ def _rows(problem: Problem, runner: Runner, scheduler: Scheduler, sequences: int
 def tables(rows: Sequence[Row]) -> str:
     """Of each cell: mean rewards in thousands; what learnt values gain on no moves and on the best rule."""
     lines, summary = [], []
-    cells = dict.fromkeys((str(row["trace"]), float(str(row["load"])), float(str(row["price"]))) for row in rows)
+    cells = _cells(rows)
     for trace, load, price in cells:
-        of = [r for r in rows if (r["trace"], float(str(r["load"])), float(str(r["price"]))) == (trace, load, price)]
-        rewards = {
-            label: _array(of, label, "reward") / 1000 for label in dict.fromkeys(str(row["scheduler"]) for row in of)
-        }
+        of = _cell(rows, (trace, load, price))
+        rewards = _rewards(of)
         still = rewards["none"]
-        best = max((rule for rule in RULES if rule in rewards), key=lambda rule: float(rewards[rule].mean()))
+        best = _best_rule(rewards)
         line = [trace, f"{load:g}", f"{price:,.0f}", f"{still.mean():.0f}", f"{rewards[best].mean():.0f} {best}"]
         for kind in ("shipped", "own", "others", "apart"):
             if not (labels := [label for label in rewards if label.split("-")[0] == kind]):
                 line.append("")
                 continue
-            learnt = np.mean([rewards[label] for label in labels], axis=0)  # over seeds, so that intervals are paired
+            learnt = _over_seeds(rewards, labels)
             gain, low, high = paired_bootstrap(learnt, rewards[best])
             line.append(f"{learnt.mean():.0f} ({gain:+.0f} [{low:+.0f}, {high:+.0f}])")
             summary.append(
@@ -178,6 +180,63 @@ def tables(rows: Sequence[Row]) -> str:
     head = ["trace", "load", "price", "no moves", "best tuned rule", "shipped", "own", "others", "apart"]
     head.append(f"best rule with perfect forecasts / no moves, {REFERENCES} sequences")
     return markdown_table(head, lines) + "\n\n" + _summaries(summary)
+
+
+Cell = tuple[str, float, float]  # trace, load, price
+
+
+def _cells(rows: Sequence[Row]) -> list[Cell]:
+    return list(dict.fromkeys(_cell_of(row) for row in rows))
+
+
+def _cell_of(row: Row) -> Cell:
+    return str(row["trace"]), float(str(row["load"])), float(str(row["price"]))
+
+
+def _cell(rows: Sequence[Row], cell: Cell) -> list[Row]:
+    return [row for row in rows if _cell_of(row) == cell]
+
+
+def _rewards(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+    """In thousands, by scheduler, of the rows of a cell."""
+    labels = dict.fromkeys(str(row["scheduler"]) for row in rows)
+    return {label: _array(rows, label, "reward") / 1000 for label in labels}
+
+
+def _best_rule(rewards: dict[str, np.ndarray]) -> str:
+    return max((rule for rule in RULES if rule in rewards), key=lambda rule: float(rewards[rule].mean()))
+
+
+def _over_seeds(rewards: dict[str, np.ndarray], labels: Sequence[str]) -> np.ndarray:
+    """Means over seeds by sequence, so that intervals are paired."""
+    return np.mean([rewards[label] for label in labels], axis=0)
+
+
+def beside(here: Sequence[Row], there: Sequence[Row]) -> str:
+    """What is gained here on what another `out` has, by cell: without moves, by the best rule and by values.
+
+    `apart`: values that were learnt there are played here.
+    """
+    lines = []
+    better: dict[str, list[tuple[bool, bool]]] = {}
+    for cell in _cells(here):
+        mine, theirs = _rewards(_cell(here, cell)), _rewards(_cell(there, cell))
+        line = [cell[0], f"{cell[1]:g}", f"{cell[2]:,.0f}"]
+        pairs = {"no moves": ("none", "none"), "best tuned rule": (_best_rule(mine), _best_rule(theirs))}
+        pairs |= {"shipped": ("shipped", "shipped"), "apart": ("apart-0", "own-0"), "own": ("own-0", "own-0")}
+        pairs["own against apart"] = ("own-0", "apart-0")
+        for what, (one, other) in pairs.items():
+            against = mine if what == "own against apart" else theirs
+            if one not in mine or other not in against:
+                line.append("")
+                continue
+            gain, low, high = paired_bootstrap(mine[one], against[other])
+            line.append(f"{gain:+.0f} [{low:+.0f}, {high:+.0f}]")
+            better.setdefault(what, []).append((low > 0, high < 0))
+        lines.append(line)
+    counts = [f"{sum(b for b, _ in of)} / {sum(w for _, w in of)} of {len(of)}" for of in better.values()]
+    lines.append(["surely better / worse", "", "", *counts])
+    return markdown_table(["trace", "load", "price", *better], lines)
 
 
 def _summaries(cells: Sequence[dict[str, object]]) -> str:

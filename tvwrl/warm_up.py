@@ -62,6 +62,18 @@ def _evaluate(folder: Path) -> None:
     compare_schedulers(ComparisonSettings(out, trace=trace, forecaster=forecaster, sequences=2, environment=few))
 
 
+def _move(folder: Path) -> None:
+    from tvwrl.experiments import ComparisonSettings, Environment, compare_schedulers
+
+    few, out = Environment(workloads=20, moves_per_slot=2), folder / "moves"
+    rules = ("expected-cost + greedy-evacuate", "expected-cost + swap", "expected-cost + karpenter")
+    trace, forecaster = _trace(folder), _forecaster(folder, few)
+    settings = ComparisonSettings(
+        out, schedulers=rules, trace=trace, forecaster=forecaster, sequences=1, environment=few
+    )
+    compare_schedulers(settings)
+
+
 def _train(folder: Path) -> None:
     from tvwrl.agents import PRESETS
     from tvwrl.experiments import TrainingSettings, train
@@ -100,11 +112,12 @@ USES: dict[str, Callable[[Path], None]] = {
     "environment": _environment,
     "evaluate": _evaluate,
     "train": _train,
+    "move": _move,
     "provision": _provision,
     "place": _place,
 }
 # Uses of a chain share kernels: one after another in one process; chains run side by side
-CHAINS = (("environment", "evaluate", "train"), ("provision", "place"))
+CHAINS = (("environment", "evaluate", "train"), ("provision", "place", "move"))
 
 
 @dataclass(frozen=True)
@@ -119,7 +132,7 @@ class WarmUpOptions:
 
 
 def warm_up(processes: int | None = None) -> None:
-    """Compile the kernels that environments, training, evaluation and planning need, and keep the machine code on disk.
+    """Compile the kernels that environments, training, evaluation, moves and planning need, and keep them on disk.
 
     `processes`: processes that compile side by side, 1 or 2; default: as many as there are cores
 

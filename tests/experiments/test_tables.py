@@ -305,3 +305,14 @@ def test_gaps_by_hand(tmp_path: Path) -> None:
         assert "2 sequences; no schedule earns more than -0.30" in text
     with pytest.raises(InputError, match=r"bounds lack load 0\.5, sequence 1"):
         with_gaps(rows, bounds.filter(pl.col("sequence") == 0))
+
+
+def test_terminal_table_shows_which_rule_moves_and_which_names_differ() -> None:
+    tuned = "expected-cost + greedy-evacuate(threshold=20000,overshoot=0.5,single=3)"
+    long = "expected-cost(opening=200)-backfill + greedy-evacuate(threshold=5000)"
+    rows = make_rows({tuned: [-1.0], long: [-2.0], "expected-cost": [-3.0]})
+    table = terminal_table(rows)
+    assert "expected-cos… + greedy-evacuate(…)" not in table  # it would be one name for two
+    assert len({line.split("  ")[0] for line in table.splitlines()[4:7]}) == 3
+    alone = terminal_table(make_rows({long: [-2.0], "expected-cost": [-3.0]}))
+    assert "+ greedy-evacuate(…)" in alone

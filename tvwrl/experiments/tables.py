@@ -27,7 +27,7 @@ from tvwrl.experiments.statistics import (
     with_interval,
 )
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers import GROUPS, Knowledge
+from tvwrl.schedulers import GROUPS, Knowledge, head_of, parted, plus
 from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:
@@ -393,10 +393,25 @@ def _clip(text: str, width: int) -> str:
 
 
 def _short(names: Sequence[str], width: int) -> list[str]:
-    """The names without their middles, of at most `width` letters or as many as leave them different: names of rollouts
-    begin with the base and end with options."""
-    while True:
+    """The names in at most `width` letters, or as many as leave them different.
+
+    Of rules that move, the options go first; of others the middle, as names of rollouts begin with the base and end
+    with options.
+    """
+    cut = [_without_options(name, width) for name in names]
+    while len(set(cut)) < len(names):
         cut = [name if len(name) <= width else f"{name[: width // 2]}…{name[-(width // 2) :]}" for name in names]
-        if len(set(cut)) == len(names):
-            return cut
         width += 1
+    return cut
+
+
+def _without_options(name: str, width: int) -> str:
+    """`PLACING + RULE(…)` in at most `width` letters; other names without their middle."""
+    if len(name) <= width:
+        return name
+    if both := parted(name):
+        placing, rule = both[0], f"{head_of(both[1])}(…)" if "(" in both[1] else both[1]
+        room = width - len(plus("", rule))
+        if room > 1:
+            return plus(placing if len(placing) <= room else f"{placing[: room - 1]}…", rule)
+    return f"{name[: width // 2]}…{name[-(width // 2) :]}"
