@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from tvwrl.envs.problem import Problem
+from tvwrl.forecasting import SEGMENTS
 from tvwrl.schedulers import Runner, make_scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.moving.base import Moving
 from tvwrl.schedulers.moving.expected_gain import ExpectedGain
+from tvwrl.schedulers.moving.machine_costs import present
 from tvwrl.schedulers.moving.machine_value import ByMachineValue, ByValue, shipped_value
 from tvwrl.schedulers.whole_episodes import Notes, play_whole, whole
 from tvwrl.simulation.cluster import Cluster
@@ -77,6 +79,24 @@ def test_waiting_rather_than_opening_machines_is_the_same(google, placing, share
     for sequence in range(2):
         quick, slow = both_ways(runner, Moving(make_scheduler(placing), rule), sequence)
         same(quick, slow)
+
+
+def test_where_nothing_runs_yet_nothing_is_made_up(moving):
+    """All wait at first, as opening a machine costs too much: the machines that are noted then are empty ones."""
+    runner = Runner(moving.sequences("test", 1, 5), moving.machines, moving.scenario)
+    scheduler = make_scheduler("expected-cost(opening=1) + machine-value")
+    episode, slots, features = runner.noted(scheduler, 0, 0.0)
+    first = int(episode.start.min())
+    assert first > slots[0] + 5
+    before = features[slots < first]
+    assert np.isfinite(features).all()
+    assert (before[:, :, : len(SEGMENTS) * 9] == 0).all()  # by segment: what runs, and four numbers of two resources
+    simulation = runner.simulation(scheduler)
+    simulation.reset(0)
+    cluster = Cluster(simulation)
+    assert len(cluster.running.workload) == 0
+    assert (present(cluster, cluster.running).own == 0).all()
+    assert len(present(cluster, cluster.running).own) == 1  # which is looked at, times 0
 
 
 def test_moves_beyond_the_room_for_them_are_kept(moving):

@@ -123,6 +123,8 @@ def gather(
 ) -> Present:  # fmt: skip
     """What runs, for the search: arrays as in `Present`, `waiting` workloads, and the `price` of a move."""
     machines, resources = after.shape
+    if len(own) == 0:
+        own = np.zeros((1, own.shape[1]))  # `cost_with` looks at the first where it adds none
     alive, later, used = (3 * len(SEGMENTS) + 2) * resources + SOON, 0.0, np.zeros(machines, np.bool_)
     for i in range(len(where)):
         if where[i] != NOWHERE:
