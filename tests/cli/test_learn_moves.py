@@ -62,6 +62,19 @@ def test_learns_by_policy_gradient_and_goes_on(call, tmp_path, algo):
     assert MachineValue.load(out / "generations" / "generation-2.npz").digest == learnt.digest
 
 
+def test_searches_options_of_a_rule(call, refused, tmp_path):
+    out = tmp_path / "run"
+    small = ["--trace", "synthetic:google", "--sequences", 2, "--validation", 2, "--machines", 4, "--workloads", 20]
+    search = ["train", "--moves", "--algo", "policy-search", *small]
+    done = call(*search, "--rule", "greedy", "--comparison-sequences", 0, "--out", out)
+    assert done.returncode == 0, done.stderr
+    rule = json.loads((out / "rule.json").read_text())["rule"]
+    assert f"expected-cost + {rule}" in done.stdout
+    refused(*search, "--gammas", 0.8, message=["gammas", "policy-search"])
+    refused(*search, "--rule", "karpenter", message=["karpenter", "greedy-evacuate"])
+    refused("train", "--moves", *small, "--rule", "greedy", message=["rule is greedy", "machine-value"])
+
+
 @pytest.mark.outside
 def test_compares_with_tuned_rules(call, tmp_path):
     done = call("train", "--moves", *SMALL, "--comparison-sequences", 2, "--out", tmp_path / "run")

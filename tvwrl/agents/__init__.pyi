@@ -17,3 +17,4 @@ from .training import INITIAL_POLICY as INITIAL_POLICY, Trainer as Trainer
 from .value_settings import PolicySettings as PolicySettings, ValueSettings as ValueSettings
 from .value_learning import learn_value as learn_value
 from .move_policy_gradient import learn_policy as learn_policy
+from .move_rule_search import learn_rule as learn_rule

@@ -9,7 +9,7 @@ move is noise almost alone. The first generation plays a rule, later ones the va
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
@@ -39,6 +39,7 @@ from tvwrl.schedulers import (
     plain_expected_cost,
 )
 from tvwrl.simulation import Scenario
+from tvwrl.traces import Split
 from tvwrl.types import Episode, Float, Float32, InputError, Int, Machines
 
 LARGEST = 240.0  # of a label, in thousands: rarer ones would outweigh all others
@@ -240,18 +241,19 @@ def policy(scenario: Scenario, places: str, value: MachineValue | None) -> Sched
 
 
 class Judge:
-    """Plays policies on the same validation sequences."""
+    """Plays policies on the same sequences of a split: what validates, or what options of rules are searched on."""
 
-    def __init__(self, problems: Sequence[Problem], settings: ValueSettings) -> None:
-        self._count = -(-settings.validation // len(problems))
+    def __init__(self, problems: Sequence[Problem], settings: ValueSettings, split: Split = "validation") -> None:
+        every, kind = (settings.validation, 1) if split == "validation" else (settings.sequences, 3)
+        self._count = -(-every // len(problems))
         self._stages, self._places = [], settings.places
         for number, problem in enumerate(problems):
-            drawn = problem.sequences("validation", self._count, draw_seed(settings, 0, number, 1))
+            drawn = problem.sequences(split, self._count, draw_seed(settings, 0, number, kind))
             runner = Runner(drawn, problem.machines, problem.scenario)
             still = self._costs(problem, runner, make_scheduler(self._places))
             if not still > 0:
                 raise InputError(
-                    "nothing costs anything on validation sequences without moves: there is nothing to learn"
+                    f"nothing costs anything on {split} sequences without moves: there is nothing to learn"
                 )
             self._stages.append((problem, runner, still))
 
@@ -259,10 +261,13 @@ class Judge:
         return -float(sum(problem.score(runner.play(scheduler, i))["reward"] for i in range(self._count)))
 
     def cost(self, value: MachineValue) -> float:
-        """The cost as a share of that without moves, mean over problems."""
+        """The cost with a value as a share of that without moves, mean over problems."""
+        return self.cost_of(lambda scenario: policy(scenario, self._places, value))
+
+    def cost_of(self, make: Callable[[Scenario], Scheduler]) -> float:
+        """The same of the scheduler that is made for a scenario."""
         shares = [
-            self._costs(problem, runner, policy(problem.scenario, self._places, value)) / still
-            for problem, runner, still in self._stages
+            self._costs(problem, runner, make(problem.scenario)) / still for problem, runner, still in self._stages
         ]
         return float(np.mean(shares))
 

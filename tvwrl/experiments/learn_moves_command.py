@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import tyro
 
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 FITTING = "machine-value"
-ALGORITHMS = (FITTING, "reinforce", "ppo")
+SEARCHING = "policy-search"
+ALGORITHMS = (FITTING, "reinforce", "ppo", SEARCHING)
 # Settings that other algorithms have no use for
 OF_FITTING = ("sequences", "random_moves", "gammas", "epochs", "placings")
 OF_PPO = ("gae_lambda", "clip", "passes")
+OF_VALUES = ("random_moves", "gammas", "risks", "thresholds", "placings", "units", "epochs")
 COMPARED = ("evacuate", "greedy-evacuate", "machine-value")  # with what is learnt, at their tuned settings
 
 
@@ -54,15 +56,18 @@ class MovingEnvironment(Environment):
 class MoveTrainingSettings:
     """Learn which running workloads to move, and where to, then compare that with rules that move, on unseen workloads.
 
-    A value of machines is learnt (docs/explanation/moves.md), or by --algo a policy of the same form. The run folder
-    holds run.json, generations/, value.npz and evaluation/. After Ctrl-C or a crash, --resume goes on from the last
-    generation that ended.
+    A value of machines is learnt (docs/explanation/moves.md), or by --algo a policy of the same form, or the options of
+    a rule. The run folder holds run.json, generations/, value.npz or rule.json, and evaluation/. After Ctrl-C or a
+    crash, --resume goes on from the last generation that ended.
     """
 
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
-    algo: Literal["machine-value", "reinforce", "ppo"] = "machine-value"
-    """Fit a value to what machines cost, or let its weights climb the gradient of what drawn moves bring."""
+    algo: Literal["machine-value", "reinforce", "ppo", "policy-search"] = "machine-value"
+    """Fit a value to what machines cost, or let its weights climb the gradient of what drawn moves bring; policy-search
+    draws options of --rule and keeps the best."""
+    rule: Literal["greedy", "evacuate", "greedy-evacuate", "swap", "machine-value"] = "greedy-evacuate"
+    """Rule whose options policy-search learns."""
     also: tuple[str, ...] = ()
     """Further traces to learn from; what is learnt is compared on --trace."""
     loads: tuple[float, ...] = (0.5,)
@@ -90,10 +95,14 @@ class MoveTrainingSettings:
         changed = {name: setting for name, setting in given.items() if setting != default[name]}
         unused = OF_FITTING if self.algo != FITTING else tuple(asdict(self.policy))
         unused += OF_PPO if self.algo == "reinforce" else ()
+        if self.algo == SEARCHING:
+            unused = (*OF_VALUES, *asdict(self.policy))
+        elif self.rule != MoveTrainingSettings.rule:
+            raise InputError(f"rule is {self.rule}, but algo {self.algo} learns no options of rules: leave it out")
         if other := [name for name in unused if name in changed]:
             raise InputError(f"{other[0]} is {changed[other[0]]}, but algo {self.algo} has no {other[0]}: leave it out")
         begun = ("units",) if self.algo == FITTING else ("units", "thresholds", "risks")
-        if self.from_shipped and (other := [name for name in begun if name in changed]):
+        if self.from_shipped and self.algo != SEARCHING and (other := [name for name in begun if name in changed]):
             raise InputError(
                 f"{other[0]} is {changed[other[0]]}, but learning goes on from the value that ships, with its own: "
                 "add --no-from-shipped, or leave it out"
@@ -113,12 +122,11 @@ def learn_moves(settings: MoveTrainingSettings) -> int:
         folder, settings, traces = _take_up(settings)
     try:
         problems = _problems(settings, traces, say)
-        file = folder / "value.npz"
-        value = _learnt(problems, settings, folder, file)
+        learnt = _learnt(problems, settings, folder)
         if not settings.comparison_sequences:
-            print(f"the value is {file}; it plays as '{plus(settings.value.places, f'machine-value={file}')}'")
+            print(f"{learnt.what}; it plays as '{plus(settings.value.places, learnt.rule)}'")
             return 0
-        found = _compare(problems[0], settings, folder, file, value)
+        found = _compare(problems[0], settings, folder, learnt)
     except (KeyboardInterrupt, SystemExit):
         say(f"stopped; continue with: {how_to_continue(folder)}")
         raise
@@ -182,44 +190,60 @@ def _problems(settings: MoveTrainingSettings, traces: list[Trace], report: Repor
     return found
 
 
-def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Path, file: Path) -> MachineValue:
-    """The value of a run, learnt or read."""
-    from tvwrl.agents import learn_policy, learn_value
+class Learnt(NamedTuple):
+    """What a run has learnt."""
 
-    if file.is_file():
-        return MachineValue.load(file)
-    start = None
-    if settings.from_shipped:
-        start = shipped_value()
-        if why := start.misfit(problems[0].scenario, problems[0].machines.resources):
-            say(f"it begins with no value: {why}")
-            start = None
+    rule: str  # its name
+    digest: str  # a text that differs between what is learnt
+    what: str  # for people
+    source: str  # file of the value, as the evaluation's folder sees it; empty: none
+
+
+def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Path) -> Learnt:
+    """What a run learns, or has learnt."""
+    from tvwrl.agents import learn_policy, learn_rule, learn_value
+
     kept = folder / GENERATIONS
-    if settings.algo == FITTING:
-        value = learn_value(problems, settings.value, say, kept, start)
-    else:
-        value = learn_policy(problems, settings.algo, settings.value, settings.policy, say, kept, start)
-    value.save(file)
-    return value
+    if settings.algo == SEARCHING:
+        file = folder / "rule.json"
+        if not file.is_file():
+            write_json(file, {"rule": learn_rule(problems, settings.rule, settings.value, say, kept)})
+        rule = str(json.loads(file.read_text())["rule"])
+        return Learnt(rule, rule, f"the rule is {rule}", "")
+    file = folder / "value.npz"
+    if not file.is_file():
+        start = None
+        if settings.from_shipped:
+            start = shipped_value()
+            if why := start.misfit(problems[0].scenario, problems[0].machines.resources):
+                say(f"it begins with no value: {why}")
+                start = None
+        if settings.algo == FITTING:
+            value = learn_value(problems, settings.value, say, kept, start)
+        else:
+            value = learn_policy(problems, settings.algo, settings.value, settings.policy, say, kept, start)
+        value.save(file)
+    digest, what = MachineValue.load(file).digest, f"the value is {file}"
+    if settings.from_shipped and digest == shipped_value().digest:
+        what += ": the one that ships, as no generation was better on validation sequences"
+    return Learnt(f"machine-value={file}", digest, what, f"../{file.name}")
 
 
-def _compare(
-    problem: Problem, settings: MoveTrainingSettings, folder: Path, file: Path, value: MachineValue
-) -> str | None:
+def _compare(problem: Problem, settings: MoveTrainingSettings, folder: Path, what: Learnt) -> str | None:
     """Play what was learnt against rules on test sequences; returns what to print, None if that has been written."""
     out, problem = folder / "evaluation", problem.at_price(settings.environment.K_m)
     if out.exists() and not is_unfinished(out):
         return (out / "table.md").read_text()
     places = settings.value.places
-    learnt = make_scheduler(plus(places, f"machine-value={file}"))
+    learnt = make_scheduler(plus(places, what.rule))
     learnt.name = plus(places, "learnt")
     rules = with_tuned_moves(problem, places, COMPARED, say)
     schedulers: list[Scheduler] = [learnt, make_scheduler(places), *rules]
     rows = evaluate(
         EvaluationSetup(problem, [problem.scenario.load], settings.comparison_sequences),
-        [Player(one, value.digest if one is learnt else one.name) for one in schedulers],
+        [Player(one, what.digest if one is learnt else one.name) for one in schedulers],
         out,
-        {"schedulers": [one.name for one in schedulers], "values": {learnt.name: f"../{file.name}"}},
+        {"schedulers": [one.name for one in schedulers], "values": {learnt.name: what.source} if what.source else {}},
         reference=learnt.name,
         completed=lambda cells, all_cells: complete(cells, all_cells, report=say),
         report=say,
@@ -228,10 +252,7 @@ def _compare(
         return None
     knowledge = KNOWLEDGE | {one.name: one.knowledge for one in schedulers}
     brought = what_moves_bring(rows, learnt.name, [one.name for one in rules], places)
-    which = f"the value is {file}"
-    if settings.from_shipped and value.digest == shipped_value().digest:
-        which += ": the one that ships, as no generation was better on validation sequences"
-    return "\n".join([terminal_table(rows, knowledge), brought, which, first_look(out)])
+    return "\n".join([terminal_table(rows, knowledge), brought, what.what, first_look(out)])
 
 
 def what_moves_bring(rows: pl.DataFrame, learnt: str, rules: list[str], places: str = PLACING) -> str:

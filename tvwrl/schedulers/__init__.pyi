@@ -86,6 +86,7 @@ from .moving.move_policy import (
     no_decisions as no_decisions,
     untouched as untouched,
 )
+from .moving.move_search import BySearch as BySearch, MOST_TOGETHER as MOST_TOGETHER
 from .planning.continuation import Continuation as Continuation, NONE as NONE, WAIT as WAIT
 from .planning.cost_bound import cost_bound as cost_bound
 from .planning.perfect_forecast import PerfectForecast as PerfectForecast
