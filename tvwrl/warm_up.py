@@ -116,7 +116,8 @@ USES: dict[str, Callable[[Path], None]] = {
     "provision": _provision,
     "place": _place,
 }
-# Uses of a chain share kernels: one after another in one process; chains run side by side
+# Uses of a chain come one after another in one process, those before with kernels for those after; chains run side by
+# side, and `move` stands where there is time left
 CHAINS = (("environment", "evaluate", "train"), ("provision", "place", "move"))
 
 

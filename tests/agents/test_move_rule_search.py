@@ -2,12 +2,15 @@
 
 import json
 import math
+from typing import get_args, get_type_hints
 
+import numpy as np
 import pytest
 
-from tvwrl.agents.move_rule_search import Option, learn_rule, options_of
+from tvwrl.agents.move_rule_search import SEARCHED, Option, _round, learn_rule, options_of
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.learn_moves_command import MoveTrainingSettings
 from tvwrl.schedulers import make_move_rule
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
@@ -40,25 +43,53 @@ def test_it_goes_on_with_the_same_result(moving, tmp_path):
     assert make_move_rule(whole).name == whole
     (tmp_path / "generation-2.json").unlink()  # as if it had been killed there
     assert learn_rule([moving], "evacuate", FEW, kept=tmp_path) == whole
+    assert learn_rule([moving], "evacuate", FEW, kept=tmp_path) == whole
+
+
+class Bowl:
+    """Costs that are least for a threshold of 4,000 and two workloads at once."""
+
+    def cost_of(self, make):
+        rule = make(Scenario()).rule
+        return 1 + (math.log(rule.threshold / 4_000)) ** 2 + (rule.most - 2) ** 2
+
+
+def test_draws_move_to_what_costs_least():
+    space = options_of("evacuate")
+    mean, deviation = (np.array([option[k] for option in space]) for k in (1, 2))
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        mean, deviation, least = _round(Bowl(), "expected-cost", "evacuate", space, mean, deviation, rng)
+    assert math.exp(mean[0]) == pytest.approx(4_000, rel=0.2)
+    assert round(mean[3]) == 2
+    assert least < 1.1
+    assert (deviation < [option.deviation for option in space]).all()
+
+
+def test_the_rule_as_it_is_stays_where_none_is_better(moving, tmp_path):
     said = list[str]()
-    assert learn_rule([moving], "evacuate", FEW, said.append, tmp_path) == whole
+    whole = learn_rule([moving], "evacuate", FEW, said.append, tmp_path)
     kept = [json.loads((tmp_path / f"generation-{n}.json").read_text())["validation"] for n in (1, 2)]
-    first = float(said[0].split(": ")[1].split(" %")[0]) / 100
+    first = next(float(line.split(": ")[1].split(" %")[0]) / 100 for line in said if "as it is" in line)
     assert (whole == "evacuate") == (first <= min(kept) + 5e-4)
 
 
 def test_what_was_learnt_otherwise_or_is_damaged_is_refused(moving, tmp_path):
     few = ValueSettings(sequences=3, validation=2, generations=1)
     learn_rule([moving], "greedy", few, kept=tmp_path)
-    with pytest.raises(InputError, match="rule"):
+    with pytest.raises(InputError, match=r"generation-1.json was learnt with other .*rule: give another folder$"):
         learn_rule([moving], "evacuate", few, kept=tmp_path)
     file = tmp_path / "generation-1.json"
     kept = json.loads(file.read_text())
-    for change in ({"mean": [1.0]}, {"deviation": None}, {"validation": "much"}):
+    for change in ({"mean": [1.0]}, {"deviation": None}, {"validation": "much"}, {"validation": math.nan}):
         file.write_text(json.dumps(kept | change))
         with pytest.raises(InputError, match="damaged"):
             learn_rule([moving], "greedy", few, kept=tmp_path)
     with pytest.raises(InputError, match="rule"):
         learn_rule([moving], "karpenter", few)
     with pytest.raises(InputError, match="places is 'spread'"):
-        learn_rule([moving], "greedy", ValueSettings(places="spread"))
+        ValueSettings(places="spread")
+
+
+def test_the_command_offers_what_can_be_searched():
+    assert set(get_args(get_type_hints(MoveTrainingSettings)["rule"])) == set(SEARCHED)

@@ -66,10 +66,19 @@ def test_searches_options_of_a_rule(call, refused, tmp_path):
     out = tmp_path / "run"
     small = ["--trace", "synthetic:google", "--sequences", 2, "--validation", 2, "--machines", 4, "--workloads", 20]
     search = ["train", "--moves", "--algo", "policy-search", *small]
-    done = call(*search, "--rule", "greedy", "--comparison-sequences", 0, "--out", out)
+    places = "expected-cost(opening=200)-backfill"
+    done = call(*search, "--rule", "greedy", "--places", places, "--comparison-sequences", 0, "--out", out)
     assert done.returncode == 0, done.stderr
     rule = json.loads((out / "rule.json").read_text())["rule"]
-    assert f"expected-cost + {rule}" in done.stdout
+    assert f"{places} + {rule}" in done.stdout
+    (out / "rule.json").write_text("{")
+    refused("train", "--moves", "--resume", out, message=["rule.json", "damaged"])
+    (out / "rule.json").unlink()
+    again = call("train", "--moves", "--resume", out)
+    assert again.returncode == 0, again.stderr
+    assert json.loads((out / "rule.json").read_text())["rule"] == rule
+    refused(*search, "--no-from-shipped", message=["from_shipped", "policy-search"])
+    refused(*search, "--places", "spread", message=["places is 'spread'", "expected-cost"])
     refused(*search, "--gammas", 0.8, message=["gammas", "policy-search"])
     refused(*search, "--rule", "karpenter", message=["karpenter", "greedy-evacuate"])
     refused("train", "--moves", *small, "--rule", "greedy", message=["rule is greedy", "machine-value"])
@@ -82,6 +91,8 @@ def test_compares_with_tuned_rules(call, tmp_path):
     assert "learnt moves on 2 unseen sequences" in done.stdout
     rows = pl.read_csv(tmp_path / "run" / "evaluation" / "rows.csv")
     assert {"expected-cost", "expected-cost + learnt"} < set(rows["scheduler"])
+    about = json.loads((tmp_path / "run" / "evaluation" / "run.json").read_text())
+    assert about["schedulers"]["expected-cost + learnt"].endswith("value.npz")
     assert (rows.filter(pl.col("scheduler") == "expected-cost")["moves"] == 0).all()
 
 

@@ -312,7 +312,6 @@ def test_terminal_table_shows_which_rule_moves_and_which_names_differ() -> None:
     long = "expected-cost(opening=200)-backfill + greedy-evacuate(threshold=5000)"
     rows = make_rows({tuned: [-1.0], long: [-2.0], "expected-cost": [-3.0]})
     table = terminal_table(rows)
-    assert "expected-cos… + greedy-evacuate(…)" not in table  # it would be one name for two
     assert len({line.split("  ")[0] for line in table.splitlines()[4:7]}) == 3
     alone = terminal_table(make_rows({long: [-2.0], "expected-cost": [-3.0]}))
     assert "+ greedy-evacuate(…)" in alone

@@ -160,6 +160,30 @@ def test_those_who_wait_open_a_machine_together(make_sequences):
         assert len(list(itertools.islice(scheduler.schedule(cluster, pending), 1))) == placed
 
 
+def test_with_backfilling_one_that_fits_passes_the_one_that_waits_for_company(make_sequences):
+    # The first does not fit beside what runs and would open the other machine; the second fits.
+    sequences = waits(make_sequences, (0.8, 0.9), 0.1)
+    simulation = Simulation(
+        sequences, Machines.homogeneous(2, 8, ("cpu", "mem")), Scenario(), forecasts=True, max_slots=0
+    )
+    simulation.reset(0)
+    simulation.place(0, 0)
+    pending = [sequences.workload(0, i) for i in (1, 2)]
+    for name, goes in (("", []), ("-backfill", [(2, 0)])):
+        scheduler, cluster = make_scheduler(f"expected-cost(opening=1){name}"), Cluster(simulation)
+        scheduler.reset(cluster, np.random.default_rng(0))
+        assert [(one.workload.index, one.machine) for one in scheduler.schedule(cluster, pending)] == goes
+
+
+def test_its_name_says_what_opening_may_cost():
+    assert ExpectedCost(opening=200).name == "expected-cost(opening=200)"
+    assert make_scheduler("expected-cost-known-peak(opening=2e2)").name == "expected-cost-known-peak(opening=200)"
+    assert make_scheduler("expected-cost(opening=200)-backfill").name == "expected-cost(opening=200)-backfill"
+    for wrong in ("expected-cost-backfill(opening=200)", "stack(opening=2)", "rollout(expected-cost(opening=200))"):
+        with pytest.raises(InputError):
+            make_scheduler(wrong)
+
+
 @pytest.mark.parametrize("opening", [-1, float("nan")])
 def test_what_opening_may_cost_is_at_least_nothing(opening):
     with pytest.raises(InputError, match="opening"):

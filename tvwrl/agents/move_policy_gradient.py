@@ -25,10 +25,10 @@ import torch
 
 from tvwrl.agents.learning_clock import Clock
 from tvwrl.agents.value_learning import (
+    CLIMBING,
     LEAST_DEVIATION,
     Judge,
     Played,
-    check_places,
     check_problems,
     costs_by_machine,
     draw_seed,
@@ -292,10 +292,9 @@ def learn_policy(
     >>> learn_policy([problem], "ppo", ValueSettings(), PolicySettings(), start=shipped_value())  # doctest: +SKIP
     """
     check_problems(problems)
-    check_places(settings.places)
     if start is not None and (why := start.misfit(problems[0].scenario, problems[0].machines.resources)):
         raise InputError(why)
-    judge, clock = Judge(problems, settings), Clock(settings, kept)
+    judge, clock = Judge(problems, settings, report=report), Clock(settings, kept)
     value, critic = start or _random(problems, settings, how), start
     best, cost = value, judge.cost(value)
     report(f"the policy it begins with: {100 * cost:.1f} % of the cost without moves")
@@ -347,7 +346,7 @@ def _generation(
     for number, problem in enumerate(problems):
         count = how.sequences_per_iteration * len(range(number, how.batches, len(problems)))
         if count:
-            seed = draw_seed(settings, generation, number, 2)
+            seed = draw_seed(settings, generation, number, CLIMBING)
             runner = Runner(problem.sequences("train", count, seed), problem.machines, problem.scenario)
             stages.append((problem, runner))
     costs, apart, moves = 0.0, list[float](), 0
@@ -474,7 +473,7 @@ def _random(problems: Sequence[Problem], settings: ValueSettings, how: PolicySet
     layers = Layers(*(np.ascontiguousarray(part, np.float32) for part in (np.zeros(width), np.ones(width), *weights)))
     still, features = MachineValue(layers, resources, facts), []
     for number, problem in enumerate(problems):
-        drawn = problem.sequences("train", how.sequences_per_iteration, draw_seed(settings, 0, number, 2))
+        drawn = problem.sequences("train", how.sequences_per_iteration, draw_seed(settings, 0, number, CLIMBING))
         runner = Runner(drawn, problem.machines, problem.scenario)
         for i in range(how.sequences_per_iteration):
             features += [step.before for step in play(problem, runner, i, still, how.temperature, (i,)).steps]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tvwrl.agents.learning_clock import Clock
-from tvwrl.agents.value_learning import Judge, check_places, check_problems, facts_of
+from tvwrl.agents.value_learning import SEARCH, VALIDATION, Judge, check_problems, facts_of
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.checks import one_of
 from tvwrl.envs import Problem
@@ -26,10 +26,13 @@ from tvwrl.schedulers import MOST_TOGETHER, MOVE_RULES, BySearch, Scheduler, mak
 from tvwrl.simulation import Scenario
 from tvwrl.types import Float, InputError
 
-ROUNDS, CANDIDATES, ELITE = 2, 16, 4  # of a generation; draws of a round; of these the best, which count
+ROUNDS = 2  # of a generation
+CANDIDATES = 16  # draws of a round
+ELITE = 4  # of these the best, to which means and deviations move
 COUNT = "most"  # the option that is a whole number
 KEPT = 0.3  # share of the former means and deviations that a round keeps
 DIGITS = 3  # of an option
+UNPLACED = 1e9  # cost as a share of that without moves, where workloads were left unplaced
 # By expected cost or a learnt value: compiled whole, so that thousands of episodes take minutes
 SEARCHED = tuple(name for name, row in MOVE_RULES.items() if issubclass(row.made, BySearch))
 
@@ -93,7 +96,7 @@ def learn_rule(
     Returns
     -------
     str
-        The rule with the options that cost least on validation sequences, of its own and the means of all generations.
+        The rule with the options that cost least on validation sequences: its defaults, or the means of a generation.
 
     Raises
     ------
@@ -106,11 +109,11 @@ def learn_rule(
     'greedy-evacuate(threshold=11700,overshoot=0.896,late=0.573,most=3,single=1.57)'
     """
     check_problems(problems)
-    check_places(settings.places)
     one_of(SEARCHED, rule=rule)
     if why := make_move_rule(rule).misfit(problems[0].scenario, problems[0].machines.resources):
         raise InputError(f"{rule}: {why}")
-    judge, trial = Judge(problems, settings), Judge(problems, settings, "train")
+    judge = Judge(problems, settings, VALIDATION, report)
+    trial = Judge(problems, settings, SEARCH, report)
     space = options_of(rule)
     mean, deviation = (np.array([option[k] for option in space]) for k in (1, 2))
     best = rule
@@ -122,23 +125,29 @@ def learn_rule(
         facts = facts_of(problems, settings) | {"rule": rule, "generation": generation}
         file = None if kept is None else kept / f"generation-{generation}.json"
         if file is not None and file.is_file():
-            mean, deviation, name, found = _read(file, facts, len(space))
+            mean, deviation, found = _read(file, facts, len(space))
+            name = _named(rule, space, mean)
         else:
             rng = np.random.default_rng([settings.seed, generation])
             for turn in range(1, ROUNDS + 1):
                 mean, deviation, least = _round(trial, settings.places, rule, space, mean, deviation, rng)
                 report(f"generation {generation}, round {turn}: least {100 * least:.1f} % on training sequences")
             name = _named(rule, space, mean)
-            found = judge.cost_of(_maker(settings.places, name))
+            found = _finite(judge.cost_of(_maker(settings.places, name)))
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                state = {"mean": mean.tolist(), "deviation": deviation.tolist(), "name": name, "validation": found}
+                state = {"mean": mean.tolist(), "deviation": deviation.tolist(), "rule_then": name, "validation": found}
                 write_json(file, facts | state)
             clock.note(generation)
         report(f"generation {generation}: {100 * found:.1f} % of the cost without moves, {name}")
         if found < cost:
             best, cost = name, found
     return best
+
+
+def _finite(cost: float) -> float:
+    """The cost, beyond all others where workloads were left unplaced."""
+    return cost if math.isfinite(cost) else UNPLACED
 
 
 def _maker(places: str, rule: str) -> Callable[[Scenario], Scheduler]:
@@ -166,24 +175,28 @@ def _round(
     drawn[0] = mean  # so that what is known is never lost
     costs = []
     for one in drawn:
-        cost = trial.cost_of(_maker(places, _named(rule, space, one)))
-        costs.append(cost if math.isfinite(cost) else math.inf)  # where workloads were left unplaced
+        costs.append(_finite(trial.cost_of(_maker(places, _named(rule, space, one)))))
     elite = drawn[np.argsort(costs, kind="stable")[:ELITE]]
     mean = KEPT * mean + (1 - KEPT) * elite.mean(axis=0)
     deviation = KEPT * deviation + (1 - KEPT) * elite.std(axis=0)
     return mean, deviation, min(costs)
 
 
-def _read(file: Path, facts: dict[str, object], options: int) -> tuple[Float, Float, str, float]:
+def _read(file: Path, facts: dict[str, object], options: int) -> tuple[Float, Float, float]:
     """What a generation has kept. Raises InputError if it was learnt otherwise, or the file is damaged."""
+    damaged = "give another folder, or remove the file"
     try:
-        known = json.loads(file.read_text())
-        if differing := [name for name, fact in facts.items() if known.get(name) != fact]:
-            raise InputError(f"{file} was learnt with other {', '.join(differing)}: give another folder")
+        known = dict(json.loads(file.read_text()))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{file} is damaged: {error}; {damaged}") from error
+    if differing := [name for name, fact in facts.items() if known.get(name) != fact]:
+        raise InputError(f"{file} was learnt with other {', '.join(differing)}: give another folder")
+    try:
         mean, deviation = (np.array(known[name], np.float64) for name in ("mean", "deviation"))
-        name, found = str(known["name"]), float(known["validation"])
-        if mean.shape != (options,) or deviation.shape != (options,) or not np.isfinite([*mean, *deviation]).all():
-            raise ValueError(f"needed: {options} finite means and deviations")
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise InputError(f"{file} is damaged: {error}; give another folder") from error
-    return mean, deviation, name, found
+        found = float(known["validation"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{file} is damaged: {error}; {damaged}") from error
+    sound = mean.shape == deviation.shape == (options,) and np.isfinite([*mean, *deviation]).all() and found > 0
+    if not sound:
+        raise InputError(f"{file} is damaged: needed: {options} finite means and deviations, and a cost; {damaged}")
+    return mean, deviation, found

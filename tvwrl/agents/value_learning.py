@@ -36,7 +36,6 @@ from tvwrl.schedulers import (
     make_move_rule,
     make_scheduler,
     meaning,
-    plain_expected_cost,
 )
 from tvwrl.simulation import Scenario
 from tvwrl.traces import Split
@@ -106,10 +105,9 @@ def learn_value(
     >>> learn_value([problem], ValueSettings(sequences=60)).save("value.npz")  # doctest: +SKIP
     """
     check_problems(problems)
-    check_places(settings.places)
     if start is not None and (why := start.misfit(problems[0].scenario, problems[0].machines.resources)):
         raise InputError(why)
-    judge = Judge(problems, settings)
+    judge = Judge(problems, settings, report=report)
     best, value = None, start
     if start is not None:
         best = judge.cost(start)
@@ -198,15 +196,6 @@ def check_problems(problems: Sequence[Problem]) -> None:
             raise InputError("problems have other penalties, units or resources: learn a value for each")
 
 
-def check_places(places: str) -> None:
-    """Raise InputError for a scheduler that does not place as a value's moves are learnt beside."""
-    if plain_expected_cost(make_scheduler(places)) is None:
-        raise InputError(
-            f"places is '{places}': must be expected-cost, perhaps with opening and backfilling, as in "
-            "expected-cost(opening=200)-backfill"
-        )
-
-
 def facts_of(problems: Sequence[Problem], settings: ValueSettings) -> dict[str, object]:
     """What a value is learnt from and how, as JSON holds it: where one of these differs, so may what is learnt."""
     how = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items() if name not in ENDS}
@@ -240,18 +229,35 @@ def policy(scenario: Scenario, places: str, value: MachineValue | None) -> Sched
     return Moving(make_scheduler(places), rule)
 
 
-class Judge:
-    """Plays policies on the same sequences of a split: what validates, or what options of rules are searched on."""
+class Draw(NamedTuple):
+    """What sequences are drawn for, so that no two purposes have the same."""
 
-    def __init__(self, problems: Sequence[Problem], settings: ValueSettings, split: Split = "validation") -> None:
-        every, kind = (settings.validation, 1) if split == "validation" else (settings.sequences, 3)
-        self._count = -(-every // len(problems))
+    number: int
+    split: Split
+
+
+COLLECTING, VALIDATION, CLIMBING, SEARCH = Draw(0, "train"), Draw(1, "validation"), Draw(2, "train"), Draw(3, "train")
+
+
+class Judge:
+    """Plays policies on the same sequences: those that validate, or those on which options of rules are searched."""
+
+    def __init__(
+        self, problems: Sequence[Problem], settings: ValueSettings, draw: Draw = VALIDATION, report: Report = nothing
+    ) -> None:
+        total, split = settings.validation if draw is VALIDATION else settings.sequences, draw.split
+        self._count = -(-total // len(problems))
+        report(f"playing {self._count * len(problems)} {split} sequences without moves")
         self._stages, self._places = [], settings.places
         for number, problem in enumerate(problems):
-            drawn = problem.sequences(split, self._count, draw_seed(settings, 0, number, kind))
+            drawn = problem.sequences(split, self._count, draw_seed(settings, 0, number, draw))
             runner = Runner(drawn, problem.machines, problem.scenario)
             still = self._costs(problem, runner, make_scheduler(self._places))
-            if not still > 0:
+            if not math.isfinite(still):
+                raise InputError(
+                    f"workloads were left unplaced on {split} sequences without moves: lower the load, or add machines"
+                )
+            if still <= 0:
                 raise InputError(
                     f"nothing costs anything on {split} sequences without moves: there is nothing to learn"
                 )
@@ -272,16 +278,16 @@ class Judge:
         return float(np.mean(shares))
 
 
-def draw_seed(settings: ValueSettings, generation: int, number: int, kind: int) -> int:
-    """Of one draw of sequences: different for generations, problems and kinds."""
-    return int(np.random.SeedSequence([settings.seed, generation, number, kind]).generate_state(1)[0])
+def draw_seed(settings: ValueSettings, generation: int, number: int, draw: Draw) -> int:
+    """Of one draw of sequences: different for generations, problems and purposes."""
+    return int(np.random.SeedSequence([settings.seed, generation, number, draw.number]).generate_state(1)[0])
 
 
 def _collect(
     problem: Problem, value: MachineValue | None, settings: ValueSettings, generation: int, number: int, count: int
 ) -> list[Played]:
     """Episodes of a generation on training sequences of a problem, in which some decisions are random moves."""
-    seed = draw_seed(settings, generation, number, 0)
+    seed = draw_seed(settings, generation, number, COLLECTING)
     runner = Runner(problem.sequences("train", count, seed), problem.machines, problem.scenario, seed)
     scheduler, found = policy(problem.scenario, settings.places, value), []
     for i in range(count):

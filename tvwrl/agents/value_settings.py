@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvwrl.checks import at_least, below, different, positive, within
+from tvwrl.schedulers import make_scheduler, plain_expected_cost
 from tvwrl.types import InputError
 
 
@@ -15,7 +16,7 @@ class ValueSettings:
     Parameters
     ----------
     sequences : int, default 240
-        Training sequences that a generation plays, over all problems.
+        Training sequences that a generation plays, over all problems; in a search of options, with each draw of them.
     validation : int, default 60
         Validation sequences on which settings are chosen, over all problems.
     generations : int, default 2
@@ -72,6 +73,11 @@ class ValueSettings:
         different(gammas=self.gammas, risks=self.risks, thresholds=self.thresholds, placings=self.placings)
         at_least(1, sequences=self.sequences, validation=self.validation, generations=self.generations)
         at_least(1, epochs=self.epochs, units=self.units)
+        if plain_expected_cost(make_scheduler(self.places)) is None:
+            raise InputError(
+                f"places is '{self.places}': must be expected-cost, perhaps with opening and backfilling, as in "
+                "expected-cost(opening=200)-backfill"
+            )
         at_least(0, seed=self.seed, risks=self.risks, thresholds=self.thresholds)
         if self.seconds is not None:
             positive(seconds=self.seconds)

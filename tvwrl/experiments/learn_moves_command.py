@@ -25,7 +25,7 @@ from tvwrl.experiments.training_runs import open_again
 from tvwrl.experiments.tuned_moves import PLACING, with_tuned_moves
 from tvwrl.progress import Report, say
 from tvwrl.runs import GENERATIONS, check_new_folder, default_folder, how_to_continue, provenance, write_json
-from tvwrl.schedulers import KNOWLEDGE, MachineValue, Scheduler, make_scheduler, plus, shipped_value
+from tvwrl.schedulers import KNOWLEDGE, MachineValue, Scheduler, make_move_rule, make_scheduler, plus, shipped_value
 from tvwrl.simulation import Scenario
 from tvwrl.traces import check_others, open_and_describe, trace_identity
 from tvwrl.types import InputError, Trace
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FITTING = "machine-value"
 SEARCHING = "policy-search"
 ALGORITHMS = (FITTING, "reinforce", "ppo", SEARCHING)
-# Settings that other algorithms have no use for
+# Settings that some algorithms have no use for
 OF_FITTING = ("sequences", "random_moves", "gammas", "epochs", "placings")
 OF_PPO = ("gae_lambda", "clip", "passes")
 OF_VALUES = ("random_moves", "gammas", "risks", "thresholds", "placings", "units", "epochs")
@@ -64,8 +64,8 @@ class MoveTrainingSettings:
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
     algo: Literal["machine-value", "reinforce", "ppo", "policy-search"] = "machine-value"
-    """Fit a value to what machines cost, or let its weights climb the gradient of what drawn moves bring; policy-search
-    draws options of --rule and keeps the best."""
+    """machine-value: fit a value to what machines cost; reinforce, ppo: let its weights climb the gradient of what
+    drawn moves bring; policy-search: draw options of --rule, and draw again around the best."""
     rule: Literal["greedy", "evacuate", "greedy-evacuate", "swap", "machine-value"] = "greedy-evacuate"
     """Rule whose options policy-search learns."""
     also: tuple[str, ...] = ()
@@ -93,12 +93,16 @@ class MoveTrainingSettings:
         one_of(ALGORITHMS, algo=self.algo)
         given, default = asdict(self.value) | asdict(self.policy), asdict(ValueSettings()) | asdict(PolicySettings())
         changed = {name: setting for name, setting in given.items() if setting != default[name]}
-        unused = OF_FITTING if self.algo != FITTING else tuple(asdict(self.policy))
-        unused += OF_PPO if self.algo == "reinforce" else ()
-        if self.algo == SEARCHING:
-            unused = (*OF_VALUES, *asdict(self.policy))
-        elif self.rule != MoveTrainingSettings.rule:
+        unused = {
+            FITTING: tuple(asdict(self.policy)),
+            "reinforce": (*OF_FITTING, *OF_PPO),
+            "ppo": OF_FITTING,
+            SEARCHING: (*OF_VALUES, *asdict(self.policy)),
+        }[self.algo]
+        if self.algo != SEARCHING and self.rule != MoveTrainingSettings.rule:
             raise InputError(f"rule is {self.rule}, but algo {self.algo} learns no options of rules: leave it out")
+        if self.algo == SEARCHING and not self.from_shipped:
+            raise InputError("from_shipped is false, but policy-search begins with no value: leave it out")
         if other := [name for name in unused if name in changed]:
             raise InputError(f"{other[0]} is {changed[other[0]]}, but algo {self.algo} has no {other[0]}: leave it out")
         begun = ("units",) if self.algo == FITTING else ("units", "thresholds", "risks")
@@ -112,7 +116,7 @@ class MoveTrainingSettings:
 
 
 def learn_moves(settings: MoveTrainingSettings) -> int:
-    """Learn a value of machines, then compare it; returns the exit code.
+    """Learn what to move, then compare it; returns the exit code.
 
     Raises InputError for bad options; KeyboardInterrupt and SystemExit pass through, and leave what `resume` needs.
     """
@@ -124,7 +128,7 @@ def learn_moves(settings: MoveTrainingSettings) -> int:
         problems = _problems(settings, traces, say)
         learnt = _learnt(problems, settings, folder)
         if not settings.comparison_sequences:
-            print(f"{learnt.what}; it plays as '{plus(settings.value.places, learnt.rule)}'")
+            print(f"{learnt.said}; it plays as '{plus(settings.value.places, learnt.rule)}'")
             return 0
         found = _compare(problems[0], settings, folder, learnt)
     except (KeyboardInterrupt, SystemExit):
@@ -195,8 +199,7 @@ class Learnt(NamedTuple):
 
     rule: str  # its name
     digest: str  # a text that differs between what is learnt
-    what: str  # for people
-    source: str  # file of the value, as the evaluation's folder sees it; empty: none
+    said: str  # for people
 
 
 def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Path) -> Learnt:
@@ -208,8 +211,11 @@ def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Pat
         file = folder / "rule.json"
         if not file.is_file():
             write_json(file, {"rule": learn_rule(problems, settings.rule, settings.value, say, kept)})
-        rule = str(json.loads(file.read_text())["rule"])
-        return Learnt(rule, rule, f"the rule is {rule}", "")
+        try:
+            rule = make_move_rule(json.loads(file.read_text())["rule"]).name
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InputError(f"{file} is damaged: {error}; remove it, and --resume writes it again") from error
+        return Learnt(rule, rule, f"the rule is {rule}")
     file = folder / "value.npz"
     if not file.is_file():
         start = None
@@ -223,36 +229,37 @@ def _learnt(problems: list[Problem], settings: MoveTrainingSettings, folder: Pat
         else:
             value = learn_policy(problems, settings.algo, settings.value, settings.policy, say, kept, start)
         value.save(file)
-    digest, what = MachineValue.load(file).digest, f"the value is {file}"
+    digest, said = MachineValue.load(file).digest, f"the value is {file}"
     if settings.from_shipped and digest == shipped_value().digest:
-        what += ": the one that ships, as no generation was better on validation sequences"
-    return Learnt(f"machine-value={file}", digest, what, f"../{file.name}")
+        said += ": the one that ships, as no generation was better on validation sequences"
+    return Learnt(f"machine-value={file}", digest, said)
 
 
-def _compare(problem: Problem, settings: MoveTrainingSettings, folder: Path, what: Learnt) -> str | None:
+def _compare(problem: Problem, settings: MoveTrainingSettings, folder: Path, learnt: Learnt) -> str | None:
     """Play what was learnt against rules on test sequences; returns what to print, None if that has been written."""
     out, problem = folder / "evaluation", problem.at_price(settings.environment.K_m)
     if out.exists() and not is_unfinished(out):
         return (out / "table.md").read_text()
     places = settings.value.places
-    learnt = make_scheduler(plus(places, what.rule))
-    learnt.name = plus(places, "learnt")
+    entry = plus(places, learnt.rule)
+    player = make_scheduler(entry)
+    player.name = plus(places, "learnt")
     rules = with_tuned_moves(problem, places, COMPARED, say)
-    schedulers: list[Scheduler] = [learnt, make_scheduler(places), *rules]
+    schedulers: list[Scheduler] = [player, make_scheduler(places), *rules]
     rows = evaluate(
         EvaluationSetup(problem, [problem.scenario.load], settings.comparison_sequences),
-        [Player(one, what.digest if one is learnt else one.name) for one in schedulers],
+        [Player(one, learnt.digest if one is player else one.name) for one in schedulers],
         out,
-        {"schedulers": [one.name for one in schedulers], "values": {learnt.name: what.source} if what.source else {}},
-        reference=learnt.name,
+        {"schedulers": {one.name: one.name for one in schedulers} | {player.name: entry}},
+        reference=player.name,
         completed=lambda cells, all_cells: complete(cells, all_cells, report=say),
         report=say,
     )
     if rows is None:
         return None
     knowledge = KNOWLEDGE | {one.name: one.knowledge for one in schedulers}
-    brought = what_moves_bring(rows, learnt.name, [one.name for one in rules], places)
-    return "\n".join([terminal_table(rows, knowledge), brought, what.what, first_look(out)])
+    brought = what_moves_bring(rows, player.name, [one.name for one in rules], places)
+    return "\n".join([terminal_table(rows, knowledge), brought, learnt.said, first_look(out)])
 
 
 def what_moves_bring(rows: pl.DataFrame, learnt: str, rules: list[str], places: str = PLACING) -> str:

@@ -27,6 +27,7 @@ from tvwrl.experiments.statistics import (
     with_interval,
 )
 from tvwrl.markdown import markdown_table
+from tvwrl.names import name_and_source
 from tvwrl.schedulers import GROUPS, Knowledge, head_of, parted, plus
 from tvwrl.types import Float, InputError
 
@@ -410,7 +411,7 @@ def _without_options(name: str, width: int) -> str:
     if len(name) <= width:
         return name
     if both := parted(name):
-        placing, rule = both[0], f"{head_of(both[1])}(…)" if "(" in both[1] else both[1]
+        placing, rule = both[0], f"{head_of(both[1])}(…)" if "(" in name_and_source(both[1])[0] else both[1]
         room = width - len(plus("", rule))
         if room > 1:
             return plus(placing if len(placing) <= room else f"{placing[: room - 1]}…", rule)

@@ -203,3 +203,12 @@ def registered(title: str, kind: str = BASELINE) -> Callable[[SchedulerClass], S
         return made
 
     return of
+
+
+def is_registered(scheduler: Scheduler) -> bool:
+    """Whether it is what the registry makes by this name, with the same settings."""
+    if scheduler.name not in RULES:
+        return False
+    usual = RULES[scheduler.name].make()
+    own = vars(scheduler)
+    return type(scheduler) is type(usual) and all(own.get(name) == value for name, value in vars(usual).items())

@@ -11,6 +11,7 @@ import numpy as np
 from tvwrl.checks import at_least
 from tvwrl.compiled import inner, njit
 from tvwrl.forecasting import ROUNDING, SEGMENTS, columns
+from tvwrl.names import written
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.base import Opinion, Scheduler, register
 from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
@@ -24,11 +25,11 @@ Numbers = Float | Float32  # agents compute in single precision
 # Chosen on training sequences of four traces (docs/explanation/forecasting.md)
 ACCEPTED_OVERSHOOT = 500.0  # a workload waits if expected overshoot costs more, slots of waiting
 RISK = 1.6  # factor on that cost: what arrives later adds load that no forecast covers
-LONGEST_WAIT = 32  # slots for which a workload waits at most rather than have a machine opened
 LEAST_SPREAD = 0.0005  # lowest variance of a forecast load, share of peak_units squared
 LEAST_PEAK_SPREAD = 1e-6  # lowest variance of a forecast peak, which may be known exactly
 LEAST_CHANCE = 0.05  # lowest probability of running by which an expected demand is divided
 LENGTHS = np.array([last - first + 1.0 for first, last in SEGMENTS])  # slots
+LONGEST_WAIT = 32  # slots from its arrival for which a workload waits rather than have a machine opened; not tuned
 EXACT = 1e-6  # units by which a capacity may be below a whole number for rounding
 OVERSHOOT, UNUSED = 0, 1  # columns of `expected_costs`
 FAR, PER_DEVIATION = 5.0, 100  # table of the normal distribution: range in deviations, steps per deviation
@@ -44,7 +45,7 @@ class ExpectedCost(HeadOfQueue):
 
     `opening`: expected cost above which no machine is opened, in slots of waiting for each workload that waits. While
     the best machine runs nothing and costs more, they wait for room or for company, each at most `LONGEST_WAIT` slots.
-    Default: none waits for that
+    None, the default: no limit.
     `peaks`: how it uses lifetime peaks. "unknown": not at all; "known": in place of their forecasts, so that it expects
     no overshoot where their sum fits, and weighs the risk elsewhere; "reserved": their sum never exceeds a machine
     """
@@ -60,7 +61,8 @@ class ExpectedCost(HeadOfQueue):
         opening: float | None = None,
     ) -> None:
         at_least(0, opening=opening)
-        self.name, self.accepted_overshoot, self.peaks, self.opening = name, accepted_overshoot, peaks, opening
+        self.name = written(name, options={} if opening is None else {"opening": opening})
+        self.accepted_overshoot, self.peaks, self.opening = accepted_overshoot, peaks, opening
         self.knowledge = FORECASTS if peaks == "unknown" else FORECASTS_AND_PEAKS
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
@@ -96,7 +98,7 @@ class ExpectedCost(HeadOfQueue):
         """Whether it waits rather than have a machine opened."""
         if cluster.active[machine] or cluster.slot - workload.arrival >= LONGEST_WAIT:
             return False
-        return cost > self.most_to_open * max(cluster.waiting, 1)
+        return cost > self.most_to_open * max(cluster.waiting, 1)  # none waits where a rule asks for a target of moves
 
     def opinion(self, cluster: Cluster, workload: Workload) -> Opinion:
         """See `Scheduler.opinion`."""

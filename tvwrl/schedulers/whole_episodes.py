@@ -70,7 +70,7 @@ class Placing(NamedTuple):
     units: float  # `peak_units`
     whole: bool  # whether demand is in whole units
     limit: float  # expected cost of overshoots above which it waits
-    shown: int  # workloads of the queue that are considered: of the head alone, or all visible ones
+    shown: int  # workloads of the queue that are asked in turn: 1, or with backfilling all visible ones
     opening: float  # expected cost, for each that waits, above which it waits rather than have a machine opened
     share: float  # of a learnt value in the choice, 0..1
     costs: Costs  # of that value
@@ -95,16 +95,16 @@ def whole(scheduler: Scheduler, scenario: Scenario) -> tuple[Placing, Search] | 
     """
     if type(scheduler) is not Moving or not scenario.moves_per_slot:
         return None
-    placing, rule, shown = scheduler.placing, scheduler.rule, 1
-    if type(placing) is Backfill and not _is_changed(placing):
+    rule, placing, shown = scheduler.rule, scheduler.placing, 1
+    if type(placing) is Backfill:
         placing, shown = placing.served, scenario.queue
     if not isinstance(rule, BySearch) or type(rule).moves is not BySearch.moves:
         return None
-    if any(_is_changed(one) for one in (scheduler, placing, rule)):
+    if any(_is_changed(one) for one in (scheduler, scheduler.placing, placing, rule)):
         return None
     if isinstance(placing, ByValue) and type(placing) is ByValue and placing.rule is rule:
         share = rule.share
-    elif plain_expected_cost(placing) and isinstance(placing, ExpectedCost):
+    elif type(placing) is ExpectedCost and plain_expected_cost(placing):
         share = 0.0
     else:
         return None
@@ -194,9 +194,9 @@ def _machine(s: State, placing: Placing, position: int) -> int:
                 best, least, danger, expected = m, cost, over, over + unused
     if best == NOWHERE or danger > placing.limit:
         return NOWHERE
-    opens = s.machines[0, best, ACTIVE] == 0
-    if opens and s.counters[0, SLOT] - s.timing[sequence, w, ARRIVAL] < LONGEST_WAIT:
-        return NOWHERE if expected > placing.opening * s.counters[0, WAITING] else best
+    opens, waited = s.machines[0, best, ACTIVE] == 0, s.counters[0, SLOT] - s.timing[sequence, w, ARRIVAL]
+    if opens and waited < LONGEST_WAIT and expected > placing.opening * s.counters[0, WAITING]:
+        return NOWHERE
     return best
 
 

@@ -222,7 +222,7 @@ def expected_cost_with(p: Present, c: Costs, m: int, i: int, share: float, j: in
 
 @inner(_nrt=False)
 def _passes(p: Present, c: Costs, m: int, d: int, i: int, share: float, j: int, other: float) -> float:
-    """Probability that the load of resource d on machine m, changed as in `_cost`, ever exceeds the capacity."""
+    """Probability that the load of resource d on machine m, changed as in `cost_with`, ever exceeds the capacity."""
     resources, parts = c.sizes.shape[1], len(c.slots)
     wide = parts * resources
     alive, peak, limit = 3 * wide + 2 * resources, 3 * wide + d, c.borders[m, d]
@@ -256,7 +256,7 @@ def feature_count(resources: int) -> int:
 
 @inner(_nrt=False)
 def write_features(p: Present, c: Costs, m: int, i: int, share: float, j: int, other: float) -> None:
-    """Write to `p.seen` what a value knows of machine m, changed as in `_cost`.
+    """Write to `p.seen` what a value knows of machine m, changed as in `cost_with`.
 
     By segment: workloads that run; by resource, as shares of the machine: expected unused capacity, mean load, largest
     load and its deviation. Then by resource: the chance of an overshoot, the same times the workloads, the load that

@@ -274,8 +274,10 @@ class ByMachineValue(BySearch):
 
     def placing_too(self, placing: Scheduler) -> Scheduler:
         """See `MoveRule.placing_too`. Raises InputError if its name gives it a share of another rule's choice."""
+        if not self.share:
+            return placing
         if served := plain_expected_cost(placing):
-            shares = ByValue(self, served.opening) if self.share else served
+            shares = ByValue(self, served.opening)
             return shares if served is placing else Backfill(shares)
         if self._shared:
             raise InputError(f"placing is {self.share:g}, but {placing.name} places: only expected-cost shares")
@@ -286,7 +288,7 @@ class ByValue(ExpectedCost):
     """Expected cost, in whose choice of a machine the learnt value of a rule has a share.
 
     `rule`: whose value and share it is; reset before this
-    `opening`: as of `ExpectedCost`, which decides by expected cost alone
+    `opening`: as of `ExpectedCost`; compared with the expected cost alone, whatever the share
     """
 
     def __init__(self, rule: ByMachineValue, opening: float | None = None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvwrl.metrics import penalties_by_slot
 from tvwrl.penalties import TERMS
-from tvwrl.schedulers.base import RULES, Scheduler
+from tvwrl.schedulers.base import Scheduler, is_registered
 from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill
 from tvwrl.schedulers.planning.replay import BASES, MOST_MEMORY, NOWHERE, Replay, memory_of
 from tvwrl.schedulers.runner import Runner, play_on
@@ -123,22 +123,13 @@ def continuation_of(scheduler: Scheduler, runner: Runner, actions: int, own: Sch
     """
     scenario, backfills = runner.scenario, isinstance(scheduler, Backfill)
     served = scheduler.served if isinstance(scheduler, Backfill) else scheduler
-    compiled = served.name in BASES and _is_registered(served) and not scenario.moves_per_slot
+    compiled = served.name in BASES and is_registered(served) and not scenario.moves_per_slot
     # A compiled rule backfills exactly where a policy may choose from the queue
     if compiled and backfills == (scenario.places > 1):
         workloads = runner.sequences.arrival.shape[1]
         if memory_of(scenario, runner.machines, workloads, _slots(runner), actions) <= MOST_MEMORY:
             return ByRule(runner, scheduler, actions, own)
     return ByScheduler(runner, scheduler, own)
-
-
-def _is_registered(scheduler: Scheduler) -> bool:
-    """Whether it is what the registry makes by this name, with the same settings."""
-    if scheduler.name not in RULES:
-        return False
-    usual = RULES[scheduler.name].make()
-    own = vars(scheduler)
-    return type(scheduler) is type(usual) and all(own.get(name) == value for name, value in vars(usual).items())
 
 
 def _slots(runner: Runner) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.checks import at_least, one_of, positive
-from tvwrl.schedulers.base import Opinion, Scheduler
+from tvwrl.schedulers.base import Opinion, Scheduler, is_registered
 from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
 from tvwrl.schedulers.knowledge import Knowledge, knowing_no_more
 from tvwrl.schedulers.planning.futures import Futures, Likeness
@@ -68,6 +68,8 @@ class Rollout(Scheduler):
         backfill: bool = False,
     ) -> None:
         one_of(ROLLOUT_BASES, base=base.name)
+        if not is_registered(base):
+            raise InputError(f"base is {base.name} with other settings: rollouts know it only as it is registered")
         at_least(1, horizon=horizon)
         at_least(2, rollouts=rollouts)
         at_least(0, certainty=certainty)

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from tvwrl.checks import at_least
+from tvwrl.schedulers.base import is_registered
 from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.schedulers.moving.base import MoveRule, move_rule
@@ -113,10 +114,10 @@ class RolloutMoves(MoveRule):
         """Prepare for the sequences and the machines of a simulation."""
         simulation, placing = cluster.simulation, self.placing
         base = placing.served if isinstance(placing, Backfill) else placing
-        if base.name not in ROLLOUT_BASES:
+        if base.name not in ROLLOUT_BASES or not is_registered(base):
             raise InputError(
                 f"{self.name} plays on with the rule that places, which is {placing.name}: must be one of "
-                f"{', '.join(ROLLOUT_BASES)}, or these with -backfill"
+                f"{', '.join(ROLLOUT_BASES)} without options, or these with -backfill"
             )
         if simulation.sequences.training is None:
             raise InputError(f"{self.name} samples futures from training sequences: draw them with Problem.sequences")
