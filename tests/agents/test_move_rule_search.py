@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tvwrl.agents.move_rule_search import SEARCHED, Option, _round, learn_rule, options_of
+from tvwrl.agents.value_learning import Judge
 from tvwrl.agents.value_settings import ValueSettings
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.learn_moves_command import MoveTrainingSettings
@@ -35,6 +36,7 @@ def test_what_is_drawn_is_possible_however_far_off():
     assert Option("late", 0.0, 1.0, False, False).value(-2.0) == 0
     assert Option("most", 3.0, 1.0, False, True).value(-2.0) == 1
     assert Option("most", 3.0, 1.0, False, True).value(99.0) == 8
+    assert Option("risk", 0.0, 1.0, True, False).value(-9.0) == 1
     assert Option("threshold", 0.0, 1.0, True, False).value(math.log(12_345)) == 12_300
 
 
@@ -89,6 +91,14 @@ def test_what_was_learnt_otherwise_or_is_damaged_is_refused(moving, tmp_path):
         learn_rule([moving], "karpenter", few)
     with pytest.raises(InputError, match="places is 'spread'"):
         ValueSettings(places="spread")
+    assert ValueSettings(places="expected-cost(opening=2e2)").places == "expected-cost(opening=200)"
+
+
+def test_what_is_unplaced_is_never_the_best(moving, monkeypatch):
+    """The rule as it is leaves workloads unplaced; anything that was searched is better."""
+    costs = iter([math.nan, 0.9, 0.8])
+    monkeypatch.setattr(Judge, "cost_of", lambda judge, make: next(costs) if judge.total == FEW.validation else 0.5)
+    assert learn_rule([moving], "greedy", FEW) != "greedy"
 
 
 def test_the_command_offers_what_can_be_searched():

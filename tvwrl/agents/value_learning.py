@@ -246,7 +246,7 @@ class Judge:
         self, problems: Sequence[Problem], settings: ValueSettings, draw: Draw = VALIDATION, report: Report = nothing
     ) -> None:
         total, split = settings.validation if draw is VALIDATION else settings.sequences, draw.split
-        self._count = -(-total // len(problems))
+        self.total, self._count = total, -(-total // len(problems))
         report(f"playing {self._count * len(problems)} {split} sequences without moves")
         self._stages, self._places = [], settings.places
         for number, problem in enumerate(problems):

@@ -36,7 +36,7 @@ class ValueSettings:
     placings : tuple[float, ...], default (0.0,)
         Shares of the value in the choice of machines for what waits, of which one is chosen; 0: expected cost alone.
     places : str, default "expected-cost"
-        Who places what waits: expected-cost, perhaps with `opening` and backfilling.
+        Who places what waits: expected-cost, perhaps as in "expected-cost(opening=200)-backfill".
     units : tuple[int, int], default (64, 32)
         Units of the hidden layers.
     epochs : int, default 6
@@ -73,7 +73,9 @@ class ValueSettings:
         different(gammas=self.gammas, risks=self.risks, thresholds=self.thresholds, placings=self.placings)
         at_least(1, sequences=self.sequences, validation=self.validation, generations=self.generations)
         at_least(1, epochs=self.epochs, units=self.units)
-        if plain_expected_cost(make_scheduler(self.places)) is None:
+        places = make_scheduler(self.places)
+        object.__setattr__(self, "places", places.name)  # the same for all ways to write it
+        if plain_expected_cost(places) is None:
             raise InputError(
                 f"places is '{self.places}': must be expected-cost, perhaps with opening and backfilling, as in "
                 "expected-cost(opening=200)-backfill"

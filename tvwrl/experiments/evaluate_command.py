@@ -62,6 +62,8 @@ FORMS = {
     f"rollout(spread,milliseconds=50,horizon=32): {ROLLOUTS_HELP}",
     "rollout(BASE+policy)=RUN": "the policy of a training run, improved likewise; without =RUN, that of --checkpoint",
     "deeprm=RUN": "the DeepRM policy of a training run",
+    "expected-cost(opening=200)": "expected-cost that waits for room or company while a machine that is opened is "
+    "expected to cost more than so many slots of waiting for each workload that waits; with -backfill others may pass",
     "NAME + MOVES": "NAME, and a rule that moves what runs, with --moves-per-slot of 1 or more, as in expected-cost + "
     f"evacuate(threshold=5000): one of {', '.join(name + _options(name) for name in MOVE_RULES)}",
     "NAME + machine-value=FILE": "NAME, and moves by a value that tvwrl train --moves learnt",

@@ -100,7 +100,10 @@ class MoveTrainingSettings:
             SEARCHING: (*OF_VALUES, *asdict(self.policy)),
         }[self.algo]
         if self.algo != SEARCHING and self.rule != MoveTrainingSettings.rule:
-            raise InputError(f"rule is {self.rule}, but algo {self.algo} learns no options of rules: leave it out")
+            raise InputError(
+                f"rule is {self.rule}, but algo {self.algo} learns no options of rules: add --algo policy-search, or "
+                "leave it out"
+            )
         if self.algo == SEARCHING and not self.from_shipped:
             raise InputError("from_shipped is false, but policy-search begins with no value: leave it out")
         if other := [name for name in unused if name in changed]:

@@ -1,5 +1,6 @@
 from .base import Opinion as Opinion, Scheduler as Scheduler
 from .expected_cost import (
+    ExpectedCost as ExpectedCost,
     ABOVE as ABOVE,
     ACCEPTED_OVERSHOOT as ACCEPTED_OVERSHOOT,
     EXACT as EXACT,

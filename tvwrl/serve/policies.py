@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.checks import hint
-from tvwrl.schedulers import Knowledge, Moving, Scheduler, UnknownScheduler, list_schedulers, make_scheduler
+from tvwrl.schedulers import (
+    Backfill,
+    ExpectedCost,
+    Knowledge,
+    Moving,
+    Scheduler,
+    UnknownScheduler,
+    list_schedulers,
+    make_scheduler,
+)
 from tvwrl.serve.snapshot import Sight
 from tvwrl.serve.watching import RESOURCES, Observed
 from tvwrl.simulation import Scenario
@@ -85,6 +94,9 @@ def _rule(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
         )
     if isinstance(scheduler, Moving):
         raise InputError(f"it moves what runs, which this service does not: serve {scheduler.placing.name}")
+    served = scheduler.served if isinstance(scheduler, Backfill) else scheduler
+    if isinstance(served, ExpectedCost) and served.opening is not None:
+        raise InputError("it waits for company, but this service sees one pod at a time: leave out opening")
     if scheduler.leader is not None or scheduler.name.startswith("rollout"):
         raise InputError("it plans in sampled training sequences; serve its base instead")
     step = slot_length or Scenario().step_seconds
