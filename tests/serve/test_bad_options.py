@@ -47,6 +47,7 @@ def test_good_options_begin():
         ({"policy": "nothing.onnx"}, "nothing.onnx"),
         ({"policy": "text"}, "text"),
         ({"policy": "."}, r"\."),
+        ({"policy": "expected-cost(opening=200)-backfill"}, "leave out opening"),
         ({"policy": "rollout"}, "serve its base instead|did you mean|no such"),
         ({"prometheus": "localhost"}, "one like http://host:9090"),
         ({"prometheus": "ftp://host"}, "one like http://host:9090"),

@@ -80,10 +80,13 @@ class Line:
     command: Command
     member: str  # empty if the command is no family, or none was named
     words: tuple[str, ...]  # its options
+    called: str = ""  # where a user types something else than its name
 
     @property
     def title(self) -> str:
         """What a user types: `tvwrl train`, `tvwrl reproduce fig4`."""
+        if self.called:
+            return self.called
         return " ".join(("tvwrl", self.command.name, *filter(None, [self.member])))
 
     @property
@@ -185,7 +188,8 @@ class Line:
 def line_of(words: Sequence[str]) -> Line:
     """The command line of words that begin with a subcommand. Raises InputError for one that there is not."""
     if words[0] == "train" and MOVES in words:
-        words = ["learn-moves", *(word for word in words[1:] if word != MOVES)]
+        rest = [word for word in words[1:] if word != MOVES]
+        return Line(COMMANDS["learn-moves"], "", tuple(rest), f"tvwrl train {MOVES}")
     name, *rest = words
     command = COMMANDS[known(name, COMMANDS, "tvwrl", "tvwrl has no subcommand")]
     if not command.family:
