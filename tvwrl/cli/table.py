@@ -67,8 +67,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.learn_moves_command:MoveTrainingSettings",
             "tvwrl.experiments.learn_moves_command:learn_moves",
             (
-                "trace", "slot_seconds", "algo", "rule", "places", "loads", "from_shipped", "out", "resume", "K_m",
-                "moves_per_slot", "machines", "generations", "seed",
+                "trace", "slot_seconds", "algo", "rule", "loads", "from_shipped", "out", "resume", "K_m", "generations",
+                "machines", "seed",
             ),
             fresh=True,
             alone=True,

@@ -56,16 +56,14 @@ class MovingEnvironment(Environment):
 class MoveTrainingSettings:
     """Learn which running workloads to move, and where to, then compare that with rules that move, on unseen workloads.
 
-    A value of machines is learnt (docs/explanation/moves.md), or by --algo a policy of the same form, or the options of
-    a rule. The run folder holds run.json, generations/, value.npz or rule.json, and evaluation/. After Ctrl-C or a
-    crash, --resume goes on from the last generation that ended.
+    The run folder holds run.json, generations/, value.npz or rule.json, and evaluation/. After Ctrl-C or a crash,
+    --resume goes on from the last generation that ended. See docs/explanation/moves.md.
     """
 
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
     algo: Literal["machine-value", "reinforce", "ppo", "policy-search"] = "machine-value"
-    """machine-value: fit a value to what machines cost; reinforce, ppo: let its weights climb the gradient of what
-    drawn moves bring; policy-search: draw options of --rule, and draw again around the best."""
+    """Fit a value to what machines cost, learn its weights by policy gradient, or search the options of --rule."""
     rule: Literal["greedy", "evacuate", "greedy-evacuate", "swap", "machine-value"] = "greedy-evacuate"
     """Rule whose options policy-search learns."""
     also: tuple[str, ...] = ()

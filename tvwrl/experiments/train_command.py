@@ -58,8 +58,7 @@ class TrainingSettings:
     """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
 
     The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
-    Ctrl-C saves a checkpoint; --resume continues from it exactly. With --moves it learns what to move instead, and has
-    other options: tvwrl train --moves --help.
+    Ctrl-C saves a checkpoint; --resume continues from it. Moves are learnt by tvwrl train --moves (--help).
     """
 
     trace: TraceName = "google"
