@@ -1,8 +1,9 @@
 """What moves are worth on unseen sequences, by trace, load and price: no moves, tuned rules, learnt values, references.
 
 Values are learnt on a trace at all loads and prices together (`own`), and on the other traces alone (`others`), so that
-the trace is one that they have never seen. What `out` has is not learnt or played again: run several at once, one trace
-each, and read the table of all with `--read`.
+the trace is one that they have never seen. Those, and the value that ships, are also played with the options that are
+best on the training sequences on which rules are tuned (`tuned`). What `out` has is not learnt or played again: run
+several at once, one trace each, and read the table of all with `--read`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tvwrl.schedulers import PLACING, Runner, Scheduler, make_scheduler, plus
 
 TRACES = ("google2011", "google2019", "tianchi", "bitbrains")
 RULES = ("greedy", "evacuate", "greedy-evacuate")  # each at the settings that are best on 60 training sequences
+TUNED = " tuned"  # of a value, behind its kind
+KINDS = ("shipped", "shipped" + TUNED, "own", "others", "others" + TUNED, "apart")
 REFERENCE, REFERENCES = "perfect-forecast", 10  # the best rule with perfect forecasts, on so many sequences
 MEASURES = ("reward", "moves_per_workload", "moved_often", "overshoot_pct")
 COLUMNS = ("trace", "load", "price", "scheduler", "name", "sequence", *MEASURES)
@@ -66,7 +69,7 @@ def main(
     for trace in () if read else traces:
         file = out / f"{trace}.csv"
         rows = _read(file)
-        values = {"shipped": "machine-value"}
+        values = {"shipped": "machine-value", f"shipped{TUNED}": "machine-value"}
         for seed in seeds:
             values[f"own-{seed}"] = _learnt(out, f"{trace}-own-{seed}", [trace], loads, prices, seed, places)
             if apart is not None:
@@ -74,6 +77,7 @@ def main(
             if others:
                 rest = [one for one in TRACES if one != trace]
                 values[f"others-{seed}"] = _learnt(out, f"{trace}-others-{seed}", rest, loads, prices, seed, places)
+                values[f"others{TUNED}-{seed}"] = values[f"others-{seed}"]
         for load in loads:
             for price in prices:
                 cell = {"trace": trace, "load": str(load), "price": str(price)}
@@ -120,7 +124,13 @@ def _played(
     schedulers: dict[str, Scheduler] = {} if "none" in done else {"none": make_scheduler(places)}
     if missing := [rule for rule in RULES if rule not in done]:
         schedulers |= dict(zip(missing, with_tuned_moves(problem, places, missing), strict=True))
-    schedulers |= {label: make_scheduler(plus(places, rule)) for label, rule in values.items() if label not in done}
+    for label, rule in values.items():
+        if label in done:
+            continue
+        if TUNED in label:
+            (schedulers[label],) = with_tuned_moves(problem, places, [rule])
+        else:
+            schedulers[label] = make_scheduler(plus(places, rule))
     rewards: dict[str, list[float]] = {}
     for row in known:
         rewards.setdefault(str(row["name"]), []).append(float(str(row["reward"])))
@@ -152,7 +162,7 @@ def tables(rows: Sequence[Row]) -> str:
         still = rewards["none"]
         best = _best_rule(rewards)
         line = [trace, f"{load:g}", f"{price:,.0f}", f"{still.mean():.0f}", f"{rewards[best].mean():.0f} {best}"]
-        for kind in ("shipped", "own", "others", "apart"):
+        for kind in KINDS:
             if not (labels := [label for label in rewards if label.split("-")[0] == kind]):
                 line.append("")
                 continue
@@ -177,7 +187,7 @@ def tables(rows: Sequence[Row]) -> str:
         perfect = rewards.get(REFERENCE)
         line.append("" if perfect is None else f"{perfect.mean():.0f} / {still[: len(perfect)].mean():.0f}")
         lines.append(line)
-    head = ["trace", "load", "price", "no moves", "best tuned rule", "shipped", "own", "others", "apart"]
+    head = ["trace", "load", "price", "no moves", "best tuned rule", *KINDS]
     head.append(f"best rule with perfect forecasts / no moves, {REFERENCES} sequences")
     return markdown_table(head, lines) + "\n\n" + _summaries(summary)
 

@@ -118,6 +118,7 @@ def test_bad_input_is_refused(refused, tmp_path):
     refused("train", "--moves", "--gammas", 1, message=["gammas is 1"])
     refused("train", "--moves", "--loads", "0.5,0.5", message=["loads"])
     refused("train", "--moves", "--algo", "sb3-ppo", message=["--algo"])
+    refused("train", "--algo", "policy-search", message=["tvwrl train --moves --algo policy-search"])
     refused("train", "--moves", "--algo", "ppo", "--epochs", 2, message=["epochs is 2", "algo ppo has no epochs"])
     refused("train", "--moves", "--clip", 0.1, message=["clip is 0.1", "machine-value has no clip"])
     refused("train", "--moves", "--seconds", 0, message=["seconds is 0"])

@@ -14,7 +14,7 @@ from tvwrl.experiments.exploring.explored import EpisodeCell, open_explored
 from tvwrl.experiments.tuned_moves import with_tuned_moves
 from tvwrl.metrics import MOVES, replay_run
 from tvwrl.runs import write_json
-from tvwrl.schedulers import Runner, make_scheduler
+from tvwrl.schedulers import Runner, make_scheduler, shipped_value
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
@@ -35,6 +35,14 @@ def test_the_settings_are_the_best_of_those_that_were_tried(moving, monkeypatch)
     assert found.name.startswith("expected-cost + greedy")
     tried = ("", "(threshold=1000)", "(threshold=3000)", "(threshold=20000)")
     assert reward(found.name) >= max(reward(f"expected-cost + greedy{one}") for one in tried)
+
+
+def test_a_value_in_a_file_is_tuned_as_the_one_that_ships(moving, monkeypatch, tmp_path):
+    monkeypatch.setattr(tuned_moves, "SEQUENCES", 1)
+    shipped_value().save(file := tmp_path / "value.npz")
+    names = [one.name for one in with_tuned_moves(moving, "expected-cost", ["machine-value", f"machine-value={file}"])]
+    assert names[1] == f"{names[0]}={file}"
+    assert "(" in names[0], "an option was chosen"
 
 
 def test_the_explorer_shows_the_moves_that_were_recorded_whoever_made_them(moving, tmp_path):

@@ -47,6 +47,8 @@ def test_every_rule_of_the_head_has_a_form_that_backfills():
             make_scheduler(f"{name}-backfill")
     with pytest.raises(InputError, match="scheduler is 'spred'"):
         make_scheduler("spred-backfill")
+    with pytest.raises(InputError, match=r"write n-sigma\(n=3\)-backfill"):
+        make_scheduler("n-sigma-backfill(n=3)")
 
 
 def test_where_all_fit_it_is_the_scheduler(problem, train):

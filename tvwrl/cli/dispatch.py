@@ -134,7 +134,10 @@ class Line:
             kind = "option" if given.startswith("-") else "argument"
             raise InputError(f"{self.title} has no {kind} '{given}': {self._near(given)}")
         elif fault == "InvalidChoice":
-            raise InputError(f"{option} is '{wrong.value}': {hint(wrong.value, wrong.choices, list_all=True)}")
+            elsewhere = self._of_moves(option, wrong.value)
+            raise InputError(
+                f"{option} is '{wrong.value}': {elsewhere or hint(wrong.value, wrong.choices, list_all=True)}"
+            )
         elif fault == "BadValue":
             raise InputError(f"{option} needs a value: `{self.title} --help` shows which kind")
         elif fault == "MissingArgs":
@@ -142,6 +145,16 @@ class Line:
             raise InputError(f"{self.title} needs {', '.join(_option(arg) + _choices(arg) for arg in needed)}")
         elif fault == "InstantiationFailure":
             raise InputError(self._not_read(option, wrong.argument) if option else wrong.message)
+
+    def _of_moves(self, option: str, value: str) -> str:
+        """What to write where an option of `tvwrl train` has a value of `tvwrl train --moves`; empty for others."""
+        if self.title != "tvwrl train":
+            return ""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            options = line_of(["train", MOVES]).parser()._actions
+        fits = any(option in action.option_strings and value in (action.choices or ()) for action in options)
+        return f"that learns what to move: tvwrl train {MOVES} {option} {value}" if fits else ""
 
     def _near(self, given: str) -> str:
         """What an option that there is not may have been meant to be."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tvwrl.envs import Problem
-from tvwrl.names import written
+from tvwrl.names import name_and_source, written
 from tvwrl.progress import Report, nothing
-from tvwrl.schedulers import MOVE_RULES, Runner, Scheduler, make_move_rule, make_scheduler, plus
+from tvwrl.schedulers import MOVE_RULES, Runner, Scheduler, head_of, make_move_rule, make_scheduler, plus
 from tvwrl.schedulers import PLACING as PLACING
 
 QUICK = tuple(name for name, row in MOVE_RULES.items() if not row.made.is_slow)
@@ -30,7 +30,8 @@ def with_tuned_moves(
     placing : str
         Name of the scheduler that places.
     rules : Sequence[str], optional
-        Names of move rules; default: all but those that take seconds an episode.
+        Names of move rules, perhaps with a file, as in `machine-value=value.npz`; default: all but those that take
+        seconds an episode.
     report : Report, optional
         Called with lines of progress.
 
@@ -46,7 +47,7 @@ def with_tuned_moves(
             report(f"{rule} is left out: {why}")
             continue
         settings, best = tuned_settings(problem, runner, placing, rule)
-        found.append(make_scheduler(plus(placing, written(rule, options=settings))))
+        found.append(make_scheduler(plus(placing, _with_settings(rule, settings))))
         report(f"{found[-1].name}: mean reward {best:,.0f} on {SEQUENCES} training sequences")
     return found
 
@@ -56,13 +57,22 @@ def tuned_settings(problem: Problem, runner: Runner, placing: str, rule: str) ->
     settings: dict[str, float] = {}
 
     def reward(changed: Mapping[str, float]) -> float:
-        scheduler = make_scheduler(plus(placing, written(rule, options=changed)))
+        scheduler = make_scheduler(plus(placing, _with_settings(rule, changed)))
         return float(problem.rewards(runner, scheduler).mean())
 
     best = reward(settings)
-    for option, values in MOVE_RULES[rule].made.options.items():
+    for option, values in MOVE_RULES[head_of(rule)].made.options.items():
         rewards = {value: reward(settings | {option: value}) for value in values}
         value = max(rewards, key=rewards.__getitem__, default=None)
         if value is not None and rewards[value] > best:  # otherwise its default is as good
             settings[option], best = value, rewards[value]
     return settings, best
+
+
+def _with_settings(rule: str, settings: Mapping[str, float]) -> str:
+    """
+    >>> _with_settings("machine-value=value.npz", {"most": 2})
+    'machine-value(most=2)=value.npz'
+    """
+    head, file = name_and_source(rule)
+    return written(head, options=settings) + (f"={file}" if file else "")

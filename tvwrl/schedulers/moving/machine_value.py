@@ -240,7 +240,9 @@ class ByMachineValue(BySearch):
     """
 
     name, knowledge, needs_forecasts = "machine-value", FORECASTS.and_also("values learnt from moves"), True
-    options: ClassVar = {"threshold": (0.7, 1.0, 1.5, 2.0, 3.0), "risk": (1.0, 1.6), "most": (2, 3, 4), "placing": ()}
+    options: ClassVar = {
+        "threshold": (0.7, 1.0, 1.5, 2.0, 3.0, 4.0), "risk": (1.0, 1.6, 2.5, 4.0), "most": (1, 2, 3, 4), "placing": (),
+    }  # fmt: skip
     reads = "a value that tvwrl train --moves learnt"
 
     def __init__(
