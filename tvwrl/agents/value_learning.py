@@ -152,7 +152,7 @@ def _generation(
     for number, problem in enumerate(problems):
         where = f"{problem.trace.name}, load {problem.scenario.load:g}, price {problem.scenario.K_m:g}"
         report(f"generation {generation}: playing {count} training sequences of {where}")
-        played += _collect(problem, value, settings, generation, number, count)
+        played += collect(problem, value, settings, generation, number, count)
     best: MachineValue | None = None
     about, resources = facts_of(problems, settings) | place, problems[0].machines.resources
     for gamma in settings.gammas:
@@ -283,7 +283,7 @@ def draw_seed(settings: ValueSettings, generation: int, number: int, draw: Draw)
     return int(np.random.SeedSequence([settings.seed, generation, number, draw.number]).generate_state(1)[0])
 
 
-def _collect(
+def collect(
     problem: Problem, value: MachineValue | None, settings: ValueSettings, generation: int, number: int, count: int
 ) -> list[Played]:
     """Episodes of a generation on training sequences of a problem, in which some decisions are random moves."""
