@@ -1,6 +1,9 @@
 """Values of machines: what they are learnt from against the referee, files, and what is refused."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,8 +80,16 @@ def test_a_network_learns_what_is_linear():
     assert explained[0] > 0.98
 
 
-def test_the_search_computes_what_the_network_does(moving, value):
-    """Value of a machine by hand in numpy, from the features that were noted, against the cost that the search has."""
+def test_the_search_computes_what_the_page_on_export_says(moving, value, tmp_path, monkeypatch):
+    """Value of a machine by the documented lines of numpy, against the cost that the search has."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "export.md").read_text()
+    (lines,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "def value_of" in block]
+    monkeypatch.chdir(tmp_path)
+    Path("runs/moves").mkdir(parents=True)
+    value = MachineValue(value.layers, value.resources, dict(value.facts) | {"risk": 0.7})
+    value.save("runs/moves/value.npz")
+    documented: dict[str, Any] = {}
+    exec(lines, documented)
     runner = Runner(moving.sequences("test", 1, 0), moving.machines, moving.scenario)
     simulation = runner.simulation(make_scheduler("expected-cost"))
     simulation.reset(0)
@@ -86,15 +97,11 @@ def test_the_search_computes_what_the_network_does(moving, value):
         simulation.place(0, int(simulation.state.counters[0, 1]) % 5)
         simulation.next_slot()
     cluster = Cluster(simulation)
-    running = cluster.running
-    layers, costs = value.layers, costs_of(cluster, 0.7, value.layers, 1000.0)
-    here = present(cluster, running, layers)
+    costs = costs_of(cluster, 0.7, value.layers, 1000.0)
+    here = present(cluster, cluster.running, value.layers)
     find_moves(here, costs, 0, 0.0, 3, 1.0, np.empty((1, 2), np.int64))  # no kind of moves: only the costs are made
-    last = len(here.cost) - 1
-    hidden = layers.first_bias + (here.seen - layers.mean) / layers.scale @ layers.first
-    deeper = layers.second_bias + np.maximum(hidden, 0.01 * hidden) @ layers.second
-    both = layers.last_bias + np.maximum(deeper, 0.01 * deeper) @ layers.last
-    assert here.cost[last] == pytest.approx(1000.0 * (both[0] + 0.7 * both[1]), rel=1e-4)
+    found = documented["value_of"](here.seen[None])  # features of the last machine
+    assert here.cost[-1] == pytest.approx(found[0], rel=1e-4)
 
 
 def test_it_is_the_same_with_the_same_seed_and_plays(moving, value):
