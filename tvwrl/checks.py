@@ -44,6 +44,11 @@ def within(low: float, high: float, /, **values: Any) -> None:
     _check(values, lambda x: low <= x <= high, f"{low} to {high}")
 
 
+def whole(**values: Any) -> None:
+    """Whole numbers, also as 2.0."""
+    _check(values, lambda x: math.isfinite(x) and x == int(x), "a whole number")
+
+
 def fraction(**values: Any) -> None:
     """Shares of a whole, above 0 and at most 1; who gives 70 probably means percent."""
     _check(values, lambda x: 0 < x <= 1, "a fraction above 0 and at most 1 (0.7 is 70 %)")

@@ -33,7 +33,7 @@ def test_the_settings_are_the_best_of_those_that_were_tried(moving, monkeypatch)
         return sum(moving.score(runner.play(make_scheduler(name), i))["reward"] for i in range(3))
 
     assert found.name.startswith("expected-cost + greedy")
-    tried = ("", "(threshold=1000)", "(threshold=3000)", "(threshold=20000)")
+    tried = ("", "(threshold=1000)", "(threshold=5000)", "(threshold=20000)")
     assert reward(found.name) >= max(reward(f"expected-cost + greedy{one}") for one in tried)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from tvwrl.envs import Problem
@@ -9,9 +10,11 @@ from tvwrl.names import name_and_source, written
 from tvwrl.progress import Report, nothing
 from tvwrl.schedulers import MOVE_RULES, Runner, Scheduler, head_of, make_move_rule, make_scheduler, plus
 from tvwrl.schedulers import PLACING as PLACING
+from tvwrl.types import InputError
 
 QUICK = tuple(name for name, row in MOVE_RULES.items() if not row.made.is_slow)
 SEQUENCES = 60  # that settings are chosen on
+ROUNDS = 2  # in which they are, as what is best for one option depends on the others
 SEED = 7001  # of these, so that they are not those that a policy is trained on
 
 
@@ -20,8 +23,8 @@ def with_tuned_moves(
 ) -> list[Scheduler]:
     """The scheduler `placing` with each of the move rules, at the settings that cost least on training sequences.
 
-    Options are chosen in turn, in the order in which the rule lists them, each with the values found so far. `report`
-    gets a line for each rule.
+    Options are chosen in turn, in the order in which the rule lists them, each with the values found so far, twice.
+    `report` gets a line for each rule.
 
     Parameters
     ----------
@@ -53,19 +56,31 @@ def with_tuned_moves(
 
 
 def tuned_settings(problem: Problem, runner: Runner, placing: str, rule: str) -> tuple[dict[str, float], float]:
-    """The settings of a move rule that are best on the sequences of a runner, and the mean reward with them."""
+    """The settings of a move rule that are best on the sequences of a runner, and the mean reward with them.
+
+    Options are chosen in turn, each with the values found so far, `ROUNDS` times. Settings that the rule refuses, and
+    those that leave workloads unplaced, are never the best.
+    """
     settings: dict[str, float] = {}
+    known: dict[str, float] = {}  # by the name of what was played
 
     def reward(changed: Mapping[str, float]) -> float:
-        scheduler = make_scheduler(plus(placing, _with_settings(rule, changed)))
-        return float(problem.rewards(runner, scheduler).mean())
+        name = plus(placing, _with_settings(rule, dict(sorted(changed.items()))))
+        if name not in known:
+            try:
+                found = float(problem.rewards(runner, make_scheduler(name)).mean())
+            except InputError:
+                found = math.nan
+            known[name] = found if math.isfinite(found) else -math.inf
+        return known[name]
 
     best = reward(settings)
-    for option, values in MOVE_RULES[head_of(rule)].made.options.items():
-        rewards = {value: reward(settings | {option: value}) for value in values}
-        value = max(rewards, key=rewards.__getitem__, default=None)
-        if value is not None and rewards[value] > best:  # otherwise its default is as good
-            settings[option], best = value, rewards[value]
+    for _ in range(ROUNDS):
+        for option, values in MOVE_RULES[head_of(rule)].made.options.items():
+            rewards = {value: reward(settings | {option: value}) for value in values}
+            value = max(rewards, key=rewards.__getitem__, default=None)
+            if value is not None and rewards[value] > best:  # otherwise what it was is as good
+                settings[option], best = value, rewards[value]
     return settings, best
 
 

@@ -21,11 +21,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least, one_of, within
+from tvwrl.checks import at_least, one_of, whole, within
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, REQUESTS
 from tvwrl.schedulers.moving.base import MoveRule, move_rule
 from tvwrl.simulation import Cluster, Mask, Running
-from tvwrl.types import Float, Int, Move
+from tvwrl.types import Float, InputError, Int, Move
 
 LOW, HIGH = 0.2, 0.5  # upstream has no defaults; these are its documentation's
 SHARES = (0.2, 0.3, 0.4, 0.5)
@@ -85,13 +85,13 @@ class LowNodeUtilization(Evicting):
     Parameters
     ----------
     low : float, default 0.2
-        Share of the capacity (`thresholds`), 0 to 1.
+        Share of the capacity (`thresholds`), 0 to 1; at most `high`, unless both are deviations.
     high : float, default 0.5
         Share of the capacity (`targetThresholds`), 0 to 1.
     deviation : float, default 0
         1: both are deviations from the mean share of all machines (`useDeviationThresholds`).
     nodes : float, default 0
-        Nothing moves unless more machines than that are used little (`numberOfNodes`), >= 0.
+        Nothing moves unless more machines than that are used little (`numberOfNodes`), a whole number >= 0.
 
     Examples
     --------
@@ -111,6 +111,9 @@ class LowNodeUtilization(Evicting):
         within(0, 1, low=low, high=high)
         one_of((0, 1), deviation=deviation)
         at_least(0, nodes=nodes)
+        whole(nodes=nodes)
+        if low > high and not deviation:
+            raise InputError(f"low is {low:g}: must be at most high, which is {high:g}, as in the plugin")
         self.low, self.high, self.deviation, self.nodes = low, high, deviation, nodes
 
     def thresholds(self, share: Float, on: Mask) -> tuple[Float, Float]:
@@ -148,7 +151,7 @@ class HighNodeUtilization(Evicting):
     low : float, default 0.2
         Share of the capacity (`thresholds`), 0 to 1.
     nodes : float, default 0
-        Nothing moves unless little is requested of more machines than that (`numberOfNodes`), >= 0.
+        Nothing moves unless little is requested of more machines than that (`numberOfNodes`), a whole number >= 0.
 
     Examples
     --------
@@ -162,6 +165,7 @@ class HighNodeUtilization(Evicting):
     def __init__(self, low: float = LOW, nodes: float = 0) -> None:
         within(0, 1, low=low)
         at_least(0, nodes=nodes)
+        whole(nodes=nodes)
         self.low, self.nodes = low, nodes
 
     def moves(self, cluster: Cluster) -> Iterator[Move]:

@@ -58,8 +58,8 @@ class ExpectedGain(BySearch):
     name, knowledge, needs_forecasts = "greedy", FORECASTS, True
     kinds: ClassVar = SINGLE  # of moves that it considers
     options: ClassVar = {
-        "threshold": (1_000.0, 3_000.0, 5_000.0, 10_000.0, 20_000.0),
-        "overshoot": (0.5, 1.0, 2.0),
+        "threshold": (1_000.0, 2_500.0, 5_000.0, 10_000.0, 15_000.0, 20_000.0, 30_000.0, 60_000.0),
+        "overshoot": (0.25, 0.5, 1.0, 2.0),
         "late": (0.0, 0.25, 0.5),
     }
 
@@ -94,7 +94,7 @@ class Evacuate(ExpectedGain):
     """The same, of all workloads of a machine at once."""
 
     name, kinds = "evacuate", TOGETHER
-    options: ClassVar = ExpectedGain.options | {"most": (2, 3, 4)}
+    options: ClassVar = ExpectedGain.options | {"most": (2, 3, 4, 6, 8)}
 
 
 @move_rule("Greedy and evacuation")
@@ -102,4 +102,4 @@ class GreedyEvacuate(ExpectedGain):
     """The same, of single workloads and of all of a machine."""
 
     name, kinds = "greedy-evacuate", SINGLE | TOGETHER
-    options: ClassVar = Evacuate.options | {"single": (1.0, 3.0)}
+    options: ClassVar = Evacuate.options | {"single": (1.0, 1.5, 2.0, 3.0)}

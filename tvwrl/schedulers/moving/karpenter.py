@@ -27,7 +27,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tvwrl.checks import at_least, positive, within
+from tvwrl.checks import at_least, fraction, positive
 from tvwrl.packing import fits
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.moving.base import MoveRule, move_rule
@@ -81,7 +81,7 @@ class Karpenter(MoveRule):
 
     def __init__(self, after: float = 0.0, budget: float = 0.1, overcommit: float = 1.0) -> None:
         at_least(0, after=after)
-        within(0, 1, budget=budget)
+        fraction(budget=budget)
         positive(overcommit=overcommit)
         self.after, self.budget, self.overcommit = after, budget, overcommit
 

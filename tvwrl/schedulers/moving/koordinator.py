@@ -21,12 +21,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least, one_of, within
+from tvwrl.checks import at_least, one_of, whole, within
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.moving.base import MoveRule, move_rule
 from tvwrl.schedulers.production.facts import by_kind
 from tvwrl.simulation import Cluster, Mask
-from tvwrl.types import Float, Int, Move
+from tvwrl.types import Float, InputError, Int, Move
 
 LOW, HIGH = (0.45, 0.55), (0.75, 0.80)  # of CPU, and of all other resources
 LASTS, REMEMBERED = 6, 30  # rounds: a minute and five minutes
@@ -136,6 +136,13 @@ class LowNodeLoad(MoveRule):
         within(0, 1, low=low, high=high, low_memory=low_memory, high_memory=high_memory)
         one_of((0, 1), deviation=deviation)
         at_least(1, abnormalities=abnormalities)
+        whole(abnormalities=abnormalities)
+        for name, least, most in (("low", low, high), ("low_memory", low_memory, high_memory)):
+            if least > most and not deviation:
+                high_name = name.replace("low", "high")
+                raise InputError(
+                    f"{name} is {least:g}: must be at most {high_name}, which is {most:g}, as in the plugin"
+                )
         self.low, self.high = (low, low_memory), (high, high_memory)
         self.deviation, self.abnormalities = deviation, int(abnormalities)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvwrl.checks import within
+from tvwrl.checks import whole, within
 from tvwrl.compiled import inner, njit
 from tvwrl.schedulers.moving.base import MoveRule
 from tvwrl.schedulers.moving.machine_costs import (
@@ -32,7 +32,7 @@ from tvwrl.schedulers.moving.machine_costs import (
     size_of,
 )
 from tvwrl.simulation import Cluster
-from tvwrl.types import Bool, Float, InputError, Int, Move
+from tvwrl.types import Bool, Float, Int, Move
 
 MOST_TOGETHER = 8  # workloads of a machine that are moved away together, at most
 SINGLE, TOGETHER, SWAP = 1, 2, 4  # bits of the kinds of moves that are considered
@@ -71,8 +71,7 @@ class Search(NamedTuple):
 def check_together(most: float) -> int:
     """`most` workloads of a machine that may be moved together. Raises InputError unless it is 1 to 8."""
     within(1, MOST_TOGETHER, most=most)
-    if most != int(most):
-        raise InputError(f"most is {most:g}: must be a whole number")
+    whole(most=most)
     return int(most)
 
 
