@@ -226,3 +226,8 @@ def test_a_time_limit_ends_learning_in_place_of_generations(moving):
 def test_bad_settings_are_refused(field, bad):
     with pytest.raises(InputError, match=field):
         PolicySettings(**{field: bad})
+
+
+def test_other_algorithms_are_refused(moving):
+    with pytest.raises(InputError, match="algo is 'PPO': did you mean ppo"):
+        learn_policy([moving], "PPO", FEW, HOW)

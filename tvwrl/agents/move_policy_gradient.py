@@ -38,6 +38,7 @@ from tvwrl.agents.value_learning import (
     place_of,
 )
 from tvwrl.agents.value_settings import PolicySettings, ValueSettings
+from tvwrl.checks import one_of
 from tvwrl.envs import Problem
 from tvwrl.progress import Report, nothing
 from tvwrl.schedulers import (
@@ -285,12 +286,13 @@ def learn_policy(
     Raises
     ------
     InputError
-        As `learn_value` does.
+        For another `algo`; otherwise as `learn_value` does.
 
     Examples
     --------
     >>> learn_policy([problem], "ppo", ValueSettings(), PolicySettings(), start=shipped_value())  # doctest: +SKIP
     """
+    one_of(("reinforce", "ppo"), algo=algo)
     check_problems(problems)
     if start is not None and (why := start.misfit(problems[0].scenario, problems[0].machines.resources)):
         raise InputError(why)

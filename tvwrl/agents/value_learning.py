@@ -271,11 +271,12 @@ class Judge:
         return self.cost_of(lambda scenario: policy(scenario, self._places, value))
 
     def cost_of(self, make: Callable[[Scenario], Scheduler]) -> float:
-        """The same of the scheduler that is made for a scenario."""
+        """The same of the scheduler that is made for a scenario; infinite where workloads were left unplaced."""
         shares = [
             self._costs(problem, runner, make(problem.scenario)) / still for problem, runner, still in self._stages
         ]
-        return float(np.mean(shares))
+        mean = float(np.mean(shares))
+        return mean if math.isfinite(mean) else math.inf
 
 
 def draw_seed(settings: ValueSettings, generation: int, number: int, draw: Draw) -> int:

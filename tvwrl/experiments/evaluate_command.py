@@ -35,7 +35,7 @@ from tvwrl.schedulers import (
     Scheduler,
     make_scheduler,
 )
-from tvwrl.simulation import Scenario
+from tvwrl.simulation import Scenario, check_moves
 from tvwrl.traces import SequenceSampler, how_to_open, open_and_describe
 from tvwrl.types import InputError
 
@@ -95,7 +95,7 @@ class ComparisonSettings(CellOptions):
     and classes are then the run's, and by default the trace, which an .onnx file does not name."""
     schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
     """Schedulers to compare; --list-schedulers lists their names. Default with --moves-per-slot: expected-cost alone,
-    and with each rule that moves, at the settings that are best on training sequences."""
+    and with each rule that moves, at the settings that are best on training sequences at the first load."""
     trace: Annotated[str | None, described(TRACE, "the checkpoint's, or google")] = None
     slot_seconds: SlotSeconds = None
     forecaster: ForecasterFile = None
@@ -131,6 +131,7 @@ class ComparisonSettings(CellOptions):
         if len(set(names)) != len(names):
             raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
         different(loads=self.loads)
+        check_moves(self.environment, "add --moves-per-slot 2")
         at_least(1, sequences=self.sequences)
         at_least(0, seed=self.seed, bound_seconds=self.bound_seconds)
         if self.reward_bound and not self.bounds:
@@ -180,6 +181,8 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     schedulers = [*filter(None, [policy]), *named.values()]
     if settings.environment.moves_per_slot and settings.schedulers == DEFAULT_SCHEDULERS:
         problem = problem.with_forecasts(say)
+        if len(settings.loads) > 1:
+            say(f"rules that move are tuned at load {problem.scenario.load:g}, and played at all loads")
         schedulers = [make_scheduler(PLACING), *with_tuned_moves(problem, PLACING, report=say)]
         facts["schedulers"] = tuple(scheduler.name for scheduler in schedulers)
         origins = {scheduler.name: origin_of(scheduler.name, scheduler) for scheduler in schedulers}

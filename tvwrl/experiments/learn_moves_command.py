@@ -112,6 +112,10 @@ class MoveTrainingSettings:
                 f"{other[0]} is {changed[other[0]]}, but learning goes on from the value that ships, with its own: "
                 "add --no-from-shipped, or leave it out"
             )
+        if self.algo in ("reinforce", "ppo") and not self.from_shipped:
+            for name in ("thresholds", "risks"):
+                if name in changed and len(changed[name]) > 1:
+                    raise InputError(f"{name} are {changed[name]}: algo {self.algo} has one; give one")
         if self.value.seconds is not None and "generations" in changed:
             raise InputError(f"generations is {changed['generations']}, but seconds end learning: give one")
 

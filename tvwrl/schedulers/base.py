@@ -39,6 +39,8 @@ class Scheduler(ABC):
         What it may know; a group of `GROUPS`.
     looks_at_grid, needs_forecasts : bool
         Whether the simulation must draw label grids for it, and sum forecasts of demand by machine.
+    moves_what_runs : bool
+        Whether it also decides moves, so that no other rule can.
     leader : Scheduler or None
         Whose choices it improves, and who decides after alternatives, as this one is too slow.
 
@@ -57,6 +59,7 @@ class Scheduler(ABC):
     knowledge: Knowledge
     looks_at_grid = False
     needs_forecasts = False
+    moves_what_runs = False
     leader: Scheduler | None = None
 
     def __repr__(self) -> str:

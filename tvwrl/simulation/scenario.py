@@ -11,6 +11,8 @@ from tvwrl.checks import at_least, one_of, positive, with_known_fields, within
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.types import InputError, Machines, MoveRules
 
+OF_MOVES = ("shown_running", "K_m", "move_slots", "move_overlap", "move_rest", "immovable")
+
 
 @with_known_fields
 @dataclass(frozen=True)
@@ -252,3 +254,27 @@ def _capacity_row(capacity: float | tuple[float, ...], resources: tuple[str, ...
     if (row < 1).any() and (row != 0).any():
         raise InputError(f"{field} is {row.tolist()}: must be at least 1 unit per resource")
     return np.broadcast_to(row, (len(resources),))
+
+
+def check_moves(scenario: Scenario, instead: str) -> None:
+    """Refuse options of moves where nothing moves, as they would have no effect.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What was asked for.
+    instead : str
+        What to do, the end of the message.
+
+    Raises
+    ------
+    InputError
+        If `moves_per_slot` is 0 and one of the others is not its default.
+
+    Examples
+    --------
+    >>> check_moves(Scenario(moves_per_slot=2, K_m=300), "add --moves-per-slot")
+    """
+    for name in OF_MOVES:
+        if not scenario.moves_per_slot and (value := getattr(scenario, name)) != getattr(Scenario, name):
+            raise InputError(f"{name} is {value}, but nothing moves: {instead}, or leave it out")

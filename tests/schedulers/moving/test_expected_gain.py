@@ -247,13 +247,28 @@ def test_the_same_seed_gives_the_same_moves(moving, rule):
         ("spread + greedy(most=2)", "greedy has no option 'most'"),
         ("spread + evacuate(single=2)", "evacuate has no option 'single'"),
         ("spread + greedy(threshold=-1)", "threshold is -1"),
-        ("spread + evacuate + greedy", "two rules that move"),
+        ("spread + evacuate + greedy", r"spread \+ evacuate moves already"),
+        ("hindsight + greedy", "hindsight moves already"),
+        ("perfect-forecast(expected-cost + greedy) + evacuate", "moves already"),
+        ("spread + low-node-utilization(low=0.6,high=0.3)", "low is 0.6: must be at most high, which is 0.3"),
+        ("spread + low-node-utilization(nodes=1.5)", "nodes is 1.5: must be a whole number"),
+        ("spread + high-node-utilization(nodes=1.5)", "nodes is 1.5"),
+        ("spread + low-node-load(low=0.6,high=0.3)", "low is 0.6: must be at most high, which is 0.3"),
+        ("spread + low-node-load(high_memory=0.1)", "low_memory is 0.55: must be at most high_memory, which is 0.1"),
+        ("spread + low-node-load(abnormalities=2.9)", "abnormalities is 2.9: must be a whole number"),
+        ("spread + karpenter(budget=0)", "budget is 0"),
         ("sprad + greedy", "there is no scheduler 'sprad'|did you mean spread"),
     ],
 )
 def test_bad_names_are_refused(name, problem):
     with pytest.raises(InputError, match=problem):
         make_scheduler(name)
+
+
+def test_deviations_may_be_in_any_order():
+    """Of the mean share: the low threshold lies below it and the high one above."""
+    assert make_scheduler("spread + low-node-utilization(low=0.6,high=0.3,deviation=1)")
+    assert make_scheduler("spread + low-node-load(low=0.6,high=0.3,deviation=1)")
 
 
 def test_two_rules_know_together_what_each_knows():

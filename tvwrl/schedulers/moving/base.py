@@ -143,7 +143,7 @@ class Moving(Scheduler):
     Raises
     ------
     InputError
-        If `placing` has a rule that moves already.
+        If `placing` moves already.
 
     Examples
     --------
@@ -152,9 +152,11 @@ class Moving(Scheduler):
     'spread + evacuate(threshold=5000)'
     """
 
+    moves_what_runs = True
+
     def __init__(self, placing: Scheduler, rule: MoveRule) -> None:
-        if isinstance(placing, Moving):
-            raise InputError(f"scheduler is '{placing.name}{PLUS}{rule.name}': it has two rules that move; give one")
+        if placing.moves_what_runs:
+            raise InputError(f"scheduler is '{placing.name}{PLUS}{rule.name}': {placing.name} moves already; give one")
         self.placing, self.rule = rule.placing_too(placing), rule
         rule.placing = self.placing
         self.name = f"{placing.name}{PLUS}{rule.name}"
