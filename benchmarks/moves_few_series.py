@@ -37,7 +37,7 @@ def main(
 
     Args:
         traces: names of prepared traces.
-        counts: series that the cluster has.
+        counts: series that the cluster has; those that the trace lacks are left out.
         draws: seeds of the choice of series, and of learning.
         load: offered load.
         price: price of a move.
@@ -48,6 +48,9 @@ def main(
         whole = Problem.build(open_trace(name), scenario)
         known = sorted({run.workload for split in ("train", "validation") for run in whole.sampler.runs[split]})
         for count in counts:
+            if count > len(known):
+                print(f"{name} has {len(known)} series that are not for testing: {count} are left out", flush=True)
+                continue
             for draw in draws:
                 chosen = np.random.default_rng([draw, count]).choice(known, count, replace=False)
                 few = Problem.build(whole.trace.select(np.sort(chosen)), scenario).with_forecasts()

@@ -16,10 +16,11 @@ import tyro
 
 from tvwrl import Scenario, open_trace
 from tvwrl.agents import ValueSettings
+from tvwrl.agents.move_policy_gradient import outputs
 from tvwrl.agents.value_learning import LARGEST, Labels, Played, collect, facts_of, fit, labels_of, policy
 from tvwrl.envs import Problem
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers import PLACING, SCALE, SLOPE, Layers, MachineValue, Runner, make_scheduler
+from tvwrl.schedulers import PLACING, SCALE, Layers, MachineValue, Runner, make_scheduler
 from tvwrl.types import Float
 
 LOADS, PRICES = (0.3, 0.5, 0.8), (300.0, 1000.0, 3000.0)
@@ -134,15 +135,6 @@ def bootstrapped(played: Sequence[Played], net: Layers) -> Labels:
         features.append(one.features[noted].reshape(-1, one.features.shape[2]))
         labels.append(sums[one.slot[noted]].reshape(-1, 2).astype(np.float32))
     return Labels(np.concatenate(features), np.minimum(np.concatenate(labels), np.float32(LARGEST)))
-
-
-def outputs(net: Layers, features: np.ndarray) -> np.ndarray:
-    """(..., 2) values of features (..., F)."""
-    found = (features - net.mean) / net.scale
-    for weight, bias in ((net.first, net.first_bias), (net.second, net.second_bias)):
-        found = found @ weight + bias
-        found = np.where(found > 0, found, SLOPE * found)
-    return np.asarray(found @ net.last + net.last_bias)
 
 
 if __name__ == "__main__":

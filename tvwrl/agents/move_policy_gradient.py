@@ -243,11 +243,16 @@ def advantages(one: Trajectory, critic: Layers, discount: float, look_ahead: flo
 
 def values(layers: Layers, features: Float32) -> Float:
     """(...) what machines with features (..., F) are expected to cost, in units of the reward."""
+    cost: Float = SCALE * outputs(layers, features).sum(axis=-1).astype(np.float64)
+    return cost
+
+
+def outputs(layers: Layers, features: Float32) -> Float32:
+    """(..., 2) what a network returns for features (..., F), in thousands: costs of load, and of overshoots."""
     hidden = (features - layers.mean) / layers.scale @ layers.first + layers.first_bias
     deeper = np.maximum(hidden, SLOPE * hidden) @ layers.second + layers.second_bias
-    both = np.maximum(deeper, SLOPE * deeper) @ layers.last + layers.last_bias
-    cost: Float = SCALE * both.sum(axis=-1).astype(np.float64)
-    return cost
+    both: Float32 = np.maximum(deeper, SLOPE * deeper) @ layers.last + layers.last_bias
+    return both
 
 
 def learn_policy(

@@ -357,6 +357,7 @@ def _charge_overshoots(
 
 
 def labels_of(played: Sequence[Played], gamma: float) -> Labels:
+    """Features of all machines in the slots that were noted, and what each cost from the next slot on, discounted."""
     features, labels = [], []
     for one in played:
         slots = len(one.costs)

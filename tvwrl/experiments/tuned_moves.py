@@ -38,6 +38,16 @@ def with_tuned_moves(
     report : Report, optional
         Called with lines of progress.
 
+    Returns
+    -------
+    list of Scheduler
+        One for each rule that can be played in the problem's scenario.
+
+    Raises
+    ------
+    InputError
+        For names that there are not, and files that hold no learnt value.
+
     Examples
     --------
     >>> [one.name for one in with_tuned_moves(problem, "expected-cost", ["evacuate"])]  # doctest: +SKIP

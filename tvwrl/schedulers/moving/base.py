@@ -107,6 +107,11 @@ class MoveRule(ABC):
         ----------
         cluster : Cluster
             What it sees of the cluster.
+
+        Returns
+        -------
+        Iterable[Move]
+            At most `cluster.moves_left`.
         """
 
     def target(self, cluster: Cluster, running: Running, i: int, barred: Sequence[int] = ()) -> int | None:
@@ -122,6 +127,11 @@ class MoveRule(ABC):
             Which of them, 0..n-1.
         barred : Sequence[int], optional
             Machines that the workload must not go to.
+
+        Returns
+        -------
+        int or None
+            The machine, 0..M-1.
         """
         seen, workload = cluster.as_waiting(running, i, barred)
         placement = next(iter(self.placing.schedule(seen, [workload])), None)

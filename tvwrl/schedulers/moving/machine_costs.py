@@ -201,6 +201,7 @@ def cost_with(p: Present, c: Costs, m: int, i: int, share: float, j: int, other:
 
 @inner(_nrt=False)
 def expected_cost_with(p: Present, c: Costs, m: int, i: int, share: float, j: int, other: float) -> float:
+    """The expected cost of machine m, changed as in `cost_with`, in units of the reward; 0 if nothing runs there."""
     resources, parts = c.sizes.shape[1], len(c.slots)
     wide = parts * resources
     alive = 3 * wide + 2 * resources
