@@ -71,7 +71,7 @@ def _played(few: Problem, whole: Problem, seed: int, sequences: int) -> list[str
         return judged.rewards(runner, scheduler) / 1000
 
     settings = ValueSettings(**{**vars(LEARNT), "seed": seed})
-    *rules, shipped = with_tuned_moves(few, PLACING, [*RULES, "machine-value"])
+    rules, (shipped,) = (with_tuned_moves(few, PLACING, names) for names in (RULES, ["machine-value"]))
     values = [learn_value([few], settings, start=start) for start in (shipped_value(), None)]
     still = rewards(make_scheduler(PLACING))
     best = max((rewards(rule) for rule in rules), key=lambda found: found.mean())

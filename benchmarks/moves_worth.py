@@ -2,8 +2,9 @@
 
 Values are learnt on a trace at all loads and prices together (`own`), and on the other traces alone (`others`), so that
 the trace is one that they have never seen. Those, and the value that ships, are also played with the options that are
-best on the training sequences on which rules are tuned (`tuned`). What `out` has is not learnt or played again: run
-several at once, one trace each, and read the table of all with `--read`.
+best on the training sequences on which rules are tuned (`tuned`). What `out` has is not learnt or played again (nor
+tuned anew, where options of rules have changed since): run several at once, one trace each, and read the table of all
+with `--read`.
 """
 
 from __future__ import annotations

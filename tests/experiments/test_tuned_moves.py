@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -43,6 +44,25 @@ def test_a_value_in_a_file_is_tuned_as_the_one_that_ships(moving, monkeypatch, t
     names = [one.name for one in with_tuned_moves(moving, "expected-cost", ["machine-value", f"machine-value={file}"])]
     assert names[1] == f"{names[0]}={file}"
     assert "(" in names[0], "an option was chosen"
+
+
+def test_settings_that_a_rule_refuses_are_left_out_and_other_errors_are_not(moving, monkeypatch):
+    monkeypatch.setattr(tuned_moves, "SEQUENCES", 1)
+    (found,) = with_tuned_moves(moving, "spread", ["low-node-utilization"])  # the low threshold above the high one
+    assert found.name.startswith("spread + low-node-utilization")
+    with pytest.raises(InputError, match="its options are tuned; write karpenter without them"):
+        with_tuned_moves(moving, "spread", ["karpenter(budget=0.5)"])
+    with pytest.raises(InputError, match="scheduler is 'sprad'"):
+        with_tuned_moves(moving, "sprad", ["karpenter"])
+
+
+def test_where_all_settings_leave_workloads_unplaced_it_is_said(moving, monkeypatch):
+    monkeypatch.setattr(tuned_moves, "SEQUENCES", 1)
+    monkeypatch.setattr(Problem, "rewards", lambda *_: np.full(1, np.nan))
+    lines = []
+    (found,) = with_tuned_moves(moving, "spread", ["greedy"], lines.append)
+    assert found.name == "spread + greedy"
+    assert "unplaced at all settings" in lines[0]
 
 
 def test_the_explorer_shows_the_moves_that_were_recorded_whoever_made_them(moving, tmp_path):

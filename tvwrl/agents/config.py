@@ -17,7 +17,7 @@ from tvwrl.schedulers import (
     SCHEDULERS,
     Knowledge,
 )
-from tvwrl.simulation import Scenario, check_moves
+from tvwrl.simulation import Scenario
 from tvwrl.types import InputError
 
 ALGORITHMS = Literal["ppo", "reinforce", "counterfactual", "sb3-ppo", "sb3-a2c"]
@@ -208,7 +208,6 @@ class TrainConfig:
                 f"moves_per_slot is {self.scenario.moves_per_slot}: these policies place only; train without it, or "
                 "learn what to move: tvwrl train --moves"
             )
-        check_moves(self.scenario, "to learn what to move, call tvwrl train --moves")
         if self.also:
             different(also=self.also)
         if self.also and self.algo.startswith("sb3"):

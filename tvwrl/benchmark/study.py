@@ -289,7 +289,9 @@ class BenchmarkStudy:
         cells = []
         for name in self._schedulers_on(task):
             cells.append(Played(task, name, name, False, count))
-            if name in PRODUCTION or ((both := parted(name)) and both[1] in MOVE_RULES):
+            both = parted(name)
+            is_tunable = both is not None and both[1] in MOVE_RULES and not name_and_source(both[0])[1]  # of no run
+            if name in PRODUCTION or is_tunable:
                 cells.append(Played(task, name, name, True, count))
         for run in self.runs:
             name, folder = name_and_source(run)

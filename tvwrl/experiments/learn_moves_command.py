@@ -112,10 +112,6 @@ class MoveTrainingSettings:
                 f"{other[0]} is {changed[other[0]]}, but learning goes on from the value that ships, with its own: "
                 "add --no-from-shipped, or leave it out"
             )
-        if self.algo in ("reinforce", "ppo") and not self.from_shipped:
-            for name in ("thresholds", "risks"):
-                if name in changed and len(changed[name]) > 1:
-                    raise InputError(f"{name} are {changed[name]}: algo {self.algo} has one; give one")
         if self.value.seconds is not None and "generations" in changed:
             raise InputError(f"generations is {changed['generations']}, but seconds end learning: give one")
 
@@ -148,6 +144,11 @@ def _begin(settings: MoveTrainingSettings) -> tuple[Path, MoveTrainingSettings, 
     """A new run in its folder."""
     if not settings.environment.moves_per_slot:
         raise InputError("moves_per_slot is 0: nothing may move; set it to 1 or more")
+    if settings.algo in ("reinforce", "ppo") and not settings.from_shipped:
+        for name in ("thresholds", "risks"):
+            given = getattr(settings.value, name)
+            if len(given) > 1 and given != getattr(ValueSettings(), name):
+                raise InputError(f"{name} are {given}: algo {settings.algo} has one; give one")
     names = (settings.trace, *settings.also)
     traces = [open_and_describe(name, settings.slot_seconds, say) for name in names]
     check_others(traces[0], dict(zip(settings.also, traces[1:], strict=True)))

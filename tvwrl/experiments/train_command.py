@@ -44,6 +44,7 @@ from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.progress import Report, say
 from tvwrl.runs import LAST, START, check_new_folder, default_folder, how_to_continue, whole_file
 from tvwrl.schedulers import CURRENT_LOAD, INITIAL, KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
+from tvwrl.simulation import check_moves
 from tvwrl.traces import SequenceSampler, open_and_describe, trace_identity
 from tvwrl.types import InputError, Trace
 
@@ -122,6 +123,7 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
     """
     from tvwrl.agents import check_device, check_start, open_others
 
+    check_moves(settings.config.scenario, "to learn what to move, call tvwrl train --moves")
     given = trace is not None
     trace = trace or open_and_describe(settings.trace, settings.slot_seconds, report)
     identity = trace_identity(trace, None if given else settings.trace, settings.slot_seconds)

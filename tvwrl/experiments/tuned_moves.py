@@ -46,7 +46,7 @@ def with_tuned_moves(
     Raises
     ------
     InputError
-        For names that there are not, and files that hold no learnt value.
+        For names that there are not, rules with options in their names, and files that hold no learnt value.
 
     Examples
     --------
@@ -60,8 +60,9 @@ def with_tuned_moves(
             report(f"{rule} is left out: {why}")
             continue
         settings, best = tuned_settings(problem, runner, placing, rule)
-        found.append(make_scheduler(plus(placing, _with_settings(rule, settings))))
-        report(f"{found[-1].name}: mean reward {best:,.0f} on {SEQUENCES} training sequences")
+        found.append(make_scheduler(plus(placing, with_settings(rule, settings))))
+        said = f"mean reward {best:,.0f}" if math.isfinite(best) else "workloads were left unplaced at all settings"
+        report(f"{found[-1].name}: {said} on {SEQUENCES} training sequences")
     return found
 
 
@@ -69,34 +70,46 @@ def tuned_settings(problem: Problem, runner: Runner, placing: str, rule: str) ->
     """The settings of a move rule that are best on the sequences of a runner, and the mean reward with them.
 
     Options are chosen in turn, each with the values found so far, `ROUNDS` times. Settings that the rule refuses, and
-    those that leave workloads unplaced, are never the best.
+    those that leave workloads unplaced, are never the best; the reward is -inf if no others were found. Raises
+    InputError for names that there are not, and a rule that has options in its name.
     """
+    if "(" in name_and_source(rule)[0]:
+        raise InputError(f"move rule is '{rule}': its options are tuned; write {head_of(rule)} without them")
+    options = MOVE_RULES[head_of(rule)].made.options
     settings: dict[str, float] = {}
     known: dict[str, float] = {}  # by the name of what was played
 
     def reward(changed: Mapping[str, float]) -> float:
-        name = plus(placing, _with_settings(rule, dict(sorted(changed.items()))))
+        name = with_settings(rule, {option: changed[option] for option in options if option in changed})
         if name not in known:
-            try:
-                found = float(problem.rewards(runner, make_scheduler(name)).mean())
-            except InputError:
-                found = math.nan
-            known[name] = found if math.isfinite(found) else -math.inf
+            known[name] = -math.inf
+            if not changed or _is_allowed(name):
+                mean = float(problem.rewards(runner, make_scheduler(plus(placing, name))).mean())
+                known[name] = mean if math.isfinite(mean) else -math.inf
         return known[name]
 
     best = reward(settings)
     for _ in range(ROUNDS):
-        for option, values in MOVE_RULES[head_of(rule)].made.options.items():
+        for option, values in options.items():
             rewards = {value: reward(settings | {option: value}) for value in values}
             value = max(rewards, key=rewards.__getitem__, default=None)
             if value is not None and rewards[value] > best:  # otherwise what it was is as good
                 settings[option], best = value, rewards[value]
-    return settings, best
+    return {option: settings[option] for option in options if option in settings}, best
 
 
-def _with_settings(rule: str, settings: Mapping[str, float]) -> str:
+def _is_allowed(rule: str) -> bool:
+    """Whether a rule takes its options together, as low and high thresholds."""
+    try:
+        make_move_rule(rule)
+    except InputError:
+        return False
+    return True
+
+
+def with_settings(rule: str, settings: Mapping[str, float]) -> str:
     """
-    >>> _with_settings("machine-value=value.npz", {"most": 2})
+    >>> with_settings("machine-value=value.npz", {"most": 2})
     'machine-value(most=2)=value.npz'
     """
     head, file = name_and_source(rule)

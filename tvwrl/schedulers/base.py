@@ -39,8 +39,6 @@ class Scheduler(ABC):
         What it may know; a group of `GROUPS`.
     looks_at_grid, needs_forecasts : bool
         Whether the simulation must draw label grids for it, and sum forecasts of demand by machine.
-    moves_what_runs : bool
-        Whether it also decides moves, so that no other rule can.
     leader : Scheduler or None
         Whose choices it improves, and who decides after alternatives, as this one is too slow.
 
@@ -59,7 +57,6 @@ class Scheduler(ABC):
     knowledge: Knowledge
     looks_at_grid = False
     needs_forecasts = False
-    moves_what_runs = False
     leader: Scheduler | None = None
 
     def __repr__(self) -> str:
@@ -111,6 +108,11 @@ class Scheduler(ABC):
             What it sees of the cluster.
         """
         return ()
+
+    @property
+    def moves_what_runs(self) -> bool:
+        """Whether it also decides moves, so that no other rule can."""
+        return type(self).moves is not Scheduler.moves
 
     def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
         """(n <= count,) different machines for the workload of `choice`: the chosen one, then the next best in order.

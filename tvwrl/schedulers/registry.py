@@ -245,7 +245,7 @@ def make_scheduler(name: str) -> Scheduler:
     head, of, options = read_name(name, "scheduler")
     if head == "rollout" and of:
         return rollout_of(of, options=options)
-    if head.endswith(BACKFILL) and (base := head.removesuffix(BACKFILL)) in SCHEDULERS:
+    if head.endswith(BACKFILL) and (base := head.removesuffix(BACKFILL)) in SCHEDULERS and tunable(base):
         raise InputError(f"scheduler is '{name}': write {base}{name.removeprefix(head)}{BACKFILL}")
     if head in SCHEDULERS:
         if not (allowed := dict.fromkeys(tunable(head), float)):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tvwrl.envs.problem import Problem
-from tvwrl.schedulers import MOVE_RULES, Runner, make_scheduler
+from tvwrl.schedulers import MOVE_RULES, Moving, Runner, make_move_rule, make_scheduler
 from tvwrl.schedulers.expected_cost import expected_costs
 from tvwrl.schedulers.moving import machine_costs
 from tvwrl.schedulers.moving import move_search as kernels
@@ -256,7 +256,7 @@ def test_the_same_seed_gives_the_same_moves(moving, rule):
         ("spread + low-node-load(low=0.6,high=0.3)", "low is 0.6: must be at most high, which is 0.3"),
         ("spread + low-node-load(high_memory=0.1)", "low_memory is 0.55: must be at most high_memory, which is 0.1"),
         ("spread + low-node-load(abnormalities=2.9)", "abnormalities is 2.9: must be a whole number"),
-        ("spread + karpenter(budget=0)", "budget is 0"),
+        ("spread + low-node-load(low=0.6,high=0.3,deviation=1)", "low is 0.6: must be at most high, which is 0.3"),
         ("sprad + greedy", "there is no scheduler 'sprad'|did you mean spread"),
     ],
 )
@@ -265,10 +265,19 @@ def test_bad_names_are_refused(name, problem):
         make_scheduler(name)
 
 
+def test_a_scheduler_that_moves_takes_no_rule_that_moves():
+    class Own(type(make_scheduler("expected-cost"))):
+        def moves(self, cluster):
+            return ()
+
+    with pytest.raises(InputError, match="moves already"):
+        Moving(Own(), make_move_rule("greedy"))
+    assert Moving(make_scheduler("perfect-forecast(expected-cost)"), make_move_rule("greedy"))
+
+
 def test_deviations_may_be_in_any_order():
-    """Of the mean share: the low threshold lies below it and the high one above."""
+    """Of the mean share: the low threshold lies below it and the high one above. Koordinator refuses that too."""
     assert make_scheduler("spread + low-node-utilization(low=0.6,high=0.3,deviation=1)")
-    assert make_scheduler("spread + low-node-load(low=0.6,high=0.3,deviation=1)")
 
 
 def test_two_rules_know_together_what_each_knows():

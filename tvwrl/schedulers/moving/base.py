@@ -162,8 +162,6 @@ class Moving(Scheduler):
     'spread + evacuate(threshold=5000)'
     """
 
-    moves_what_runs = True
-
     def __init__(self, placing: Scheduler, rule: MoveRule) -> None:
         if placing.moves_what_runs:
             raise InputError(f"scheduler is '{placing.name}{PLUS}{rule.name}': {placing.name} moves already; give one")

@@ -27,7 +27,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tvwrl.checks import at_least, fraction, positive
+from tvwrl.checks import at_least, positive, within
 from tvwrl.packing import fits
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.moving.base import MoveRule, move_rule
@@ -66,7 +66,7 @@ class Karpenter(MoveRule):
         Hours since a workload last came to a machine or left it until it may be emptied or take workloads
         (`consolidateAfter`), >= 0.
     budget : float, default 0.1
-        Share of the machines in use that are emptied at a time, rounded up (`budgets`), above 0 and at most 1.
+        Share of the machines in use that are emptied at a time, rounded up (`budgets`), 0 to 1; 0: none.
     overcommit : float, default 1.0
         Factor on the capacity that requests must fit, above 0; ours.
 
@@ -81,7 +81,7 @@ class Karpenter(MoveRule):
 
     def __init__(self, after: float = 0.0, budget: float = 0.1, overcommit: float = 1.0) -> None:
         at_least(0, after=after)
-        fraction(budget=budget)
+        within(0, 1, budget=budget)
         positive(overcommit=overcommit)
         self.after, self.budget, self.overcommit = after, budget, overcommit
 

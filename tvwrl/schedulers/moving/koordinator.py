@@ -138,7 +138,7 @@ class LowNodeLoad(MoveRule):
         at_least(1, abnormalities=abnormalities)
         whole(abnormalities=abnormalities)
         for name, least, most in (("low", low, high), ("low_memory", low_memory, high_memory)):
-            if least > most and not deviation:
+            if least > most:
                 high_name = name.replace("low", "high")
                 raise InputError(
                     f"{name} is {least:g}: must be at most {high_name}, which is {most:g}, as in the plugin"

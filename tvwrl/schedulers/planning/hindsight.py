@@ -399,7 +399,7 @@ class Hindsight(Scheduler):
     """
 
     name: str = "hindsight"
-    knowledge, moves_what_runs = FUTURE, True
+    knowledge = FUTURE
 
     def __init__(self, start: Callable[[], Scheduler], proposals: int | None = None) -> None:
         at_least(0, proposals=proposals)

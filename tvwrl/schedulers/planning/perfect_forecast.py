@@ -52,9 +52,13 @@ class PerfectForecast(Scheduler):
                 f"scheduler is '{self.name}': {scheduler.name} plans in sampled futures, not in what comes"
             )
         self.scheduler, self.looks_at_grid = scheduler, scheduler.looks_at_grid
-        self.moves_what_runs = scheduler.moves_what_runs
         self._drawn: tuple[SequenceSet | None, SequenceSet | None] = None, None
         self._made: tuple[Simulation | None, Simulation | None] = None, None
+
+    @property
+    def moves_what_runs(self) -> bool:
+        """Whether the rule does."""
+        return self.scheduler.moves_what_runs
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Prepare the rule for a new episode."""
