@@ -41,11 +41,22 @@ def test_plays_to_the_end_and_the_same_twice(played, rule):
         assert one.moves.target.tolist() == other.moves.target.tolist()
 
 
+def _refusal(name):
+    """Why a rule cannot be made; empty if it can."""
+    try:
+        make_move_rule(name)
+    except InputError as why:
+        return str(why)
+    return ""
+
+
 @pytest.mark.parametrize("rule", MOVE_RULES)
 def test_options_are_tuned_over_valid_values(rule):
+    """Some are refused beside another option's default, as a low threshold above the high one; tuning skips these."""
     made = make_move_rule(rule)
     for option, values in made.options.items():
-        for value in values:
-            assert repr(make_move_rule(f"{rule}({option}={value})"))
+        said = [_refusal(f"{rule}({option}={value})") for value in values]
+        assert said.count("") >= min(len(values), 2)
+        assert all("must be at most" in one for one in filter(None, said))
         with pytest.raises(InputError):
             make_move_rule(f"{rule}({option}=-1)")
