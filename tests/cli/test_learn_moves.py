@@ -121,6 +121,7 @@ def test_bad_input_is_refused(refused, tmp_path):
     no_start = ["train", "--moves", "--algo", "ppo", "--no-from-shipped"]
     refused(*no_start, "--risks", "1,2", message=["risks are", "give one"])
     refused("train", "--K-m", 300, message=["K_m is 300", "nothing moves", "tvwrl train --moves"])
+    refused("tune", "--K-m", 300, message=["K_m is 300", "nothing moves"])
     refused("evaluate", "--immovable", 0.5, message=["immovable is 0.5", "add --moves-per-slot"])
     refused("train", "--algo", "policy-search", message=["tvwrl train --moves --algo policy-search"])
     refused("train", "--moves", "--algo", "ppo", "--epochs", 2, message=["epochs is 2", "algo ppo has no epochs"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvwrl.checks import at_least, below, different, positive, within
+from tvwrl.checks import at_least, below, different, positive, whole, within
 from tvwrl.schedulers import make_scheduler, plain_expected_cost
 from tvwrl.types import InputError
 
@@ -66,8 +66,7 @@ class ValueSettings:
 
     def __post_init__(self) -> None:
         counts = {name: getattr(self, name) for name in ("sequences", "validation", "generations", "epochs", "seed")}
-        if wrong := [name for name, value in counts.items() if value != int(value)]:
-            raise InputError(f"{wrong[0]} is {counts[wrong[0]]}: must be a whole number")
+        whole(**counts)
         if len(self.units) != 2:
             raise InputError(f"units is {self.units}: must be two numbers, of two hidden layers")
         different(gammas=self.gammas, risks=self.risks, thresholds=self.thresholds, placings=self.placings)
@@ -132,8 +131,7 @@ class PolicySettings:
         counts = {
             name: getattr(self, name) for name in ("batches", "sequences_per_iteration", "trajectories", "passes")
         }
-        if wrong := [name for name, value in counts.items() if value != int(value)]:
-            raise InputError(f"{wrong[0]} is {counts[wrong[0]]}: must be a whole number")
+        whole(**counts)
         at_least(1, batches=self.batches, passes=self.passes, sequences_per_iteration=self.sequences_per_iteration)
         at_least(2, trajectories=self.trajectories)
         positive(temperature=self.temperature, learning_rate=self.learning_rate, clip=self.clip)

@@ -30,6 +30,7 @@ from tvwrl.experiments.hyperparameter_search import (
 )
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import default_folder, write_csv, write_json
+from tvwrl.simulation import check_moves
 from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 
@@ -75,6 +76,7 @@ class TuningSettings(CellOptions):
     def check(self) -> None:
         """Raise InputError for options that are out of range, or cannot be combined with `resume`."""
         self.check_run()
+        check_moves(self.config.scenario, "to learn what to move, call tvwrl train --moves")
         at_least(1, trials=self.trials)
         positive(seconds=self.seconds)
         own = {name: getattr(self, name) for name in ("resume", *WITH_RESUME)}

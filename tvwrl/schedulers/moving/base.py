@@ -164,7 +164,7 @@ class Moving(Scheduler):
 
     def __init__(self, placing: Scheduler, rule: MoveRule) -> None:
         if placing.moves_what_runs:
-            raise InputError(f"scheduler is '{placing.name}{PLUS}{rule.name}': {placing.name} moves already; give one")
+            raise InputError(f"scheduler is '{placing.name}{PLUS}{rule.name}': {placing.name} moves already")
         self.placing, self.rule = rule.placing_too(placing), rule
         rule.placing = self.placing
         self.name = f"{placing.name}{PLUS}{rule.name}"

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least
+from tvwrl.checks import at_least, whole
 from tvwrl.schedulers.base import is_registered
 from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.knowledge import FORECASTS
@@ -93,9 +93,7 @@ class RolloutMoves(MoveRule):
     ) -> None:
         at_least(2, rollouts=rollouts, horizon=horizon)
         at_least(0, certainty=certainty, price=price)
-        for name, value in (("rollouts", rollouts), ("horizon", horizon)):
-            if value != int(value):
-                raise InputError(f"{name} is {value:g}: must be a whole number")
+        whole(rollouts=rollouts, horizon=horizon)
         self.rollouts, self.horizon = int(rollouts), int(horizon)
         self.certainty, self.price, self.most = certainty, price, check_together(most)
         self._made: tuple[object, object] = (None, None)
