@@ -26,8 +26,8 @@ def moving(google):
 
 def test_options_are_drawn_around_the_values_that_rules_are_tuned_over():
     threshold, overshoot, late, most = options_of("evacuate")
-    assert math.exp(threshold.mean) == pytest.approx(math.sqrt(1_000 * 20_000))
-    assert math.exp(overshoot.mean) == pytest.approx(1)
+    assert math.exp(threshold.mean) == pytest.approx(math.sqrt(1_000 * 60_000))
+    assert math.exp(overshoot.mean) == pytest.approx(math.sqrt(0.25 * 2))
     assert (late.mean, late.by_factors) == (0.25, False)
     assert (most.mean, most.is_count) == (3, True)
 
