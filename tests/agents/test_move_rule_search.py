@@ -29,7 +29,7 @@ def test_options_are_drawn_around_the_values_that_rules_are_tuned_over():
     assert math.exp(threshold.mean) == pytest.approx(math.sqrt(1_000 * 60_000))
     assert math.exp(overshoot.mean) == pytest.approx(math.sqrt(0.25 * 2))
     assert (late.mean, late.by_factors) == (0.25, False)
-    assert (most.mean, most.is_count) == (3, True)
+    assert (most.mean, most.is_count) == (5, True)
 
 
 def test_what_is_drawn_is_possible_however_far_off():
