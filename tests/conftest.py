@@ -45,8 +45,17 @@ def short_searches() -> Iterator[None]:
         patch.setattr("tvwrl.envs.problem.FUTURE_WINDOWS", 300)
         if find_spec("torch"):  # not in the environment of make test-sklx
             patch.setattr("tvwrl.agents.head_start.SEQUENCES", 20)
+        patch.setattr("tvwrl.envs.problem.EXAMPLES", 2000)
         patch.setattr(EquivalenceClasses, "fit", partialmethod(EquivalenceClasses.fit, examples=2000))
         patch.setattr("tvwrl.experiments.exploring.explored.FIRST_LOOK", 0.01)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is prepared is kept for the processes of this test run, and for no other."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TVWRL_CACHE", str(tmp_path_factory.getbasetemp().parent / "prepared"))
         yield
 
 

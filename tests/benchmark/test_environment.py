@@ -1,7 +1,9 @@
 """Tasks as Gymnasium environments: what the checker expects, their rewards, and what is not for training."""
 
+import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import gymnasium as gym
@@ -13,6 +15,7 @@ from tvwrl.benchmark.tasks import TASKS, problem_of
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
+from tvwrl.traces import load_sequences, save_sequences
 from tvwrl.types import InputError
 
 EMBEDDED = [name for name in TASKS if name.startswith("google-") and (name.endswith("v1") or name == "google-0.5-v0")]
@@ -81,3 +84,42 @@ def test_importing_opens_nothing():
         "import sys, gymnasium, tvwrl; gymnasium.spec('tvwrl/tianchi-0.8-v1'); print('tvwrl.benchmark' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False"]
+
+
+@pytest.mark.parametrize("form", ["single", "vector"])
+def test_a_pickle_is_small_and_goes_on_the_same(small, form):
+    env = gym.make("tvwrl/google-0.5-v1", task=small) if form == "single" else vector(small)
+    env.reset(seed=3)
+    action = 0 if form == "single" else np.zeros(2, int)
+    for _ in range(5):
+        env.step(action)
+    content = pickle.dumps(env)
+    assert len(content) < 2e6
+    copy = pickle.loads(content)
+    for _ in range(10):
+        one, other = env.step(action), copy.step(action)
+        assert np.array_equal(one[1], other[1])
+        assert all(np.array_equal(one[0][name], other[0][name]) for name in one[0])
+
+
+def vector(task, **options):
+    made = partial(gym.make_vec, "tvwrl/google-0.5-v1", vectorization_mode="vector_entry_point")
+    return made(num_envs=2, task=task, sequences=2, **options)
+
+
+@pytest.mark.parametrize("observe", [{}, {"observe_forecast": True}])
+def test_sequences_from_disk_are_those_that_were_drawn(small, observe, tmp_path, monkeypatch):
+    problem = replace(problem_of(small), forecaster=None)
+    if observe:
+        problem = problem.with_forecasts()
+    drawn = problem.sequences("train", 2, 0)
+    save_sequences(drawn, tmp_path / "drawn")
+    again = load_sequences(tmp_path / "drawn")
+    assert again.training is None
+    for name, value in vars(drawn).items():
+        if name not in ("training", "forecast"):
+            assert np.array_equal(getattr(again, name), value, equal_nan=np.asarray(value).dtype.kind == "f"), name
+            assert type(getattr(again, name)) is type(value), name
+    assert (again.forecast is None) == (not observe)
+    if again.forecast is not None:
+        assert all(np.array_equal(getattr(again.forecast, name), of) for name, of in vars(drawn.forecast).items())

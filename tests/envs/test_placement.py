@@ -238,3 +238,48 @@ def test_one_machine_and_one_workload_leave_the_choice_of_waiting(make_sequences
     assert env.action_masks().tolist() == [True, False, False]
     assert env.step(1)[4]["wait"] == 50  # nothing waits there: the slot passes
     assert env.step(0)[2]
+
+
+def after(env, actions):
+    """Rewards of a few actions, and the last observation."""
+    found = [env.step(action) for action in actions]
+    return [reward for _, reward, *_ in found], found[-1][0]
+
+
+@pytest.mark.parametrize("changes", [{}, {"moves_per_slot": 2}, {"usage_delay": 2, "hold_action": True}])
+def test_it_goes_on_from_a_snapshot_as_often_as_one_likes(changes):
+    env = PlacementEnv(3, machines=4, workloads=12, history=4, **changes)
+    observation, _ = env.reset(seed=0)
+    actions = [1, 0, 2, 3, 0, 1]
+    after(env, actions[:3])
+    node = env.snapshot()
+    rewards, last = after(env, actions)
+    for _ in range(2):
+        observation, info = env.restore(node)
+        assert set(info) >= {"slots", "sequence"}
+        again, seen = after(env, actions)
+        assert again == rewards
+        assert all(np.array_equal(seen[name], last[name]) for name in last)
+    env.restore(node)
+    twin = copy.deepcopy(env)
+    assert after(twin, actions)[0] == rewards
+    assert after(env, actions)[0] == rewards  # which the copy has not disturbed
+    assert pickle.loads(pickle.dumps(env)).snapshot().state[0].tolist() == env.snapshot().state[0].tolist()
+    assert observation["grid"].shape == last["grid"].shape
+
+
+def test_random_streams_are_part_of_a_snapshot():
+    env = PlacementEnv(20, machines=4, workloads=8)
+    env.reset(seed=3)
+    node = env.snapshot()
+    drawn = [env.reset()[1]["sequence"] for _ in range(5)]
+    env.restore(node)
+    assert [env.reset()[1]["sequence"] for _ in range(5)] == drawn
+
+
+def test_a_snapshot_of_another_environment_is_refused():
+    one, other = PlacementEnv(2, machines=4, workloads=8), PlacementEnv(2, machines=5, workloads=8)
+    one.reset(seed=0)
+    other.reset(seed=0)
+    with pytest.raises(InputError, match="the snapshot is of another environment"):
+        one.restore(other.snapshot())

@@ -32,7 +32,8 @@ def test_machines_of_several_kinds_keep_their_number(google, problem):
         kinds.on_machines(8)
 
 
-def test_each_step_of_the_preparation_is_reported(problem, google):
+def test_each_step_of_the_preparation_is_reported(problem, google, monkeypatch):
+    monkeypatch.setenv("TVWRL_CACHE", "off")
     told = []
     Problem.build(google, problem.scenario, report=told.append)
     assert [line.partition(" ")[0] for line in told] == ["scale:", "fitting"]
@@ -64,6 +65,7 @@ def rewritten(trace, runs):
 def test_nothing_is_fitted_on_validation_or_test_series(monkeypatch, split):
     """What classes, classifier and forecaster learn from is recorded, and does not change with what is held out; nor do
     the sequences that policies learn from."""
+    monkeypatch.setenv("TVWRL_CACHE", "off")
     trace = synthetic_trace("google", workloads=40, seed=1, days=3)
     given = []
     series_of = {

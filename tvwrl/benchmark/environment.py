@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.benchmark.tasks import Task, check_observed, find_task, problem_of
+from tvwrl.benchmark.tasks import Task, check_observed, files_of, find_task, problem_of
 from tvwrl.checks import one_of
-from tvwrl.envs import Observation, PlacementEnv, PlacementVectorEnv
+from tvwrl.disk_cache import cached
+from tvwrl.envs import Observation, PlacementEnv, PlacementVectorEnv, build_simulation
 from tvwrl.progress import say
-from tvwrl.traces import Split
+from tvwrl.simulation import Simulation
+from tvwrl.traces import Split, load_sequences, save_sequences
 from tvwrl.types import InputError, SequenceSet
 
 VECTOR = ("autoreset_mode", "copy", "render_mode")  # options of `PlacementVectorEnv`
@@ -20,7 +23,25 @@ OPTIONS = ("split", "sequences", "seed", *VECTOR)  # beside fields of `OBSERVED`
 SEQUENCES, OF_MANY_MACHINES = 200, 4  # sequences drawn by default, with about as many workloads in both cases
 
 
-class TaskEnv(PlacementEnv):
+class _PickledByTask:
+    """Pickles of an environment say which sequences it plays, and its copies draw them, or read them from disk."""
+
+    task: Task
+    simulation: Simulation
+    _asked: tuple[Split, int | None, int, dict[str, Any]]  # arguments of `_drawn` beside the task
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"simulation": self.simulation.snapshot()}
+
+    def __setstate__(self, content: dict[str, Any]) -> None:
+        vars(self).update(content)
+        _, drawn = _drawn(self.task, *self._asked)
+        scenario = replace(self.task.scenario, **self._asked[-1])
+        self.simulation = build_simulation(getattr(self, "num_envs", 1), drawn, None, scenario, {})
+        self.simulation.go_back(content["simulation"])
+
+
+class TaskEnv(_PickledByTask, PlacementEnv):
     """`tvwrl/Placement-v0` with the trace, cluster and load of a named task of the benchmark, for training.
 
     ## Rewards
@@ -65,7 +86,8 @@ class TaskEnv(PlacementEnv):
         **observe: Any,
     ) -> None:
         self.task, drawn = _drawn(task, split, sequences, seed, observe)
-        super().__init__(drawn, scenario=problem_of(self.task, observe).scenario, render_mode=render_mode)
+        self._asked = (split, sequences, seed, observe)
+        super().__init__(drawn, scenario=replace(self.task.scenario, **observe), render_mode=render_mode)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """See `PlacementEnv.step`; the reward is in the task's unit."""
@@ -73,7 +95,7 @@ class TaskEnv(PlacementEnv):
         return observation, reward / self.task.penalty_unit, terminated, truncated, info
 
 
-class TaskVectorEnv(PlacementVectorEnv):
+class TaskVectorEnv(_PickledByTask, PlacementVectorEnv):
     """The vector form of `TaskEnv`: its arguments and those of `PlacementVectorEnv`, without `render_mode` human.
 
     Parameters
@@ -98,7 +120,8 @@ class TaskVectorEnv(PlacementVectorEnv):
     ) -> None:
         observe = {name: options.pop(name) for name in list(options) if name not in VECTOR}
         self.task, drawn = _drawn(task, split, sequences, seed, observe)
-        super().__init__(num_envs, drawn, scenario=problem_of(self.task, observe).scenario, **options)
+        self._asked = (split, sequences, seed, observe)
+        super().__init__(num_envs, drawn, scenario=replace(self.task.scenario, **observe), **options)
 
     def step(
         self, actions: npt.NDArray[Any]
@@ -122,12 +145,18 @@ def _drawn(
         )
     usual = SEQUENCES if task.scenario.machines <= 100 else OF_MANY_MACHINES
     count = usual if sequences is None else sequences
-    return task, _sequences(task, split, count, seed, tuple(sorted(observe.items())))
+    return task, _sequences(task, split, count, seed, tuple(sorted(observe.items())), tuple(files_of(task)))
 
 
 @lru_cache(maxsize=4)
-def _sequences(task: Task, split: Split, count: int, seed: int, observe: tuple[tuple[str, Any], ...]) -> SequenceSet:
-    """Drawn once and shared by all environments of the process."""
-    problem = problem_of(task, dict(observe))
-    say(f"drawing {count} {split} sequences of task {task.name}")
-    return problem.sequences(split, count, seed)
+def _sequences(
+    task: Task, split: Split, count: int, seed: int, observe: tuple[tuple[str, Any], ...], trace: tuple[Any, ...]
+) -> SequenceSet:
+    """Drawn once, kept on disk, and shared by all environments of the process. `trace`: what its files look like."""
+
+    def draw() -> SequenceSet:
+        problem = problem_of(task, dict(observe))
+        say(f"drawing {count} {split} sequences of task {task.name}")
+        return replace(problem.sequences(split, count, seed), training=None)
+
+    return cached("sequences", (task, split, count, seed, observe, trace), draw, save_sequences, load_sequences)

@@ -6,27 +6,30 @@ that the trace and the sequences drawn from it are those of the task.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from importlib.resources import files
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tvwrl import SUPERSEDED_TASKS, TASK_NAMES
 from tvwrl.checks import either, hint
-from tvwrl.ec import OwnLabels
+from tvwrl.ec import OwnLabels, classes_from
 from tvwrl.envs import Problem
-from tvwrl.forecasting import Forecaster
+from tvwrl.forecasting import Forecaster, NetworkForecaster
 from tvwrl.progress import say
 from tvwrl.simulation import Scenario
 from tvwrl.traces import SequenceSampler, Split, data_folder, find_trace, open_trace, synthetic_trace, trace_hash
 from tvwrl.types import Float, InputError, SequenceSet, Trace
 
+T = TypeVar("T")
 TRACES = {  # `trace_hash` of each
     "google": "cee8f975c484dcca01f1be5e1c42ad63182ac9293e1b424200e802fb7d91fc55",
     "google2011": "f092aa43b2cb757f8b286381ce7b88faffd1cba5507226da0e5475936e59841f",
@@ -100,6 +103,7 @@ FROZEN: dict[str, tuple[str, float]] = {
 # Fields of a scenario that say nothing where nothing may move
 OF_MOVES = ("moves_per_slot", "K_m", "move_slots", "move_overlap", "move_rest", "immovable")
 DIGITS = 9  # decimals of what is hashed
+PREPARED = "prepared/{kind}-{trace}-{seconds}.json.gz"
 EMBEDDED = "google"  # always the synthetic population of the package, even if a trace was prepared under that name
 OBSERVED = (  # fields of the scenario that entrants may choose, since they change only observations and actions
     "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "choose_from_queue",
@@ -270,6 +274,21 @@ def is_here(task: Task) -> bool:
         return False
 
 
+def files_of(task: Task) -> list[tuple[str, int, int]]:
+    """Name, size and time of change of the files of the task's trace on this machine; none for the embedded one.
+
+    Raises InputError as `trace_of` does if they are not here. As long as they are the same, so is the trace.
+    """
+    if task.trace == EMBEDDED:
+        return []
+    folder = find_trace(task.trace) if is_here(task) else None
+    if folder is None:
+        trace_of(task)  # says how to get it
+        return []
+    about = [(file, file.stat()) for file in (sorted(folder.iterdir()) if folder.is_dir() else (folder,))]
+    return [(str(file), stat.st_size, stat.st_mtime_ns) for file, stat in about]
+
+
 def trace_of(task: Task) -> Trace:
     """The trace of a task.
 
@@ -369,7 +388,8 @@ def _first(trace: str, seconds: int, data: str) -> Problem:
     same training series."""
     load = "0.5-burst" if seconds < _COMMON.step_seconds else "0.5"
     task = TASKS[f"{trace}-{load}-v1"]
-    return Problem.build(trace_of(task), task.scenario)
+    opened, classes = trace_of(task), prepared(trace, seconds, "classes", classes_from)
+    return Problem.build(opened, task.scenario, "temporal" if classes is None else classes)
 
 
 def forecaster_of(task: Task) -> Forecaster | None:
@@ -379,7 +399,19 @@ def forecaster_of(task: Task) -> Forecaster | None:
 
 @lru_cache(maxsize=2)
 def _forecaster(trace: str, seconds: int, data: str) -> Forecaster | None:
-    return _first(trace, seconds, data).with_forecasts(say).forecaster
+    found = prepared(trace, seconds, "forecaster", NetworkForecaster.from_dict)
+    return found or _first(trace, seconds, data).with_forecasts(say).forecaster
+
+
+def prepared(trace: str, seconds: int, kind: str, from_dict: Callable[[Any], T]) -> T | None:
+    """Classes or forecaster of a trace in slots of `seconds` as they ship with the package; None if they do not.
+
+    benchmarks/freeze_tasks.py writes them, for the embedded trace alone.
+    """
+    file = files("tvwrl.benchmark").joinpath(PREPARED.format(kind=kind, trace=trace, seconds=seconds))
+    if not file.is_file():
+        return None
+    return from_dict(json.loads(gzip.decompress(file.read_bytes())))
 
 
 def sequences_hash(drawn: SequenceSet, sampler: SequenceSampler) -> str:

@@ -1,5 +1,6 @@
 from .action_masks import action_masks as action_masks
 from .base import (
+    build_simulation as build_simulation,
     check_actions as check_actions,
     check_options as check_options,
     check_sequence as check_sequence,

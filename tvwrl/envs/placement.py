@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +18,21 @@ from tvwrl.simulation import GOING, OVER, SEQUENCE, STREAM, TERMINATED, TRUNCATE
 from tvwrl.types import InputError, Machines, SequenceSet
 
 Observation = dict[str, npt.NDArray[Any]]
+
+
+class Snapshot(NamedTuple):
+    """The state of an environment within an episode; see `PlacementEnv.snapshot`.
+
+    Parameters
+    ----------
+    state : tuple of array
+        What changes in an episode.
+    seeded : bool
+        Whether its random stream has begun.
+    """
+
+    state: tuple[npt.NDArray[Any], ...]
+    seeded: bool
 
 
 class PlacementEnv(gym.Env[Observation, np.int64]):
@@ -204,6 +220,50 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         reward = -sum(info[name] for name in TERMS)
         over = state.counters[0, OVER]
         return self._observation(), reward, bool(over == TERMINATED), bool(over == TRUNCATED), info
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PlacementEnv:
+        """A copy that goes on by itself; it shares the sequences, and has no window."""
+        twin = object.__new__(type(self))
+        shared = {"spec", "task", "_viewer"}
+        for name, value in vars(self).items():
+            setattr(twin, name, value if name in shared else copy.deepcopy(value, memo))
+        twin._viewer = None
+        return twin
+
+    def snapshot(self) -> Snapshot:
+        """The complete state of the episode, from which `restore` goes on as often as one likes.
+
+        The environment's own random stream is part of it. In a tree search: take a snapshot at a node, and restore it
+        before each action to be tried. Wrappers have states of their own, so call it on `env.unwrapped`.
+
+        Examples
+        --------
+        >>> env = PlacementEnv(2, machines=4, workloads=8)
+        >>> _ = env.reset(seed=0)
+        >>> node = env.snapshot()
+        >>> first = env.step(0)[1]
+        >>> _ = env.restore(node)
+        >>> env.step(0)[1] == first
+        True
+        """
+        return Snapshot(self.simulation.snapshot(), self._seeded)
+
+    def restore(self, snapshot: Snapshot) -> tuple[Observation, dict[str, Any]]:
+        """Go on from a snapshot; the observation and `info` are those that were current then.
+
+        Parameters
+        ----------
+        snapshot : Snapshot
+            What `snapshot` gave, of this environment or of one made alike.
+
+        Raises
+        ------
+        InputError
+            For a snapshot of another environment.
+        """
+        self.simulation.go_back(snapshot.state)
+        self._seeded = snapshot.seeded
+        return self._observation(), self._info()
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """(actions,) the allowed actions, in the form that sb3-contrib expects; see `action_masks.action_masks`."""

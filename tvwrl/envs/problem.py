@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvwrl.disk_cache import cached_json
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.forecasting import Forecaster, NetworkForecaster, fit_or_adapt, training_windows
 from tvwrl.metrics import score_episode
 from tvwrl.progress import Report, nothing, phase
 from tvwrl.simulation import Scenario
-from tvwrl.traces import SequenceSampler, Split
+from tvwrl.traces import SequenceSampler, Split, trace_hash
 from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace, summary
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 FUTURE_WINDOWS, FUTURE_SEED = 2000, 1_000_003  # training windows that futures are sampled from; seed of their sequences
 QUICK_INITIALISATIONS = 10  # fewer than in tvwrl classes, because classes are fitted on the way here
+EXAMPLES = 12_000  # beginnings that each classifier of classes learns from
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +97,7 @@ class Problem:
         if classes == "none":
             classes = OwnLabels(scenario.classes)
         elif isinstance(classes, str):
-            made = EquivalenceClasses(classes, scenario.classes, QUICK_INITIALISATIONS)
-            with phase(f"fitting {scenario.classes} classes of the workloads of '{trace.name}'", report):
-                classes = made.fit(population_of(sampler), {"trace": trace.name})
+            classes = _classes_of(sampler, classes, report)
         problem = cls(trace, scenario, sampler, classes, forecaster)
         return problem.with_forecasts(report) if scenario.looks_ahead else problem
 
@@ -110,8 +111,16 @@ class Problem:
         """
         if self.forecaster is not None:
             return self
-        forecaster = NetworkForecaster(self.scenario.peak_units, self.scenario.step_seconds)
-        return replace(self, forecaster=fit_or_adapt(forecaster, training_windows(self.sampler), self.trace, report))
+        made = NetworkForecaster(self.scenario.peak_units, self.scenario.step_seconds)
+        windows = training_windows(self.sampler)
+        forecaster = cached_json(
+            "forecaster",
+            (made.get_params(), windows, trace_hash(self.trace)),
+            lambda: fit_or_adapt(made, windows, self.trace, report),
+            type(made).to_dict,
+            type(made).from_dict,
+        )
+        return replace(self, forecaster=forecaster)
 
     def at_load(self, load: float) -> Problem:
         """The same problem at another offered load, with the same units, classes and forecaster.
@@ -228,6 +237,24 @@ class Problem:
         labels = OwnLabels(self.scenario.classes)  # nobody looks at them
         count = -(-FUTURE_WINDOWS // self.sampler.arrivals["train"])
         return self.sampler.sequences("train", count, FUTURE_SEED, labels, self.forecaster)
+
+
+def _classes_of(sampler: SequenceSampler, representation: str, report: Report) -> EquivalenceClasses:
+    """The classes of the training series of a sampler's trace; see `Problem.build`."""
+    wanted, name, population = sampler.scenario.classes, sampler.trace.name, population_of(sampler)
+    made = EquivalenceClasses(representation, wanted, QUICK_INITIALISATIONS)
+
+    def fit() -> EquivalenceClasses:
+        with phase(f"fitting {wanted} classes of the workloads of '{name}'", report), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* classes were requested, but only")  # said below
+            return made.fit(population, {"trace": name}, examples=EXAMPLES)
+
+    parts = representation, wanted, QUICK_INITIALISATIONS, EXAMPLES, population, name
+    classes = cached_json("classes", parts, fit, EquivalenceClasses.to_dict, EquivalenceClasses.from_dict)
+    if classes.k < wanted:
+        few = f"only {classes.k} of {len(population)} workloads of '{name}' are distinct"
+        warnings.warn(f"{wanted} classes were requested, but {few}: there are {classes.k} classes", stacklevel=3)
+    return classes
 
 
 @lru_cache(maxsize=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import Any
 
@@ -119,6 +120,9 @@ class Simulation:
     >>> simulation.step(np.zeros(3, np.int64))  # doctest: +SKIP
     """
 
+    state: State
+    seen_grid: npt.NDArray[np.uint8]  # (B, M, D, h, C) what is observed of `state.seen_words`
+
     def __init__(
         self,
         sequences: SequenceSet,
@@ -157,8 +161,46 @@ class Simulation:
     def __setstate__(self, content: dict[str, Any]) -> None:
         """Restore a copy: copying and pickling separate two arrays of `state` from those whose memory they share."""
         self.__dict__.update(content)
+        self._share_memory()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Simulation:
+        """A copy that goes on by itself; it shares what never changes, such as the sequences."""
+        twin = copy.copy(self)
+        twin.state = self.state._replace(**{name: getattr(self.state, name).copy() for name in CHANGING})
+        twin._share_memory()
+        return twin
+
+    def _share_memory(self) -> None:
+        """Make arrays of `state` that are two views of the same memory so again, after all were copied."""
         self.state = self.state._replace(words=self.state.grid.view(np.uint64))
-        self.seen_grid = self.state.seen_words.view(np.uint8)[..., : content["seen_grid"].shape[-1]]
+        self.seen_grid = self.state.seen_words.view(np.uint8)[..., : self.seen_grid.shape[-1]]
+
+    def snapshot(self) -> tuple[npt.NDArray[Any], ...]:
+        """The complete state of all environments, for `go_back`: a copy of what changes."""
+        return tuple(getattr(self.state, name).copy() for name in CHANGING)
+
+    def go_back(self, snapshot: tuple[npt.NDArray[Any], ...]) -> None:
+        """Bring all environments to the state of a snapshot.
+
+        Parameters
+        ----------
+        snapshot : tuple of array
+            What `snapshot` of a simulation of the same sequences, cluster, scenario and batch gave.
+
+        Raises
+        ------
+        InputError
+            For a snapshot of another simulation.
+        """
+        room = dict(zip(CHANGING, snapshot, strict=True))["moves"].shape[1]
+        if room > self.state.moves.shape[1]:
+            self.make_room_for_moves(room)
+        for name, saved in zip(CHANGING, snapshot, strict=True):
+            own = getattr(self.state, name)
+            own = own[:, :room] if name == "moves" else own
+            if own.shape != saved.shape or own.dtype != saved.dtype:
+                raise InputError(f"the snapshot is of another environment: its '{name}' has shape {saved.shape}")
+            own[...] = saved
 
     def _allocate(self, history: int, forecasts: bool, max_slots: int) -> State:
         sequences, scenario, batch = self.sequences, self.scenario, self.batch

@@ -39,7 +39,13 @@ from .loaders.prometheus_server import (
     is_address as is_address,
     secret_headers as secret_headers,
 )
-from .sequences import SequenceSampler as SequenceSampler, average_slots as average_slots, quantise as quantise
+from .sequences import (
+    SequenceSampler as SequenceSampler,
+    average_slots as average_slots,
+    load_sequences as load_sequences,
+    quantise as quantise,
+    save_sequences as save_sequences,
+)
 from .splits import (
     FOLDS as FOLDS,
     Run as Run,

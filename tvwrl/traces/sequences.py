@@ -6,8 +6,9 @@ import math
 import warnings
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ KIND_ATTEMPTS = 50
 FEW = 5  # fewer workloads than this hardly make a sample of windows
 GROSS = 4.0  # machines that the largest sample may be worth before it is pointed out
 CALIBRATION_WINDOWS = 1000
+_TABLE = tuple(field.name for field in fields(ForecastTable))
 PERTURBATION, BACKGROUND = 1, 2  # random streams of a sequence beside that of its windows and arrivals
 
 
@@ -469,3 +471,45 @@ def perturb_demand(demand: Float, most: int, peak_units: int, rng: np.random.Gen
 def draw_background(most: int, cluster: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     """(P, M, D) whole units, uniform on 0..most for a `cluster` of shape (M, D): one random load per machine."""
     return rng.integers(most, size=(BACKGROUND_SLOTS, *cluster), dtype=np.uint8, endpoint=True)
+
+
+def save_sequences(drawn: SequenceSet, path: Path) -> None:
+    """Write arrival sequences, but not what draws their training sequences, to a file of numpy (.npz).
+
+    Parameters
+    ----------
+    drawn : SequenceSet
+        The sequences.
+    path : Path
+        The file.
+    """
+    table = (
+        {} if drawn.forecast is None else {f"forecast.{name}": value for name, value in vars(drawn.forecast).items()}
+    )
+    own = {name: value for name, value in vars(drawn).items() if name not in ("forecast", "training")}
+    arrays = {name: np.asarray(value) for name, value in (own | table).items() if value is not None}
+    texts = {name: array.astype(np.str_) for name, array in arrays.items() if array.dtype.kind in "OU"}
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **(arrays | texts))
+
+
+def load_sequences(path: Path) -> SequenceSet:
+    """Read what `save_sequences` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Raises
+    ------
+    OSError, ValueError or LookupError
+        For one that is missing or damaged.
+    """
+    with np.load(path, allow_pickle=False) as content:
+        found: dict[str, Any] = {name: content[name] for name in content.files}
+    table = {name: found.pop(f"forecast.{name}") for name in _TABLE if f"forecast.{name}" in found}
+    texts = {name: array.astype(object) for name, array in found.items() if array.dtype.kind == "U"}
+    plain = {"resources": tuple(found["resources"].tolist())}
+    plain |= {name: found[name].item() for name in ("classes", "load")}
+    return SequenceSet(**(found | texts | plain), forecast=ForecastTable(**table) if table else None)

@@ -1,0 +1,195 @@
+"""What takes long to prepare is kept on disk, by the content of all that it depends on, and shared by processes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tvwrl.runs import whole_file
+
+T = TypeVar("T")
+OFF = "off"
+MOST_BYTES = 4 * 2**30  # of the folder; beyond, what was used longest ago is removed
+DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile)  # reading a damaged file
+# A change of what is written in these files, or of these libraries, makes everything anew
+SOURCES = ("types.py", "disk_cache.py", "traces", "ec", "forecasting", "simulation/scenario.py", "envs/problem.py")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
+
+
+def cache_folder() -> Path | None:
+    """The folder of what is kept: that in the environment variable TVWRL_CACHE, else ~/.cache/tvwrl/prepared.
+
+    Returns
+    -------
+    Path or None
+        The folder, which need not exist; None if TVWRL_CACHE is "off": nothing is kept.
+    """
+    named = os.environ.get("TVWRL_CACHE") or "~/.cache/tvwrl/prepared"
+    return None if named == OFF else Path(named).expanduser()
+
+
+def cached(
+    kind: str, parts: object, make: Callable[[], T], write: Callable[[T, Path], None], read: Callable[[Path], T]
+) -> T:
+    """What `make` returns, read from disk if it was made before from the same `parts` by the same code.
+
+    Processes that want the same thing at the same time make it once. Where the folder cannot be written, or what is
+    there cannot be read, it is made as if there were no cache.
+
+    Parameters
+    ----------
+    kind : str
+        What it is, as part of the file's name.
+    parts : object
+        All that it depends on: numbers, strings, arrays, dataclasses, and mappings and sequences of these.
+    make : callable
+        Makes it.
+    write : callable
+        Writes it to a path that it is given.
+    read : callable
+        Reads it from there.
+
+    Examples
+    --------
+    >>> cached("classes", population, fit, write, read)  # doctest: +SKIP
+    """
+    folder = cache_folder()
+    if folder is None:
+        return make()
+    file = folder / f"{kind}-{digest((parts, _code()))[:32]}"
+    if (found := _read(file, read)) is not None:
+        return found
+    with _alone(file):
+        if (found := _read(file, read)) is not None:  # another process made it meanwhile
+            return found
+        made = make()
+        with contextlib.suppress(OSError):
+            with whole_file(file) as partial:
+                write(made, partial)
+            _make_room(folder)
+    return made
+
+
+def cached_json(
+    kind: str, parts: object, make: Callable[[], T], to_dict: Callable[[T], Any], from_dict: Callable[[Any], T]
+) -> T:
+    """`cached` for what can be written as JSON; what was just made has gone through JSON too.
+
+    Parameters
+    ----------
+    kind, parts, make
+        As of `cached`.
+    to_dict : callable
+        Makes plain numbers, lists, strings and dictionaries of it.
+    from_dict : callable
+        Makes it of these.
+    """
+
+    def again() -> T:
+        return from_dict(json.loads(json.dumps(to_dict(make()))))
+
+    def write(made: T, path: Path) -> None:
+        path.write_text(json.dumps(to_dict(made)), "utf-8")
+
+    return cached(kind, parts, again, write, lambda path: from_dict(json.loads(path.read_text("utf-8"))))
+
+
+def digest(value: object) -> str:
+    """SHA-256 (hex) of the content of numbers, strings, arrays, dataclasses, and mappings and sequences of these.
+
+    Examples
+    --------
+    >>> digest({"load": 0.5, "demand": np.zeros(2)}) == digest({"demand": np.zeros(2), "load": 0.5})
+    True
+    >>> digest(np.zeros(2)) == digest(np.zeros((2, 1)))
+    False
+    """
+    found = hashlib.sha256()
+    for piece in _pieces(value):
+        found.update(len(piece).to_bytes(8, "little"))
+        found.update(piece)
+    return found.hexdigest()
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    if isinstance(value, np.ndarray):
+        yield f"{value.shape} {value.dtype.kind} {value.dtype.itemsize}".encode()
+        yield json.dumps(value.tolist()).encode() if value.dtype.kind == "O" else np.ascontiguousarray(value).tobytes()
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield type(value).__qualname__.encode()
+        yield from _pieces({field.name: getattr(value, field.name) for field in fields(value)})
+    elif isinstance(value, Mapping):
+        yield f"{{{len(value)}}}".encode()
+        for name in sorted(value):
+            yield from _pieces(name)
+            yield from _pieces(value[name])
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        yield f"[{len(value)}]".encode()
+        for one in value:
+            yield from _pieces(one)
+    elif value is None or isinstance(value, str | bytes | int | float | np.generic | Path):
+        yield repr(value).encode()
+    else:
+        raise TypeError(f"{type(value).__name__} has no digest")
+
+
+@cache
+def _code() -> str:
+    """A digest of the code and the libraries that make what is kept."""
+    found = hashlib.sha256()
+    package = Path(__file__).parent
+    for name in SOURCES:
+        place = package / name
+        for file in sorted(place.rglob("*")) if place.is_dir() else (place,):
+            if file.suffix in (".py", ".json"):
+                found.update(file.read_bytes())
+    for library in LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            found.update(version(library).encode())
+    return found.hexdigest()
+
+
+def _read(file: Path, read: Callable[[Path], T]) -> T | None:
+    """What the file has; None if it is missing or damaged."""
+    if not file.is_file():
+        return None
+    try:
+        found = read(file)
+    except DAMAGE:
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(file)  # it was used now
+    return found
+
+
+@contextlib.contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Wait until no other process makes the file; without effect where no lock can be had."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context((file.parent / f".{file.name}.lock").open("a"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _make_room(folder: Path) -> None:
+    """Remove what was used longest ago until the folder has at most `MOST_BYTES`."""
+    found = sorted(((one.stat(), one) for one in folder.iterdir()), key=lambda pair: -pair[0].st_mtime)
+    total = 0
+    for about, one in found:
+        total += about.st_size
+        if total > MOST_BYTES:
+            one.unlink(missing_ok=True)
