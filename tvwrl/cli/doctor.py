@@ -42,6 +42,7 @@ def examine(options: DoctorOptions) -> int:
         ("Versions", _versions()),
         ("Extras", _extras()),
         ("Kernels", _kernels()),
+        ("Kept between runs", _prepared()),
         ("Traces", _traces()),
         ("This machine", _machine()),
     ):
@@ -113,6 +114,19 @@ def _kernels() -> Iterator[Finding]:
     except InputError as error:
         cure = "set NUMBA_CACHE_DIR to a folder that can be written to: without one, every process compiles"
         yield Finding("", str(error), cure)
+
+
+def _prepared() -> Iterator[Finding]:
+    """What was fitted and drawn before."""
+    from tvwrl.disk_cache import cache_folder
+
+    folder = cache_folder()
+    if folder is None:
+        yield Finding("folder", "TVWRL_CACHE is off: every process fits classes and forecasters for itself")
+        return
+    size = sum(one.stat().st_size for one in folder.iterdir()) if folder.is_dir() else 0
+    told = "classes, forecasters and sequences of tasks that were fitted or drawn before (TVWRL_CACHE)"
+    yield Finding("folder", f"{folder}, {size / 2**20:,.0f} MiB: {told}")
 
 
 def _traces() -> Iterator[Finding]:
