@@ -19,6 +19,7 @@ from tvwrl.benchmark.entries import Setting, entry_of
 from tvwrl.benchmark.environment import TaskEnv
 from tvwrl.benchmark.models import checked_action, of_torch
 from tvwrl.benchmark.tasks import TASKS, problem_of
+from tvwrl.envs.observations import Costs, Machines, PerMachine, Room
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, Knowledge
@@ -376,3 +377,33 @@ def test_own_problems_with_other_sequences_are_refused(small, tmp_path):
     other = Problem.build(trace_of(small), TASKS["google-0.3-v1"].scenario, "none")
     with pytest.raises(InputError, match="only what is observed may differ"):
         evaluate(EvaluationSetup(problem_of(small), [0.5], 1), [Player(First(), problem=other)], tmp_path / "out")
+
+
+def cheapest(observation, mask):
+    """The machine with room where the head of the queue costs least, by `Costs`; it waits as `expected-cost` does."""
+    room, danger, unused = observation["permachine"].T
+    best = int(np.where(room > 0, danger + unused, np.inf).argmin())
+    waits = not room.any() or danger[best] > 500 * 50 / 6400
+    return len(mask) - 1 if waits and mask[-1] else best
+
+
+def test_a_function_that_observes_parts_decides_as_the_rule_behind_them(small):
+    parts = [PerMachine(Room(), Costs())]
+    more = {"observe": {"hold_action": True}, "observation": parts, "bounds": False}
+    found = tvwrl.compare({"mine": cheapest}, small, against=["expected-cost"], **more)
+    rewards = {
+        name: part["reward"].to_list() for (name,), part in found.rows.group_by("scheduler", maintain_order=True)
+    }
+    assert rewards["mine"] == pytest.approx(rewards["expected-cost"])
+    assert found.observe == {"hold_action": True, "observe_demand": True, "observe_forecast": True}
+
+
+def test_a_scheduler_observes_no_parts(small):
+    class Mine(HeadOfQueue):
+        name, knowledge = "own", CURRENT_LOAD
+
+        def choose(self, cluster, workload):
+            return 0
+
+    with pytest.raises(InputError, match="observation is for functions and models"):
+        tvwrl.compare({"mine": Mine()}, small, against=[], observation=[Machines()], bounds=False)

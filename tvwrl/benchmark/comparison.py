@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl.benchmark.entries import ONNX, PYTHON, Entry, Setting, complete_own_first, entry_of
-from tvwrl.benchmark.tasks import Task, find_task, problem_of
+from tvwrl.benchmark.tasks import TASKS, Task, find_task, forecaster_of, problem_of
 from tvwrl.checks import within
+from tvwrl.envs import Part, check_parts, needs_of
 from tvwrl.experiments import Evaluation, EvaluationSetup, evaluate
 from tvwrl.progress import say
 from tvwrl.runs import folder_for
@@ -70,6 +71,7 @@ def compare(
     against: Sequence[str] | None = None,
     observe: Mapping[str, Any] | None = None,
     bounds: bool = True,
+    observation: Sequence[Part] | Part | None = None,
 ) -> Comparison:
     """Play `entries` and the schedulers named in `against` on the test sequences of a task.
 
@@ -92,6 +94,8 @@ def compare(
         `gym.make("tvwrl/<task>", **observe)`.
     bounds : bool, default True
         Whether to compute lower bounds on machines too.
+    observation : sequence of Part, optional
+        What functions and models observe in place of the standard observation, as in `tvwrl.make`.
 
     Returns
     -------
@@ -117,10 +121,12 @@ def compare(
     if twice := sorted(set(entries) & set(against)):
         raise InputError(f"entry '{twice[0]}' has the name of a scheduler that it is compared with: rename it")
     setting = Setting.of_task(task)
+    parts = () if observation is None else check_parts(observation)
+    observe = dict(observe or {}) | needs_of(parts)
     with ExitStack() as processes:
         made = {}
         for name, given in entries.items():
-            made[name] = entry_of(name, given, setting, observe)
+            made[name] = entry_of(name, given, setting, observe, parts)
             processes.callback(made[name].close)
         found = _compared(made, task, sequences or task.sequences, against, bounds)
     paths = {name: Path(given) for name, given in entries.items() if isinstance(given, str | Path)}
@@ -135,8 +141,11 @@ def _compared(made: Mapping[str, Entry], task: Task, count: int, against: Sequen
     origins = {name: entry.origin for name, entry in everybody.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # run.json says what the trace cannot provide
+        problem = problem_of(task)
+        if task.name in TASKS and any(entry.scheduler.needs_forecasts for entry in everybody.values()):
+            problem = replace(problem, forecaster=forecaster_of(task))
         evaluate(
-            EvaluationSetup(problem_of(task), [task.scenario.load], count, task.seed, 0.0 if bounds else None),
+            EvaluationSetup(problem, [task.scenario.load], count, task.seed, 0.0 if bounds else None),
             [entry.player for entry in everybody.values()],
             folder,
             {"task": task.as_dict(), "schedulers": origins},

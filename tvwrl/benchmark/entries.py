@@ -26,17 +26,17 @@ from tvwrl.benchmark.models import (
     DEFINED,
     Function,
     Shown,
+    Through,
     checked_action,
     checked_machine,
     checked_workload,
     function_of,
-    load_file,
-    of_onnx,
+    load,
 )
 from tvwrl.benchmark.remote import EntryProcess, RemoteScheduler, packed, remote_function, remote_knowledge, what_of
 from tvwrl.benchmark.tasks import OBSERVED, TASKS, Task, problem_of, trace_of
 from tvwrl.checks import hint
-from tvwrl.envs import Problem, action_masks, observation_space
+from tvwrl.envs import About, Part, Problem, View, action_masks, observation_space
 from tvwrl.experiments import Cell, EpisodesCell, Player, complete, origin_of, scheduler_of
 from tvwrl.progress import Report
 from tvwrl.runs import InFolder
@@ -77,17 +77,24 @@ class Setting:
     observed: Callable[[dict[str, Any]], Problem]  # the problem where fields of `OBSERVED` have other values
     apart: bool = False  # whether entries that others wrote play in processes of their own
     hidden: tuple[str, ...] = ()  # environment variables that these processes do not get
+    unit: float = 1.0  # a penalty of this much is a reward of -1
 
     @classmethod
     def of_task(cls, task: Task) -> Setting:
         """A task, whose trace is opened only if an entry needs it."""
         observed = partial(problem_of, task)
-        return cls(task.scenario, task.milliseconds, lambda: trace_of(task), observed, apart=True)
+        return cls(task.scenario, task.milliseconds, lambda: trace_of(task), observed, True, unit=task.penalty_unit)
 
     @classmethod
     def of_submission(cls, task: Task) -> Setting:
         """A task, where entries are shown neither folders with traces nor the current one."""
         return replace(cls.of_task(task), hidden=HIDDEN)
+
+    def about(self, problem: Problem | None) -> About:
+        """What parts of an observation may know of it, or of the problem that shows other things."""
+        shown = self.observed({}) if problem is None else problem
+        machines = shown.machines
+        return About(shown.scenario, machines.resources, machines.capacity, shown.scenario.classes, self.unit)
 
     @classmethod
     def of_problem(cls, problem: Problem) -> Setting:
@@ -124,8 +131,15 @@ class Entry:
             self.process.close()
 
 
-def entry_of(name: str, given: Any, setting: Setting, observe: Mapping[str, Any] | None = None) -> Entry:
-    """The entry `name`. `observe`: fields of the setting's scenario that functions and models observe differently.
+def entry_of(
+    name: str,
+    given: Any,
+    setting: Setting,
+    observe: Mapping[str, Any] | None = None,
+    parts: Sequence[Part] = (),
+) -> Entry:
+    """The entry `name`. `observe`: fields of the setting's scenario that functions and models observe differently;
+    `parts`: of their observation, if it is not the standard one.
 
     `Entry.close` ends the process that it may have begun.
 
@@ -157,7 +171,7 @@ def entry_of(name: str, given: Any, setting: Setting, observe: Mapping[str, Any]
             raise InputError(f"it is a class: give an instance, {given.__name__}()")
         elif function_of(given) is None:
             raise InputError(f"it is {given!r}: must be {KINDS}")
-        return _others(name, given, setting, dict(observe or {}))
+        return _others(name, given, setting, dict(observe or {}), parts)
     except InputError as error:
         raise InputError(f"entry '{name}': {error}") from error
 
@@ -168,15 +182,19 @@ def _ours(name: str, scheduler: Scheduler, problem: Problem | None, origin: str,
     return Entry(guarded, problem, origin, guarded)
 
 
-def _others(name: str, given: Any, setting: Setting, observe: dict[str, Any]) -> Entry:
+def _others(name: str, given: Any, setting: Setting, observe: dict[str, Any], parts: Sequence[Part]) -> Entry:
     """An entry that somebody else wrote, in a process of its own if the setting says so."""
     problem = setting.observed(observe) if observe and not isinstance(given, Scheduler) else None
+    python = _is_python(given)
+    if parts:
+        given = Through(View(parts, setting.about(problem)), given)
     scenario = setting.scenario if problem is None else problem.scenario
-    local = None if setting.apart and _is_python(given) else _here(name, given, scenario)
+    local = None if setting.apart and python else _here(name, given, scenario)
     scheduler, origin, process = (
         _apart(name, given, scenario, setting) if local is None or setting.apart else (*local, None)
     )
-    if _is_python(given):
+    if python:
+        given = given.given if parts else given
         origin = f"Python file {given.name}: {origin}"
     guarded = Guarded(name, scheduler, setting.milliseconds)
     here = guarded if process is None else None if local is None else Guarded(name, local[0], math.inf)
@@ -190,7 +208,8 @@ def _apart(name: str, given: Any, scenario: Scenario, setting: Setting) -> tuple
     try:
         knowledge = remote_knowledge(process)
         if knowledge is None:
-            return FunctionScheduler(name, remote_function(process), scenario), what_of(process), process
+            through = isinstance(given, Through)
+            return FunctionScheduler(name, remote_function(process), scenario, through), what_of(process), process
         return RemoteScheduler(name, process, knowledge), what_of(process), process
     except BaseException:
         process.close()
@@ -203,17 +222,13 @@ def _is_python(given: Any) -> bool:
 
 def _here(name: str, given: Any, scenario: Scenario) -> tuple[Scheduler, str]:
     """What plays an entry in this process, and its kind."""
-    if isinstance(given, Path) and given.suffix == ONNX:
-        function = of_onnx(given)
-    else:
-        found = load_file(given) if isinstance(given, Path) else given
-        if isinstance(found, Scheduler):
-            stated_knowledge(found)
-            return found, f"scheduler {type(found).__name__}"
-        if (made := function_of(found)) is None:
-            raise InputError(f"it is {found!r}: must be {KINDS}")
-        function = made
-    return FunctionScheduler(name, function, scenario), function.what
+    found = load(given)
+    if isinstance(found, Scheduler):
+        stated_knowledge(found)
+        return found, f"scheduler {type(found).__name__}"
+    if (function := function_of(found)) is None:
+        raise InputError(f"it is {found!r}: must be {KINDS}")
+    return FunctionScheduler(name, function, scenario, isinstance(given, Through)), function.what
 
 
 def _saved(given: Scheduler) -> Any:
@@ -326,15 +341,15 @@ class FunctionScheduler(Scheduler):
 
     looks_at_grid = True
 
-    def __init__(self, name: str, function: Function, scenario: Scenario) -> None:
-        self.name, self._function = name, function
+    def __init__(self, name: str, function: Function, scenario: Scenario, knows_now: bool = False) -> None:
+        self.name, self._function, self._knows_now = name, function, knows_now
         self.knowledge = knowledge_of(scenario)
         self.needs_forecasts = scenario.observe_forecast
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Prepare for a new episode. Raises InputError if the function was made for another observation."""
         if self._function.fits is not None:
-            self._function.fits(_shown(cluster.simulation))
+            self._function.fits(_shown(cluster.simulation, self._knows_now))
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """One placement or none; the runner calls again. Raises InputError for an invalid action."""
@@ -360,14 +375,19 @@ class FunctionScheduler(Scheduler):
     def _decided(self, cluster: Cluster) -> tuple[int, bool]:
         """The function's action, and whether the mask allows it."""
         simulation = cluster.simulation
-        observation = {name: seen[0].copy() for name, seen in cluster.observation().items()}
+        seen = cluster.observation()
+        if self._knows_now:
+            seen |= {name: of[cluster.b : cluster.b + 1] for name, of in simulation.known_now().items()}
+        observation = {name: of[0].copy() for name, of in seen.items()}
         mask = action_masks(simulation)[cluster.b]
         action = checked_action(self._function.act(observation, mask.copy()), simulation.actions)
         return action, bool(mask[action])
 
 
-def _shown(simulation: Simulation) -> Shown:
+def _shown(simulation: Simulation, knows_now: bool) -> Shown:
     shapes = {name: tuple(space.shape or ()) for name, space in observation_space(simulation).spaces.items()}
+    if knows_now:
+        shapes |= {name: of.shape[1:] for name, of in simulation.known_now().items()}
     return Shown(shapes, simulation.actions, simulation.scenario.hold_action)
 
 

@@ -25,12 +25,12 @@ import numpy as np
 from tvwrl.benchmark.models import (
     Function,
     Shown,
+    Through,
     checked_action,
     checked_machine,
     checked_workload,
     function_of,
-    load_file,
-    of_onnx,
+    load,
     unflat,
     whole_number,
 )
@@ -165,16 +165,25 @@ class Scheduling:
 
 def made(kind: str, content: Any, line: Line) -> Acting | Scheduling:
     """What plays the entry. `kind`: object, stable-baselines, onnx or file; see `remote.packed`."""
-    if kind == "onnx":
-        return Acting(of_onnx(Path(content)))
-    given: Any = load_file(Path(content)) if kind == "file" else cloudpickle.loads(content)
+    given = unpacked(kind, content)
+    function = function_of(given)
+    return Scheduling(given, line) if function is None else Acting(function)
+
+
+def unpacked(kind: str, content: Any) -> Any:
+    """What `remote.packed` has packed; the path of a file is what the file has."""
+    if kind in ("onnx", "file"):
+        return load(Path(content))
+    given: Any = cloudpickle.loads(content)
+    if kind == "through":
+        view, inner = given
+        return Through(view, unpacked(*inner))
     if kind == "stable-baselines":
         import io
 
         make, saved = given
         given = make.load(io.BytesIO(saved), device="cpu")
-    function = function_of(given)
-    return Scheduling(given, line) if function is None else Acting(function)
+    return given
 
 
 def error_of(error: BaseException) -> dict[str, Any]:

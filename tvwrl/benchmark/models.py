@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,36 @@ class Function:
     what: str = "function"  # for tables
 
 
+@dataclass(frozen=True)
+class Through:
+    """A function or model, or the file of one, that observes what a view makes of the standard observation."""
+
+    view: Any  # `tvwrl.envs.View`
+    given: Any
+
+    def of(self, given: Any) -> Function:
+        """What plays, for what was given. Raises InputError for a scheduler, which asks for what it wants to know."""
+        inner = function_of(given)
+        if inner is None:
+            raise InputError("observation is for functions and models: a Scheduler asks for what it wants to know")
+
+        def act(observation: Observation, mask: Mask) -> Any:
+            return inner.act(self.view(observation), mask)
+
+        def fits(shown: Shown) -> None:
+            if inner.fits is not None:
+                seen = self.view({name: np.zeros(shape, np.float32) for name, shape in shown.shapes.items()})
+                inner.fits(replace(shown, shapes={name: array.shape for name, array in seen.items()}))
+
+        return Function(act, fits, inner.what)
+
+
 def function_of(given: Any) -> Function | None:
     """A function or model as a `Function`; None for what is neither, such as a scheduler."""
+    if isinstance(given, Function):
+        return given
+    if isinstance(given, Through):
+        return given.of(load(given.given))
     schedulers = sys.modules.get("tvwrl.schedulers.base")  # not imported: no scheduler
     if schedulers is not None and isinstance(given, schedulers.Scheduler):
         return None
@@ -77,6 +105,13 @@ def function_of(given: Any) -> Function | None:
     if callable(given) and not isinstance(given, type):
         return Function(given, what=f"function {getattr(given, '__name__', type(given).__name__)}")
     return None
+
+
+def load(given: Any) -> Any:
+    """What plays, for a path of an ONNX or a Python file; anything else as it is."""
+    if not isinstance(given, Path):
+        return given
+    return of_onnx(given) if given.suffix == ".onnx" else load_file(given)
 
 
 def load_file(path: Path) -> Any:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.benchmark.entry_process import LENGTH
-from tvwrl.benchmark.models import Function, Mask, Observation, Shown, flat
+from tvwrl.benchmark.models import Function, Mask, Observation, Shown, Through, flat
 from tvwrl.benchmark.view import Door
 from tvwrl.schedulers import GROUPS, Knowledge, Scheduler
 from tvwrl.simulation import Cluster
@@ -216,7 +216,8 @@ def packed(given: Any) -> tuple[str, Any]:
     """Kind and content of an entry for `EntryProcess`. Raises InputError for what cannot be sent.
 
     Kinds: "onnx" and "file" of a path, which the process reads; "object", pickled; "stable-baselines", pickled: its
-    class and what its `save` writes, as the model itself would take its environment along.
+    class and what its `save` writes, as the model itself would take its environment along; "through", pickled: a view,
+    and kind and content of what observes it.
     """
     if isinstance(given, Path):
         return "onnx" if given.suffix == ".onnx" else "file", str(given.absolute())
@@ -226,10 +227,13 @@ def packed(given: Any) -> tuple[str, Any]:
 
     models = sys.modules.get("stable_baselines3.common.base_class")
     kind, content = "object", given
-    module = _own_module(given)
-    if module is not None:
+    parts = given.view.parts if isinstance(given, Through) else ()
+    modules = {module.__name__: module for one in (given, *parts) if (module := _own_module(one)) is not None}
+    for module in modules.values():
         cloudpickle.register_pickle_by_value(module)
     try:
+        if isinstance(given, Through):
+            kind, content = "through", (given.view, packed(given.given))
         if models is not None and isinstance(given, models.BaseAlgorithm):
             given.save(file := io.BytesIO())
             kind, content = "stable-baselines", (type(given), file.getvalue())
@@ -240,7 +244,7 @@ def packed(given: Any) -> tuple[str, Any]:
             "such as files or connections, or write a Python file that defines 'entry', and give its path"
         ) from error
     finally:
-        if module is not None:
+        for module in modules.values():
             cloudpickle.unregister_pickle_by_value(module)
 
 

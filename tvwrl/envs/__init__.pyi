@@ -7,7 +7,17 @@ from .base import (
     observation_space as observation_space,
     picture as picture,
 )
+from .observations import (
+    About as About,
+    Observed as Observed,
+    Part as Part,
+    VectorObserved as VectorObserved,
+    View as View,
+    check_parts as check_parts,
+    needs_of as needs_of,
+)
 from .placement import Observation as Observation, PlacementEnv as PlacementEnv
 from .placement_vector import PlacementVectorEnv as PlacementVectorEnv
 from .problem import Problem as Problem
 from .rendering import draw_cluster as draw_cluster, label_colours as label_colours
+from .rewards import Paid as Paid, Reward as Reward, VectorPaid as VectorPaid, with_unit as with_unit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -9,7 +11,20 @@ from gymnasium.vector import VectorEnv
 
 from tvwrl.benchmark import Task, find_task
 from tvwrl.checks import at_least, one_of
-from tvwrl.envs import PlacementEnv, PlacementVectorEnv, Problem
+from tvwrl.envs import (
+    Observed,
+    Paid,
+    Part,
+    PlacementEnv,
+    PlacementVectorEnv,
+    Problem,
+    Reward,
+    VectorObserved,
+    VectorPaid,
+    check_parts,
+    needs_of,
+    with_unit,
+)
 from tvwrl.traces import Split
 from tvwrl.types import InputError, SequenceSet
 
@@ -17,13 +32,24 @@ SEQUENCES = 200  # drawn of a problem by default
 PLAIN = "Placement-v0"  # the environment without a task
 
 
-def make(task: str | Problem = "google-0.5-v1", **options: Any) -> gym.Env[Any, Any]:
+def make(
+    task: str | Problem = "google-0.5-v1",
+    *,
+    observation: Sequence[Part] | Part | None = None,
+    reward: Reward | None = None,
+    **options: Any,
+) -> gym.Env[Any, Any]:
     """A Gymnasium environment: of a named task of the benchmark, of a `Problem`, or `Placement-v0`.
 
     Parameters
     ----------
     task : str | Problem, default 'google-0.5-v1'
         A name in `tvwrl.TASK_NAMES`, a `Problem`, or "Placement-v0", the environment without a task.
+    observation : sequence of Part, optional
+        What is observed in place of the standard observation: parts of `tvwrl.envs.observations`, or of your own, which
+        also set the `observe_*` options that they need.
+    reward : Reward, optional
+        What is paid in place of minus the sum of the penalties; see `tvwrl.envs.rewards`.
     **options : Any
         Of a task, those of `tvwrl.envs.PlacementEnv` for tasks (`tvwrl.benchmark.TaskEnv`); of a problem, `split`
         (train, the default, validation or test), `sequences` (arrival sequences to draw, default 200), `seed` of the
@@ -45,15 +71,34 @@ def make(task: str | Problem = "google-0.5-v1", **options: Any) -> gym.Env[Any, 
     >>> observation, info = env.reset(seed=0)
     >>> observation["grid"].shape  # machines, resources, slots of history, units
     (4, 2, 20, 8)
+
+    >>> from tvwrl.envs.observations import Machines, Progress
+    >>> env = make("Placement-v0", observation=[Machines(), Progress()], machines=4, workloads=8)
+    >>> {name: array.shape for name, array in env.reset(seed=0)[0].items()}
+    {'machines': (4, 3), 'progress': (3,)}
     """
+    env: gym.Env[Any, Any]
     if isinstance(task, Problem):
+        problem = _showing(task, observation)
         render_mode = options.pop("render_mode", None)
-        drawn = _drawn(task, **options)
-        return PlacementEnv(drawn, cluster=task.machines, scenario=task.scenario, render_mode=render_mode)
-    return gym.make(_name_of(task), **options)
+        drawn = _drawn(problem, **options)
+        env = PlacementEnv(drawn, cluster=problem.machines, scenario=problem.scenario, render_mode=render_mode)
+    else:
+        env = gym.make(_name_of(task), **_with_needs(observation, options))
+    unit = _unit_of(env)
+    if reward is not None:
+        env = Paid(env, with_unit(reward, unit))
+    return env if observation is None else Observed(env, check_parts(observation), unit)
 
 
-def make_vec(task: str | Problem = "google-0.5-v1", num_envs: int = 1, **options: Any) -> VectorEnv[Any, Any, Any]:
+def make_vec(
+    task: str | Problem = "google-0.5-v1",
+    num_envs: int = 1,
+    *,
+    observation: Sequence[Part] | Part | None = None,
+    reward: Reward | None = None,
+    **options: Any,
+) -> VectorEnv[Any, Any, Any]:
     """`num_envs` (>= 1) environments in one, stepped together by one compiled call; observations have their axis first.
 
     Parameters
@@ -62,6 +107,8 @@ def make_vec(task: str | Problem = "google-0.5-v1", num_envs: int = 1, **options
         As of `make`.
     num_envs : int, default 1
         Environments side by side (B), >= 1.
+    observation, reward
+        As of `make`.
     **options : Any
         As of `make`, and those of `tvwrl.envs.PlacementVectorEnv`.
 
@@ -84,9 +131,42 @@ def make_vec(task: str | Problem = "google-0.5-v1", num_envs: int = 1, **options
     at_least(1, num_envs=num_envs)
     if isinstance(task, Problem):
         own = {name: options.pop(name) for name in ("autoreset_mode", "copy", "render_mode") if name in options}
-        drawn = _drawn(task, **options)
-        return PlacementVectorEnv(num_envs, drawn, cluster=task.machines, scenario=task.scenario, **own)
-    return gym.make_vec(_name_of(task), num_envs, vectorization_mode="vector_entry_point", **options)
+        problem = _showing(task, observation)
+        drawn = _drawn(problem, **options)
+        envs: VectorEnv[Any, Any, Any] = PlacementVectorEnv(
+            num_envs, drawn, cluster=problem.machines, scenario=problem.scenario, **own
+        )
+    else:
+        options = _with_needs(observation, options)
+        envs = gym.make_vec(_name_of(task), num_envs, vectorization_mode="vector_entry_point", **options)
+    unit = _unit_of(envs)
+    if reward is not None:
+        envs = VectorPaid(envs, with_unit(reward, unit))
+    return envs if observation is None else VectorObserved(envs, check_parts(observation), unit)
+
+
+def _unit_of(env: Any) -> float:
+    """What a reward of -1 costs: the unit of the task, if there is one."""
+    task = getattr(env.unwrapped, "task", None)
+    return 1.0 if task is None else float(task.penalty_unit)
+
+
+def _with_needs(observation: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with those that the parts of an observation need. Raises InputError where they contradict."""
+    needs = {} if observation is None else needs_of(check_parts(observation))
+    for name, value in needs.items():
+        if options.get(name, value) != value:
+            raise InputError(f"{name} is {options[name]}, but the observation has parts that need {name}={value}")
+    return options | needs
+
+
+def _showing(problem: Problem, observation: Any) -> Problem:
+    """The problem, showing what the parts of an observation need."""
+    needs = _with_needs(observation, {})
+    if all(getattr(problem.scenario, name) == value for name, value in needs.items()):
+        return problem
+    scenario = replace(problem.scenario, **needs)
+    return Problem.build(problem.trace, scenario, problem.classes, problem.sampler.unit, problem.forecaster)
 
 
 def _name_of(task: Any) -> str:

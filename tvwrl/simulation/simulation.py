@@ -574,6 +574,22 @@ class Simulation:
             return seen
         return seen | {"forecast": take(state.seen_forecast, told)}
 
+    def known_now(self) -> dict[str, npt.NDArray[np.float32]]:
+        """What everybody may know beside the observation, of all environments: `machines` and `progress`.
+
+        Returns
+        -------
+        dict
+            machines: (B, M, D + 1) units of load in the slot that was measured last, with what overshoots, and the
+            workloads that run; progress: (B, 2) the slot, and the workloads that have arrived so far.
+        """
+        state, every = self.state, np.arange(self.batch)
+        slot = state.counters[:, SLOT]
+        load = state.load[every, :, (slot - self.scenario.usage_delay) % state.load.shape[2]]
+        machines = np.concatenate([load, state.machines[:, :, ACTIVE, None]], axis=2)
+        progress = np.stack([slot, state.counters[:, ARRIVED]], axis=1)
+        return {"machines": machines.astype(np.float32), "progress": progress.astype(np.float32)}
+
     def is_over(self, b: int = 0) -> bool:
         """Tell whether the episode has ended.
 
