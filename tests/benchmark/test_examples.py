@@ -29,7 +29,7 @@ def test_an_example_prints_its_table(example, entry):
 @pytest.mark.parametrize(
     ("example", "entry", "options"),
     [
-        ("cleanrl_ppo", "cleanrl-ppo", ["--total-timesteps", "8192", "--sequences", "2"]),
+        ("ppo", "ppo", ["--minutes", "0.05", "--sequences", "2"]),
         ("maskable_ppo", "maskable-ppo", ["--timesteps", "256", "--sequences", "2"]),
     ],
 )
