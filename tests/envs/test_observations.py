@@ -202,7 +202,7 @@ def waiting(seen):
     return -(seen["queue"][:, :, 0] > 0).sum(axis=1) - seen["backlog"][:, 0]
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
+@pytest.mark.parametrize("mode", ["NextStep", "Disabled", "SameStep"])
 def test_potentials_cancel_over_an_episode(problem, mode):
     """Discounted, shaping adds minus the potential of the first state, whatever was done (Ng et al. 1999)."""
     gamma = 0.9
@@ -224,7 +224,24 @@ def test_potentials_cancel_over_an_episode(problem, mode):
     for reward in rewards:
         _, both, *_ = many.step(np.ones(2, int))
         assert both == pytest.approx(reward)
-    assert many.step(np.ones(2, int))[1].tolist() == [0, 0]  # it begins the next episode, or stands still
+    after = many.step(np.ones(2, int))[1]
+    assert after.all() if mode == "SameStep" else not after.any()  # others begin the next episode, or stand still
+
+
+def test_the_last_observation_of_an_episode_is_put_together_too(problem):
+    view = [Machines(), Progress()]
+    one = tvwrl.make(problem, observation=view, sequences=2)
+    many = tvwrl.make_vec(problem, 2, observation=view, sequences=2, autoreset_mode="SameStep")
+    one.reset(seed=0, options={"sequence": 0})
+    many.reset(seed=0, options={"sequence": 0})
+    over = False
+    while not over:
+        seen, _, terminated, truncated, _ = one.step(1)
+        first, *_, info = many.step(np.ones(2, int))
+        over = terminated or truncated
+    for name, array in seen.items():
+        assert np.array_equal(info["final_obs"][0][name], array)
+    assert not first["machines"].any()
 
 
 def test_what_is_no_reward_is_refused(problem):

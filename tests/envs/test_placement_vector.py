@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -81,6 +82,34 @@ def test_next_step_autoreset_ignores_the_action(make):
         resets += over.sum()
         over = terminated | truncated
     assert resets > 8
+
+
+def test_same_step_autoreset_is_that_of_gymnasium(make, problem, train):
+    """What SyncVectorEnv makes of single environments: observations, rewards, info, and those of ended episodes."""
+    mode, single = gym.vector.AutoresetMode.SAME_STEP, partial(PlacementEnv, train, problem.machines, problem.scenario)
+    mine = make(4, autoreset_mode=mode, max_slots=25)
+    theirs = gym.vector.SyncVectorEnv([partial(single, max_slots=25)] * 4, autoreset_mode=mode)
+    assert mine.metadata["autoreset_mode"] is mode
+    mine.reset(seed=3)
+    theirs.reset(seed=[3, 4, 5, 6])
+    ended = 0
+    for step in range(80):
+        action = np.full(4, step % 3)
+        one, other = mine.step(action), theirs.step(action)
+        assert one[1] == pytest.approx(other[1])
+        assert one[2].tolist() == other[2].tolist()
+        assert one[3].tolist() == other[3].tolist()
+        assert all(np.array_equal(one[0][name], other[0][name]) for name in other[0])
+        info, wanted = one[4], other[4]
+        assert set(info) == set(wanted)
+        assert all(np.array_equal(info[name], wanted[name]) for name in wanted if not name.startswith("final"))
+        if "final_obs" in wanted:
+            ended += int(wanted["_final_obs"].sum())
+            assert all(np.array_equal(info["final_info"][name], of) for name, of in wanted["final_info"].items())
+            for own, theirs_ in zip(info["final_obs"], wanted["final_obs"], strict=True):
+                assert (own is None) == (theirs_ is None)
+                assert own is None or all(np.array_equal(own[name], theirs_[name]) for name in theirs_)
+    assert ended > 8
 
 
 def test_disabled_stands_still_until_reset_by_mask(make):
@@ -229,8 +258,6 @@ def test_counting_finds_a_loop():
 
 
 def test_errors(make, train):
-    with pytest.raises(InputError, match="autoreset_mode SameStep is not offered; valid: NextStep, Disabled"):
-        make(2, autoreset_mode="SameStep")
     with pytest.raises(InputError, match="unknown render_mode 'human' for the vector environment; valid: rgb_array"):
         make(2, render_mode="human")
     with pytest.raises(InputError, match="Scenario has no field 'wait_weight'"):

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import VectorEnv, VectorObservationWrapper
+from gymnasium.vector import VectorEnv, VectorWrapper
 
 from tvwrl.envs import base
 from tvwrl.forecasting import SEGMENTS
@@ -425,7 +425,7 @@ class Observed(gym.ObservationWrapper[dict[str, Any], Any, Any], RecordConstruct
         return self.env.get_wrapper_attr("action_masks")()
 
 
-class VectorObserved(VectorObservationWrapper):
+class VectorObserved(VectorWrapper):
     """The vector form of `Observed`.
 
     Parameters
@@ -447,15 +447,38 @@ class VectorObserved(VectorObservationWrapper):
         self.single_observation_space = self.view.space(base.observation(simulation) | simulation.known_now())
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
 
-    def observations(self, observations: Seen) -> dict[str, Any]:
-        """Put the arrays together.
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """See `PlacementVectorEnv.reset`.
 
         Parameters
         ----------
-        observations : mapping
-            The standard observations.
+        seed : int or sequence of int, optional
+            Of the random streams.
+        options : dict, optional
+            As of `PlacementVectorEnv.reset`.
         """
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._put_together(observation), info
+
+    def _put_together(self, observations: Seen) -> dict[str, Any]:
         return self.view.batch({**observations, **self._simulation.known_now()})
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """See `PlacementVectorEnv.step`; observations of ended episodes (`final_obs`) are put together too.
+
+        Parameters
+        ----------
+        actions : array of int
+            (B,) what to do.
+        """
+        observation, reward, terminated, truncated, info = self.env.step(actions)
+        if "final_obs" in info:
+            info["final_obs"] = info["final_obs"].copy()
+            known = self.env.unwrapped.known_at_end  # type: ignore[attr-defined]
+            for b in np.flatnonzero(info["_final_obs"]).tolist():
+                now = {name: of[b] for name, of in known.items()}
+                info["final_obs"][b] = self.view({**info["final_obs"][b], **now})
+        return self._put_together(observation), reward, terminated, truncated, info
 
     @property
     def _simulation(self) -> Simulation:

@@ -15,7 +15,7 @@ from tvwrl.envs import base
 from tvwrl.envs.action_masks import action_masks, switched_off
 from tvwrl.envs.rendering import draw_cluster
 from tvwrl.penalties import TERMS
-from tvwrl.simulation import OVER, SEQUENCE, SLOTS, STREAM, TERMINATED, TRUNCATED, WAIT, Scenario
+from tvwrl.simulation import GOING, OVER, SEQUENCE, SLOTS, STREAM, TERMINATED, TRUNCATED, WAIT, Scenario
 from tvwrl.types import InputError, Machines, SequenceSet
 
 Array = npt.NDArray[Any]
@@ -39,6 +39,8 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         See `PlacementEnv`.
     autoreset_mode : AutoresetMode or str, default AutoresetMode.NEXT_STEP
         NextStep: the step after an episode's end ignores the action, begins the next episode and returns reward 0.
+        SameStep: the step that ends an episode begins the next one, whose first observation and `info` it returns;
+        those of the end are in `info["final_obs"]`, (B,) dictionaries or None, and `info["final_info"]`.
         Disabled: a finished environment stands still, reward 0, until `reset(options={"reset_mask": mask})`.
     copy : bool, default True
         False returns views of the simulator's memory, valid until the next call.
@@ -73,14 +75,13 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         **changes: Any,
     ) -> None:
         mode = AutoresetMode(autoreset_mode)
-        if mode == AutoresetMode.SAME_STEP:
-            raise InputError("autoreset_mode SameStep is not offered; valid: NextStep, Disabled")
         if render_mode not in (None, "rgb_array"):
             raise InputError(f"unknown render_mode '{render_mode}' for the vector environment; valid: rgb_array")
         self.metadata = {**type(self).metadata, "autoreset_mode": mode}
         self.simulation = base.build_simulation(num_envs, sequences, cluster, scenario, changes)
         self.num_envs, self.render_mode = num_envs, render_mode
-        self._autoreset, self._copy = mode == AutoresetMode.NEXT_STEP, copy
+        self._mode, self._copy = mode, copy
+        self.known_at_end: dict[str, Array] = {}  # what `known_now` said when episodes ended in the last step
         self.single_observation_space = base.observation_space(self.simulation)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.single_action_space = spaces.Discrete(self.simulation.actions)
@@ -142,10 +143,24 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
             raise InputError(f"actions name a machine that is switched off ({sorted(self._off)}; see action_masks)")
         if not self._seeded:
             raise InputError("no episode has begun: call reset() first")
-        self.simulation.step(actions, self._autoreset)
-        over = self.simulation.state.counters[:, OVER]
+        self.simulation.step(actions, self._mode == AutoresetMode.NEXT_STEP)
+        over = self.simulation.state.counters[:, OVER].copy()
         reward = -self.simulation.state.totals[:, :SLOTS].sum(axis=1)
-        return self._observation(), reward, over == TERMINATED, over == TRUNCATED, self._info(self._everywhere)
+        more = self._begin_again(over != GOING) if self._mode == AutoresetMode.SAME_STEP else {}
+        info = self._info(self._everywhere) | more
+        return self._observation(), reward, over == TERMINATED, over == TRUNCATED, info
+
+    def _begin_again(self, over: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        """Begin the next episode where one is over; returns what was seen and known of those that ended."""
+        if not over.any():
+            return {}
+        seen, final = base.observation(self.simulation), np.full(self.num_envs, None, object)
+        self.known_at_end = self.simulation.known_now()
+        for b in np.flatnonzero(over).tolist():
+            final[b] = {name: array[b].copy() for name, array in seen.items()}
+        ends = {"final_obs": final, "_final_obs": over, "final_info": self._info(over), "_final_info": over.copy()}
+        self.simulation.reset(np.full(self.num_envs, -1), over)
+        return ends
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """(B, actions) the allowed actions; see `action_masks.action_masks`."""

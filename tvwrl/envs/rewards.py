@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from tvwrl.penalties import TERMS
 from tvwrl.types import Float, InputError
@@ -129,10 +129,18 @@ class _Shaping:
         self.before = self.potential(seen)
 
     def __call__(self, seen: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any], ended: Any) -> Float:
-        rewards = self.reward({name: np.asarray(info[name], np.float64) for name in TERMS})
+        penalties, over = {name: np.asarray(info[name], np.float64) for name in TERMS}, info.get("_final_info")
+        if over is not None:  # the next episode has begun in the same step
+            penalties = {name: np.where(over, info["final_info"][name], of) for name, of in penalties.items()}
+        rewards = self.reward(penalties)
         if isinstance(self.reward, Shaped):
             now = self.potential(seen)
-            rewards = rewards + self.reward.gamma * np.where(ended, 0.0, now) - self.before
+            reached = now
+            if over is not None:
+                last = [info["final_obs"][b] for b in np.flatnonzero(over)]
+                reached = now.copy()
+                reached[over] = self.potential({name: np.stack([one[name] for one in last]) for name in seen})
+            rewards = rewards + self.reward.gamma * np.where(ended, 0.0, reached) - self.before
             self.before = now
         return np.asarray(rewards, np.float64)
 
@@ -196,6 +204,7 @@ class VectorPaid(VectorWrapper):
         super().__init__(env)
         self._pays = _Shaping(reward)
         self._over = np.zeros(self.num_envs, np.bool_)
+        self._goes_on = env.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See `PlacementVectorEnv.reset`.
@@ -224,7 +233,7 @@ class VectorPaid(VectorWrapper):
         observation, _, terminated, truncated, info = self.env.step(actions)
         rewards = np.broadcast_to(self._pays(observation, info, terminated), self.num_envs)
         rewards = np.where(self._over, 0.0, rewards)  # such a step only begins the next episode, or does nothing
-        self._over = terminated | truncated
+        self._over = (terminated | truncated) & (not self._goes_on)
         return observation, rewards, terminated, truncated, info
 
     def action_masks(self) -> Any:
