@@ -4,9 +4,9 @@ Four things make an agent good here, and this file shows each of them:
 1. It observes what forecasts promise, a row for each machine (`PerMachine`), and scores all with the same weights.
 2. It starts from a rule: its logits are those of `expected-cost`, read off `Costs` and `Room`, plus what it has learnt,
    which begins at 0. So it can only lose by learning, and loses little with a small learning rate.
-3. It may wait, and begins by waiting when the rule would. An agent that has to find out for itself learns never to
-   place anything: waiting costs little now and more later, which discounted returns miss.
-4. It looks about 20 decisions ahead (`gamma`); further ahead, noise hides the effect of a decision.
+3. It may wait, and only placements are discounted. If waiting were discounted too, it would put all other costs off, and
+   the agent would learn never to place anything.
+4. It looks about 20 placements ahead (`gamma`); further ahead, noise hides the effect of a decision.
 
 It stops after `minutes` of one core, then plays the task's test sequences beside the rule (docs/tutorials).
 """
@@ -119,10 +119,13 @@ def main(args: Args) -> None:
             torch.stack(part) for part in zip(*steps, strict=True)
         )
         advantage, last = torch.zeros_like(reward), torch.zeros(args.num_envs)
+        placed = action < b_mask.shape[2] - 1
+        discount = torch.where(placed, args.gamma, 1.0)
         for t in reversed(range(args.num_steps)):
             goes_on = 1 - (over if t == args.num_steps - 1 else begins[t + 1])
             after = following if t == args.num_steps - 1 else value[t + 1]
-            last = reward[t] + args.gamma * after * goes_on - value[t] + args.gamma * args.gae_lambda * goes_on * last
+            worth = reward[t] + discount[t] * after * goes_on
+            last = worth - value[t] + discount[t] * args.gae_lambda * goes_on * last
             advantage[t] = last
         # the step after an episode's end only resets the environment: its action does not count
         kept = (begins.flatten() == 0).nonzero()[:, 0]
@@ -146,7 +149,8 @@ def main(args: Args) -> None:
                 divergence.append((ratio.detach() - 1 - change.detach()).mean())
         iteration += 1
         if iteration % 20 == 0:
-            told = f"reward per decision {reward.mean():.3f}, divergence {torch.stack(divergence).mean():.4f}"
+            paid = reward.sum() / placed.sum()
+            told = f"reward per placement {paid:.3f}, divergence {torch.stack(divergence).mean():.4f}"
             print(f"{iteration * args.num_envs * args.num_steps:,} decisions, {100 * used:.0f} %: {told}", flush=True)
 
     @torch.no_grad()

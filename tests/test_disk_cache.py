@@ -76,11 +76,11 @@ def test_what_other_code_made_is_not_used(monkeypatch):
     assert made.times == 2
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b'{"a": 1', b"\xff\xfe"])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[3, 4]", bytes(16) + b"[1, 2]", b"\xff" * 40])
 def test_a_damaged_file_is_made_anew(folder, damage):
     made = Made()
     made(1)
-    (file,) = [one for one in folder.iterdir() if not one.name.startswith(".")]
+    (file,) = folder.glob("*.kept")
     file.write_bytes(damage)
     assert made(1) == [1, 2]
     assert made(1) == [1, 2]
@@ -107,7 +107,8 @@ def test_who_wants_it_at_the_same_time_waits_for_who_makes_it():
         return "made"
 
     def ask() -> None:
-        found.append(cached("text", 1, make, lambda text, path: path.write_text(text), lambda path: path.read_text()))
+        write, read = (lambda text, file: file.write(text.encode())), (lambda file: file.read().decode())
+        found.append(cached("text", 1, make, write, read))
 
     several = [threading.Thread(target=ask) for _ in range(4)]
     for one in several:
@@ -126,6 +127,24 @@ def test_what_was_used_longest_ago_makes_room(folder, monkeypatch):
         (file,) = folder.glob(f"{name}-*")
         os.utime(file, (time.time() - age,) * 2)
     made(2, "used")  # reading is use
-    monkeypatch.setattr(disk_cache, "MOST_BYTES", 2 * len("[1, 2]"))
+    (folder / "thesis").write_bytes(bytes(1000))  # somebody else's
+    os.utime(folder / "thesis", (0, 0))
+    monkeypatch.setattr(disk_cache, "MOST_BYTES", 2 * (16 + len("[1, 2]")))
     made(3, "new")
-    assert sorted(one.name.partition("-")[0] for one in folder.iterdir() if one.name[0] != ".") == ["new", "used"]
+    assert sorted(one.name.partition("-")[0] for one in folder.iterdir() if one.name[0] != ".") == [
+        "new",
+        "thesis",
+        "used",
+    ]
+    assert len(list(folder.glob(".*.lock"))) == 2
+
+
+def test_one_changed_bit_is_noticed(folder):
+    made = Made()
+    made(1)
+    (file,) = folder.glob("*.kept")
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1  # [1, 3] would be read without complaint
+    file.write_bytes(content)
+    assert made(1) == [1, 2]
+    assert made.times == 2

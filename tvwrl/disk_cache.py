@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import io
 import json
 import os
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -22,9 +22,13 @@ from tvwrl.runs import whole_file
 T = TypeVar("T")
 OFF = "off"
 MOST_BYTES = 4 * 2**30  # of the folder; beyond, what was used longest ago is removed
-DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile)  # reading a damaged file
+ENDING = ".kept"  # of the names of its files; nothing else in the folder is touched
+SEAL = 16  # bytes at the beginning of a file: the BLAKE2 hash of what follows
 # A change of what is written in these files, or of these libraries, makes everything anew
-SOURCES = ("types.py", "disk_cache.py", "traces", "ec", "forecasting", "simulation/scenario.py", "envs/problem.py")
+SOURCES = (
+    "types.py", "disk_cache.py", "traces", "ec", "forecasting", "simulation/scenario.py", "envs/problem.py",
+    "benchmark/tasks.py", "benchmark/environment.py", "benchmark/prepared",
+)  # fmt: skip
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 
 
@@ -37,11 +41,11 @@ def cache_folder() -> Path | None:
         The folder, which need not exist; None if TVWRL_CACHE is "off": nothing is kept.
     """
     named = os.environ.get("TVWRL_CACHE") or "~/.cache/tvwrl/prepared"
-    return None if named == OFF else Path(named).expanduser()
+    return None if named.lower() == OFF else Path(named).expanduser()
 
 
 def cached(
-    kind: str, parts: object, make: Callable[[], T], write: Callable[[T, Path], None], read: Callable[[Path], T]
+    kind: str, parts: object, make: Callable[[], T], write: Callable[[T, BinaryIO], None], read: Callable[[BinaryIO], T]
 ) -> T:
     """What `make` returns, read from disk if it was made before from the same `parts` by the same code.
 
@@ -57,9 +61,9 @@ def cached(
     make : callable
         Makes it.
     write : callable
-        Writes it to a path that it is given.
+        Writes it to a binary file that it is given.
     read : callable
-        Reads it from there.
+        Reads it from one.
 
     Examples
     --------
@@ -68,7 +72,7 @@ def cached(
     folder = cache_folder()
     if folder is None:
         return make()
-    file = folder / f"{kind}-{digest((parts, _code()))[:32]}"
+    file = folder / f"{kind}-{digest((parts, _code()))[:32]}{ENDING}"
     if (found := _read(file, read)) is not None:
         return found
     with _alone(file):
@@ -76,8 +80,10 @@ def cached(
             return found
         made = make()
         with contextlib.suppress(OSError):
+            content = io.BytesIO()
+            write(made, content)
             with whole_file(file) as partial:
-                write(made, partial)
+                partial.write_bytes(_seal(content.getvalue()) + content.getvalue())
             _make_room(folder)
     return made
 
@@ -100,10 +106,10 @@ def cached_json(
     def again() -> T:
         return from_dict(json.loads(json.dumps(to_dict(make()))))
 
-    def write(made: T, path: Path) -> None:
-        path.write_text(json.dumps(to_dict(made)), "utf-8")
+    def write(made: T, file: BinaryIO) -> None:
+        file.write(json.dumps(to_dict(made)).encode())
 
-    return cached(kind, parts, again, write, lambda path: from_dict(json.loads(path.read_text("utf-8"))))
+    return cached(kind, parts, again, write, lambda file: from_dict(json.load(file)))
 
 
 def digest(value: object) -> str:
@@ -153,7 +159,7 @@ def _code() -> str:
     for name in SOURCES:
         place = package / name
         for file in sorted(place.rglob("*")) if place.is_dir() else (place,):
-            if file.suffix in (".py", ".json"):
+            if file.suffix in (".py", ".json", ".gz"):
                 found.update(file.read_bytes())
     for library in LIBRARIES:
         with contextlib.suppress(PackageNotFoundError):
@@ -161,17 +167,22 @@ def _code() -> str:
     return found.hexdigest()
 
 
-def _read(file: Path, read: Callable[[Path], T]) -> T | None:
+def _read(file: Path, read: Callable[[BinaryIO], T]) -> T | None:
     """What the file has; None if it is missing or damaged."""
-    if not file.is_file():
-        return None
     try:
-        found = read(file)
-    except DAMAGE:
+        content = memoryview(file.read_bytes())
+    except OSError:
         return None
+    if _seal(content[SEAL:]) != content[:SEAL]:
+        return None
+    found = read(io.BytesIO(content[SEAL:]))
     with contextlib.suppress(OSError):
         os.utime(file)  # it was used now
     return found
+
+
+def _seal(content: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=SEAL).digest()
 
 
 @contextlib.contextmanager
@@ -187,9 +198,10 @@ def _alone(file: Path) -> Iterator[None]:
 
 def _make_room(folder: Path) -> None:
     """Remove what was used longest ago until the folder has at most `MOST_BYTES`."""
-    found = sorted(((one.stat(), one) for one in folder.iterdir()), key=lambda pair: -pair[0].st_mtime)
+    found = sorted(((one.stat(), one) for one in folder.glob(f"*{ENDING}")), key=lambda pair: -pair[0].st_mtime)
     total = 0
     for about, one in found:
         total += about.st_size
         if total > MOST_BYTES:
             one.unlink(missing_ok=True)
+            one.with_name(f".{one.name}.lock").unlink(missing_ok=True)

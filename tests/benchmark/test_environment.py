@@ -1,5 +1,6 @@
 """Tasks as Gymnasium environments: what the checker expects, their rewards, and what is not for training."""
 
+import io
 import pickle
 import subprocess
 import sys
@@ -108,13 +109,14 @@ def vector(task, **options):
 
 
 @pytest.mark.parametrize("observe", [{}, {"observe_forecast": True}])
-def test_sequences_from_disk_are_those_that_were_drawn(small, observe, tmp_path, monkeypatch):
+def test_sequences_from_disk_are_those_that_were_drawn(small, observe):
     problem = replace(problem_of(small), forecaster=None)
     if observe:
         problem = problem.with_forecasts()
     drawn = problem.sequences("train", 2, 0)
-    save_sequences(drawn, tmp_path / "drawn")
-    again = load_sequences(tmp_path / "drawn")
+    save_sequences(drawn, content := io.BytesIO())
+    content.seek(0)
+    again = load_sequences(content)
     assert again.training is None
     for name, value in vars(drawn).items():
         if name not in ("training", "forecast"):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -261,3 +262,70 @@ def test_a_task_pays_in_its_unit():
     env.reset(seed=0)
     plain.reset(seed=0)
     assert env.step(0)[1] == pytest.approx(plain.step(0)[1])
+
+
+class Mask(Emptiness):
+    """Its name is taken."""
+
+
+class Few(Emptiness):
+    needs: ClassVar = {"history": 5}
+
+
+class Fewer(Emptiness):
+    needs: ClassVar = {"history": 3}
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([Mask()], "a part named 'mask', which is the name of the action mask"),
+        ([Few(), Fewer()], "one part needs history=5, the part 'fewer' 3"),
+        ([PerMachine(Few(), Fewer())], "one part needs history=5, the part 'fewer' 3"),
+    ],
+)
+def test_parts_that_cannot_be_together_are_refused(problem, parts, message):
+    with pytest.raises(InputError, match=message):
+        tvwrl.make(problem, observation=parts)
+
+
+def test_a_part_may_say_yes_or_no(problem):
+    class Busy(Emptiness):
+        def __call__(self, seen, about):
+            return super().__call__(seen, about) < 0.5
+
+    env = tvwrl.make(problem, observation=[Busy(), PerMachine(Machines(), Raw("backlog"))], sequences=2)
+    seen, _ = env.reset(seed=0)
+    assert seen["busy"].dtype == np.float32
+    assert seen["permachine"].shape == (4, 4)
+
+
+def test_a_snapshot_has_the_potential_too(problem):
+    env = tvwrl.make(problem, observation=[Machines()], reward=Shaped(Penalties(), waiting, 0.9), sequences=2)
+    env.reset(seed=0)
+    env.step(1)
+    node = env.snapshot()
+    first = [env.step(1)[1] for _ in range(4)]
+    seen, _ = env.restore(node)
+    assert set(seen) == {"machines"}
+    assert [env.step(1)[1] for _ in range(4)] == first
+
+
+def test_environments_that_have_not_begun_are_paid_nothing(problem):
+    for mode in ("NextStep", "Disabled"):
+        constant = Shaped(Penalties(), lambda seen: np.full(len(seen["queue"]), 100.0), 0.9)
+        many = tvwrl.make_vec(problem, 2, sequences=2, reward=constant, autoreset_mode=mode)
+        many.reset(seed=0, options={"reset_mask": np.array([True, False])})
+        assert many.step(np.zeros(2, int))[1][1] == 0
+
+
+def test_a_task_of_ones_own_is_what_is_made():
+    from dataclasses import replace
+
+    from tvwrl.benchmark import TASKS
+
+    known = TASKS["google-0.5-v1"]
+    own = replace(known, scenario=replace(known.scenario, history=3, K_w=0.0), penalty_unit=1.0, sequences_hash="")
+    for make in (tvwrl.make, tvwrl.make_vec):
+        with pytest.raises(InputError, match="the test sequences drawn here have the hash"):  # it is not the known one
+            make(own, sequences=2)

@@ -14,7 +14,7 @@ from typing import Any
 from tvwrl.benchmark.entries import ONNX, PYTHON, Entry, Setting, complete_own_first, entry_of
 from tvwrl.benchmark.tasks import TASKS, Task, find_task, forecaster_of, problem_of
 from tvwrl.checks import within
-from tvwrl.envs import Part, check_parts, needs_of
+from tvwrl.envs import Part, check_parts, with_needs
 from tvwrl.experiments import Evaluation, EvaluationSetup, evaluate
 from tvwrl.progress import say
 from tvwrl.runs import folder_for
@@ -122,7 +122,7 @@ def compare(
         raise InputError(f"entry '{twice[0]}' has the name of a scheduler that it is compared with: rename it")
     setting = Setting.of_task(task)
     parts = () if observation is None else check_parts(observation)
-    observe = dict(observe or {}) | needs_of(parts)
+    observe = with_needs(parts, dict(observe or {}))
     with ExitStack() as processes:
         made = {}
         for name, given in entries.items():
@@ -142,7 +142,7 @@ def _compared(made: Mapping[str, Entry], task: Task, count: int, against: Sequen
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # run.json says what the trace cannot provide
         problem = problem_of(task)
-        if task.name in TASKS and any(entry.scheduler.needs_forecasts for entry in everybody.values()):
+        if TASKS.get(task.name) == task and any(entry.scheduler.needs_forecasts for entry in everybody.values()):
             problem = replace(problem, forecaster=forecaster_of(task))
         evaluate(
             EvaluationSetup(problem, [task.scenario.load], count, task.seed, 0.0 if bounds else None),

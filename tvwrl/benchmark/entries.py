@@ -36,7 +36,7 @@ from tvwrl.benchmark.models import (
 from tvwrl.benchmark.remote import EntryProcess, RemoteScheduler, packed, remote_function, remote_knowledge, what_of
 from tvwrl.benchmark.tasks import OBSERVED, TASKS, Task, problem_of, trace_of
 from tvwrl.checks import hint
-from tvwrl.envs import About, Part, Problem, View, action_masks, observation_space
+from tvwrl.envs import About, Part, Problem, View, action_masks, observation, observation_space
 from tvwrl.experiments import Cell, EpisodesCell, Player, complete, origin_of, scheduler_of
 from tvwrl.progress import Report
 from tvwrl.runs import InFolder
@@ -94,7 +94,7 @@ class Setting:
         """What parts of an observation may know of it, or of the problem that shows other things."""
         shown = self.observed({}) if problem is None else problem
         machines = shown.machines
-        return About(shown.scenario, machines.resources, machines.capacity, shown.scenario.classes, self.unit)
+        return About(shown.scenario, machines.resources, machines.capacity, shown.classes.k, self.unit)
 
     @classmethod
     def of_problem(cls, problem: Problem) -> Setting:
@@ -375,12 +375,10 @@ class FunctionScheduler(Scheduler):
     def _decided(self, cluster: Cluster) -> tuple[int, bool]:
         """The function's action, and whether the mask allows it."""
         simulation = cluster.simulation
-        seen = cluster.observation()
-        if self._knows_now:
-            seen |= {name: of[cluster.b : cluster.b + 1] for name, of in simulation.known_now().items()}
-        observation = {name: of[0].copy() for name, of in seen.items()}
+        seen = observation(simulation) | (simulation.known_now() if self._knows_now else {})
+        shown = {name: of[cluster.b].copy() for name, of in seen.items()}
         mask = action_masks(simulation)[cluster.b]
-        action = checked_action(self._function.act(observation, mask.copy()), simulation.actions)
+        action = checked_action(self._function.act(shown, mask.copy()), simulation.actions)
         return action, bool(mask[action])
 
 

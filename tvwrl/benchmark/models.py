@@ -83,7 +83,8 @@ class Through:
 
         def fits(shown: Shown) -> None:
             if inner.fits is not None:
-                seen = self.view({name: np.zeros(shape, np.float32) for name, shape in shown.shapes.items()})
+                kinds = {name: np.uint8 if name == "grid" else np.float32 for name in shown.shapes}
+                seen = self.view({name: np.zeros(shape, kinds[name]) for name, shape in shown.shapes.items()})
                 inner.fits(replace(shown, shapes={name: array.shape for name, array in seen.items()}))
 
         return Function(act, fits, inner.what)

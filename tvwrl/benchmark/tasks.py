@@ -359,9 +359,10 @@ def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Pro
         warnings.simplefilter("ignore")  # run.json says what the trace cannot provide
         trace, scenario = trace_of(task), replace(task.scenario, **dict(observe))
         seconds = task.scenario.step_seconds
-        first = _first(task.trace, seconds, data) if task.name in TASKS else Problem.build(trace, scenario)
+        known = TASKS.get(task.name) == task  # somebody's own task has units and classes of its own
+        first = _first(task.trace, seconds, data) if known else Problem.build(trace, scenario)
         same = scenario == first.scenario
-        forecaster = forecaster_of(task) if scenario.looks_ahead and task.name in TASKS else None
+        forecaster = forecaster_of(task) if scenario.looks_ahead and known else None
         problem = first if same else Problem.build(trace, scenario, first.classes, first.sampler.unit, forecaster)
         plain = OwnLabels(scenario.classes)  # neither labels nor forecasts, which take long, are part of the hash
         found = sequences_hash(problem.sampler.sequences(task.split, task.sequences, task.seed, plain), problem.sampler)

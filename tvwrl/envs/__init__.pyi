@@ -4,6 +4,7 @@ from .base import (
     check_actions as check_actions,
     check_options as check_options,
     check_sequence as check_sequence,
+    observation as observation,
     observation_space as observation_space,
     picture as picture,
 )
@@ -15,6 +16,7 @@ from .observations import (
     View as View,
     check_parts as check_parts,
     needs_of as needs_of,
+    with_needs as with_needs,
 )
 from .placement import Observation as Observation, PlacementEnv as PlacementEnv
 from .placement_vector import PlacementVectorEnv as PlacementVectorEnv

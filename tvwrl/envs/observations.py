@@ -185,9 +185,10 @@ class Forecasts(Part):
 
 
 class Costs(Part):
-    """Of each machine: what the head of the queue would cost there by the rule `expected-cost`, in units of the reward.
+    """Of each machine: what the head of the queue would cost there by the rule `expected-cost`, in the task's unit.
 
-    0 where nothing waits. The rule puts it where there is room and the sum is lowest.
+    0 where nothing waits. The rule puts it where there is room and the sum is lowest. With `observe_peak` it is what
+    the rule `expected-cost-known-peak` expects.
     """
 
     per_machine = True
@@ -295,7 +296,8 @@ class PerMachine(Part):
 
     def columns(self, about: About) -> tuple[str, ...]:
         """See `Part.columns`."""
-        return tuple(name for part in self.parts for name in part.columns(about))
+        named = [part.columns(about) for part in self.parts]
+        return tuple(name for names in named for name in names) if all(named) else ()
 
     def __call__(self, seen: Seen, about: About) -> Float32:
         """See `Part`."""
@@ -341,7 +343,8 @@ class View:
         seen : mapping
             Their standard observations.
         """
-        return {part.name: part(seen, self.about) for part in self.parts}
+        found = {part.name: np.asarray(part(seen, self.about)) for part in self.parts}
+        return {name: of.astype(np.float32) if of.dtype == np.bool_ else of for name, of in found.items()}
 
     def space(self, seen: Seen) -> spaces.Dict:
         """Of one environment's arrays.
@@ -419,6 +422,21 @@ class Observed(gym.ObservationWrapper[dict[str, Any], Any, Any], RecordConstruct
     def _simulation(self) -> Simulation:
         simulation: Simulation = self.unwrapped.simulation  # type: ignore[attr-defined]
         return simulation
+
+    def restore(self, snapshot: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See `PlacementEnv.restore`.
+
+        Parameters
+        ----------
+        snapshot : Snapshot
+            What `snapshot` gave.
+        """
+        observation, info = self.env.get_wrapper_attr("restore")(snapshot)
+        return self.observation(observation), info
+
+    def snapshot(self) -> Any:
+        """See `PlacementEnv.snapshot`."""
+        return self.env.get_wrapper_attr("snapshot")()
 
     def action_masks(self) -> Any:
         """See `PlacementEnv.action_masks`."""
@@ -498,12 +516,29 @@ def check_parts(parts: Any) -> tuple[Part, ...]:
     names = [one.name for one in given]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"observation has two parts named '{twice[0]}'")
+    if "mask" in names:
+        raise InputError("observation has a part named 'mask', which is the name of the action mask: rename it")
+    needs_of(given)
     return tuple(given)
 
 
 def needs_of(parts: Sequence[Part]) -> dict[str, Any]:
-    """The fields of the scenario that show what the parts look at."""
-    return {name: value for part in parts for name, value in part.needs.items()}
+    """The fields of the scenario that show what the parts look at. Raises InputError where they contradict."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.needs.items():
+            if found.setdefault(name, value) != value:
+                raise InputError(f"observation: one part needs {name}={found[name]}, the part '{part.name}' {value}")
+    return found
+
+
+def with_needs(parts: Sequence[Part], options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with those that parts of an observation need. Raises InputError where they contradict."""
+    needs = needs_of(parts)
+    for name, value in needs.items():
+        if options.get(name, value) != value:
+            raise InputError(f"{name} is {options[name]}, but the observation has parts that need {name}={value}")
+    return options | needs
 
 
 def head_of(seen: Seen, about: About) -> dict[str, npt.NDArray[Any]]:
@@ -527,9 +562,10 @@ def forecast_columns(about: About) -> tuple[str, ...]:
     slots = [f"slot {first}" if first == last else f"slots {first} to {last}" for first, last in SEGMENTS]
     kinds = ("largest", "variance of the largest", "mean")
     ahead = [f"{name} {kind}, {when}" for kind in kinds for when in slots for name in about.resources]
-    rest = [
-        f"{name} {kind} of the rest of life" for kind in ("peak", "variance of the peak") for name in about.resources
-    ]
+    peaks = ("peak of the rest of life", "variance of the peak of the rest of life")
+    if about.scenario.observe_peak:
+        peaks = ("true peak of the whole life", "nothing, as the peak is known")
+    rest = [f"{name} {kind}" for kind in peaks for name in about.resources]
     return (*ahead, *rest, *(f"workloads that run, {when}" for when in slots))
 
 

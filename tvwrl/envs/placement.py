@@ -14,7 +14,7 @@ from tvwrl.envs import base
 from tvwrl.envs.action_masks import action_masks, switched_off
 from tvwrl.envs.rendering import Viewer, draw_cluster
 from tvwrl.penalties import TERMS
-from tvwrl.simulation import GOING, OVER, SEQUENCE, STREAM, TERMINATED, TRUNCATED, Scenario
+from tvwrl.simulation import GOING, OVER, SEQUENCE, STREAM, TERMINATED, TRUNCATED, Scenario, SimulationState
 from tvwrl.types import InputError, Machines, SequenceSet
 
 Observation = dict[str, npt.NDArray[Any]]
@@ -25,13 +25,13 @@ class Snapshot(NamedTuple):
 
     Parameters
     ----------
-    state : tuple of array
-        What changes in an episode.
+    state : tuple
+        What changes in an episode, and which environment it is of.
     seeded : bool
         Whether its random stream has begun.
     """
 
-    state: tuple[npt.NDArray[Any], ...]
+    state: SimulationState
     seeded: bool
 
 

@@ -115,7 +115,7 @@ class _Shaping:
     """Keeps the potentials of the last states of B environments."""
 
     def __init__(self, reward: Reward) -> None:
-        if not callable(reward):
+        if not callable(reward) or isinstance(reward, type):
             raise InputError(f"reward is {reward!r}: must be a reward, as in reward=Penalties(overshoot=0.5)")
         self.reward = reward
         self.before: Float = np.zeros(0)
@@ -188,6 +188,23 @@ class Paid(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         (reward,) = np.atleast_1d(self._pays(batch, info, terminated)).tolist()
         return observation, reward, terminated, truncated, info
 
+    def snapshot(self) -> tuple[Any, Float]:
+        """See `PlacementEnv.snapshot`; with the potential of the state."""
+        return self.env.get_wrapper_attr("snapshot")(), self._pays.before.copy()
+
+    def restore(self, snapshot: tuple[Any, Float]) -> tuple[Any, dict[str, Any]]:
+        """See `PlacementEnv.restore`.
+
+        Parameters
+        ----------
+        snapshot : tuple
+            What `snapshot` gave.
+        """
+        within, before = snapshot
+        observation, info = self.env.get_wrapper_attr("restore")(within)
+        self._pays.before = before.copy()
+        return observation, info
+
 
 class VectorPaid(VectorWrapper):
     """The vector form of `Paid`.
@@ -203,7 +220,7 @@ class VectorPaid(VectorWrapper):
     def __init__(self, env: VectorEnv[Any, Any, Any], reward: Reward) -> None:
         super().__init__(env)
         self._pays = _Shaping(reward)
-        self._over = np.zeros(self.num_envs, np.bool_)
+        self._over = np.ones(self.num_envs, np.bool_)  # none has begun
         self._goes_on = env.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

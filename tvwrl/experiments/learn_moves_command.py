@@ -250,6 +250,7 @@ def _compare(problem: Problem, settings: MoveTrainingSettings, folder: Path, lea
     entry = plus(places, learnt.rule)
     player = make_scheduler(entry)
     player.name = plus(places, "learnt")
+    say(f"learning is done, {learnt.said}; now rules are tuned, to compare it with (--comparison-sequences 0: none)")
     rules = with_tuned_moves(problem, places, COMPARED, say)
     schedulers: list[Scheduler] = [player, make_scheduler(places), *rules]
     rows = evaluate(

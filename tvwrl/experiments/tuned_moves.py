@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tvwrl.envs import Problem
 from tvwrl.names import name_and_source, written
-from tvwrl.progress import Report, nothing
+from tvwrl.progress import Report, nothing, phase
 from tvwrl.schedulers import MOVE_RULES, Runner, Scheduler, head_of, make_move_rule, make_scheduler, plus
 from tvwrl.schedulers import PLACING as PLACING
 from tvwrl.types import InputError
@@ -59,7 +59,8 @@ def with_tuned_moves(
         if why := make_move_rule(rule).misfit(problem.scenario, problem.machines.resources):
             report(f"{rule} is left out: {why}")
             continue
-        settings, best = tuned_settings(problem, runner, placing, rule)
+        with phase(f"tuning {rule} on {SEQUENCES} training sequences, a minute or more", report):
+            settings, best = tuned_settings(problem, runner, placing, rule)
         found.append(make_scheduler(plus(placing, with_settings(rule, settings))))
         said = f"mean reward {best:,.0f}" if math.isfinite(best) else "workloads were left unplaced at all settings"
         report(f"{found[-1].name}: {said} on {SEQUENCES} training sequences")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from tvwrl.benchmark import Task, find_task
+from tvwrl.benchmark import TASKS, Task, TaskEnv, TaskVectorEnv, find_task
 from tvwrl.checks import at_least, one_of
 from tvwrl.envs import (
     Observed,
@@ -23,6 +23,7 @@ from tvwrl.envs import (
     VectorPaid,
     check_parts,
     needs_of,
+    with_needs,
     with_unit,
 )
 from tvwrl.traces import Split
@@ -84,7 +85,8 @@ def make(
         drawn = _drawn(problem, **options)
         env = PlacementEnv(drawn, cluster=problem.machines, scenario=problem.scenario, render_mode=render_mode)
     else:
-        env = gym.make(_name_of(task), **_with_needs(observation, options))
+        options = with_needs(() if observation is None else check_parts(observation), options)
+        env = TaskEnv(task, **options) if _is_own(task) else gym.make(_name_of(task), **options)
     unit = _unit_of(env)
     if reward is not None:
         env = Paid(env, with_unit(reward, unit))
@@ -137,8 +139,11 @@ def make_vec(
             num_envs, drawn, cluster=problem.machines, scenario=problem.scenario, **own
         )
     else:
-        options = _with_needs(observation, options)
-        envs = gym.make_vec(_name_of(task), num_envs, vectorization_mode="vector_entry_point", **options)
+        options = with_needs(() if observation is None else check_parts(observation), options)
+        if _is_own(task):
+            envs = TaskVectorEnv(num_envs, task=task, **options)
+        else:
+            envs = gym.make_vec(_name_of(task), num_envs, vectorization_mode="vector_entry_point", **options)
     unit = _unit_of(envs)
     if reward is not None:
         envs = VectorPaid(envs, with_unit(reward, unit))
@@ -151,18 +156,14 @@ def _unit_of(env: Any) -> float:
     return 1.0 if task is None else float(task.penalty_unit)
 
 
-def _with_needs(observation: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """The options, with those that the parts of an observation need. Raises InputError where they contradict."""
-    needs = {} if observation is None else needs_of(check_parts(observation))
-    for name, value in needs.items():
-        if options.get(name, value) != value:
-            raise InputError(f"{name} is {options[name]}, but the observation has parts that need {name}={value}")
-    return options | needs
+def _is_own(task: Any) -> TypeGuard[Task]:
+    """Whether a task is none of those that Gymnasium knows."""
+    return isinstance(task, Task) and TASKS.get(task.name) != task
 
 
 def _showing(problem: Problem, observation: Any) -> Problem:
     """The problem, showing what the parts of an observation need."""
-    needs = _with_needs(observation, {})
+    needs = {} if observation is None else needs_of(check_parts(observation))
     if all(getattr(problem.scenario, name) == value for name, value in needs.items()):
         return problem
     scenario = replace(problem.scenario, **needs)

@@ -12,7 +12,12 @@ from .episode_kernels import (
 from .move_kernels import load_after_moves as load_after_moves, look_at_running as look_at_running
 from .cluster import Cluster as Cluster, Mask as Mask, Running as Running
 from .scenario import Scenario as Scenario, check_moves as check_moves
-from .simulation import Simulation as Simulation, queue_features as queue_features, requests_of as requests_of
+from .simulation import (
+    Simulation as Simulation,
+    SimulationState as SimulationState,
+    queue_features as queue_features,
+    requests_of as requests_of,
+)
 from .state import (
     ACTIVE as ACTIVE,
     ARRIVAL as ARRIVAL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import zlib
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +53,8 @@ from tvwrl.simulation.state import (
     State,
 )
 from tvwrl.types import Episode, Float, InputError, Int, Int32, Machines, Moves, SequenceSet, take
+
+SimulationState = tuple[int, tuple[npt.NDArray[Any], ...]]  # identity of the simulation, and the arrays that change
 
 
 def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np.float32]:
@@ -175,31 +178,40 @@ class Simulation:
         self.state = self.state._replace(words=self.state.grid.view(np.uint64))
         self.seen_grid = self.state.seen_words.view(np.uint8)[..., : self.seen_grid.shape[-1]]
 
-    def snapshot(self) -> tuple[npt.NDArray[Any], ...]:
-        """The complete state of all environments, for `go_back`: a copy of what changes."""
-        return tuple(getattr(self.state, name).copy() for name in CHANGING)
+    @cached_property
+    def identity(self) -> int:
+        """A number that differs between simulations of other sequences, clusters, scenarios or batches."""
+        sequences, found = self.sequences, zlib.crc32(repr((self.batch, self.scenario)).encode())
+        for array in (sequences.source_slot, sequences.arrival, sequences.length, self.machines.capacity):
+            found = zlib.crc32(array.tobytes(), zlib.crc32(repr(array.shape).encode(), found))
+        return zlib.crc32("\n".join(map(str, sequences.source_workload.flat)).encode(), found)
 
-    def go_back(self, snapshot: tuple[npt.NDArray[Any], ...]) -> None:
+    def snapshot(self) -> SimulationState:
+        """The complete state of all environments, for `go_back`: a copy of what changes."""
+        return self.identity, tuple(getattr(self.state, name).copy() for name in CHANGING)
+
+    def go_back(self, snapshot: SimulationState) -> None:
         """Bring all environments to the state of a snapshot.
 
         Parameters
         ----------
-        snapshot : tuple of array
+        snapshot : SimulationState
             What `snapshot` of a simulation of the same sequences, cluster, scenario and batch gave.
 
         Raises
         ------
         InputError
-            For a snapshot of another simulation.
+            For a snapshot of another simulation; nothing is changed then.
         """
-        room = dict(zip(CHANGING, snapshot, strict=True))["moves"].shape[1]
+        identity, arrays = snapshot
+        if identity != self.identity:
+            raise InputError("the snapshot is of an environment with other sequences, machines or parameters")
+        room = dict(zip(CHANGING, arrays, strict=True))["moves"].shape[1]
         if room > self.state.moves.shape[1]:
             self.make_room_for_moves(room)
-        for name, saved in zip(CHANGING, snapshot, strict=True):
+        for name, saved in zip(CHANGING, arrays, strict=True):
             own = getattr(self.state, name)
             own = own[:, :room] if name == "moves" else own
-            if own.shape != saved.shape or own.dtype != saved.dtype:
-                raise InputError(f"the snapshot is of another environment: its '{name}' has shape {saved.shape}")
             own[...] = saved
 
     def _allocate(self, history: int, forecasts: bool, max_slots: int) -> State:

@@ -7,8 +7,7 @@ import warnings
 import zlib
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -473,15 +472,15 @@ def draw_background(most: int, cluster: tuple[int, ...], rng: np.random.Generato
     return rng.integers(most, size=(BACKGROUND_SLOTS, *cluster), dtype=np.uint8, endpoint=True)
 
 
-def save_sequences(drawn: SequenceSet, path: Path) -> None:
+def save_sequences(drawn: SequenceSet, file: BinaryIO) -> None:
     """Write arrival sequences, but not what draws their training sequences, to a file of numpy (.npz).
 
     Parameters
     ----------
     drawn : SequenceSet
         The sequences.
-    path : Path
-        The file.
+    file : binary file
+        Where to.
     """
     table = (
         {} if drawn.forecast is None else {f"forecast.{name}": value for name, value in vars(drawn.forecast).items()}
@@ -489,24 +488,18 @@ def save_sequences(drawn: SequenceSet, path: Path) -> None:
     own = {name: value for name, value in vars(drawn).items() if name not in ("forecast", "training")}
     arrays = {name: np.asarray(value) for name, value in (own | table).items() if value is not None}
     texts = {name: array.astype(np.str_) for name, array in arrays.items() if array.dtype.kind in "OU"}
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **(arrays | texts))
+    np.savez(file, allow_pickle=False, **(arrays | texts))
 
 
-def load_sequences(path: Path) -> SequenceSet:
+def load_sequences(file: BinaryIO) -> SequenceSet:
     """Read what `save_sequences` wrote.
 
     Parameters
     ----------
-    path : Path
-        The file.
-
-    Raises
-    ------
-    OSError, ValueError or LookupError
-        For one that is missing or damaged.
+    file : binary file
+        What has it.
     """
-    with np.load(path, allow_pickle=False) as content:
+    with np.load(file, allow_pickle=False) as content:
         found: dict[str, Any] = {name: content[name] for name in content.files}
     table = {name: found.pop(f"forecast.{name}") for name in _TABLE if f"forecast.{name}" in found}
     texts = {name: array.astype(object) for name, array in found.items() if array.dtype.kind == "U"}
