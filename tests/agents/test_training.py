@@ -20,6 +20,7 @@ from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.training import CURVES, Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv
+from tvwrl.schedulers import Runner, make_scheduler
 from tvwrl.types import InputError
 
 from .test_online import same
@@ -169,3 +170,23 @@ def test_tensorboard_says_what_its_curves_are(problem, tmp_path):
     assert all(
         any(re.match(pattern, name) for name in scalars) for pattern in shown if "expected_regret" not in pattern
     )
+
+
+def test_rules_are_played_on_the_sequences_that_validate_the_policy(problem, tmp_path):
+    """So that they can stand in its learning curve; without forecasts, those that need them are left out."""
+    rules = [make_scheduler(name) for name in ("spread", "expected-cost")]
+    blind = replace(problem, forecaster=None)
+    assert list(trainer(blind, tmp_path / "plain").rewards_of(rules)) == ["spread"]
+    shown = Problem.build(
+        problem.trace,
+        replace(problem.scenario, observe_forecast=True),
+        problem.classes,
+        problem.sampler.unit,
+        problem.forecaster,
+    )
+    run = trainer(shown, tmp_path / "shown")
+    found = run.rewards_of(rules)
+    config = run.config
+    drawn = shown.sequences("validation", config.eval_sequences, config.seed, config.train_loads)
+    runner = Runner(drawn, shown.machines, shown.scenario, config.seed)
+    assert found == {rule.name: shown.rewards(runner, rule).mean() for rule in rules}

@@ -42,7 +42,7 @@ from tvwrl.envs import PlacementVectorEnv, Problem, picture
 from tvwrl.markdown import markdown_table
 from tvwrl.progress import Report, hidden, nothing, phase
 from tvwrl.runs import read_csv, write_csv
-from tvwrl.schedulers import check_memory, knowledge_of
+from tvwrl.schedulers import Runner, Scheduler, check_memory, knowledge_of
 from tvwrl.traces import check_others, open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
@@ -74,6 +74,14 @@ class Task(ABC):
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8] | None:
         """An RGB picture of the cluster halfway through the first validation sequence; None if it has no machines."""
         return None
+
+    def rewards_of(self, schedulers: Sequence[Scheduler]) -> dict[str, float]:
+        """Mean rewards of schedulers on the validation sequences, without those that left workloads unplaced."""
+        problem, drawn = self.problem, self._validation_set
+        runner = Runner(drawn, problem.machines, problem.scenario, self._config.seed)
+        played = [one for one in schedulers if drawn.forecast is not None or not one.needs_forecasts]
+        found = {one.name: float(problem.rewards(runner, one).mean()) for one in played}
+        return {name: reward for name, reward in found.items() if np.isfinite(reward)}
 
 
 def make_task(problem: Problem, config: TrainConfig, report: Report = nothing) -> Task:
@@ -495,6 +503,16 @@ class Trainer:
         writer.add_scalar("train/learning_rate", self.learner.optimiser.param_groups[0]["lr"], self.iteration)
         writer.add_scalar("train/steps_per_second", steps["decisions"] / seconds, self.iteration)
         return row
+
+    def rewards_of(self, schedulers: Sequence[Scheduler]) -> dict[str, float]:
+        """Mean rewards of schedulers on the sequences that the policy is validated on.
+
+        Parameters
+        ----------
+        schedulers : Sequence[Scheduler]
+            Those that need forecasts are left out if the policy sees none, and those that left workloads unplaced.
+        """
+        return self._task.rewards_of(schedulers)
 
     def evaluate(self) -> dict[str, float]:
         """Mean metrics of the current policy over the validation sequences, as `Task.evaluate` gives them."""

@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from tvwrl.agents import Trainer
 
 
+DRAWN = ("spread", "expected-cost", "best-fit-peak", "clairvoyant")  # in the learning curve
+NEAR = 0.3  # share of the mean reward within which a rule is drawn in it
+
+
 @dataclass(frozen=True)
 class TrainingSettings:
     """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
@@ -187,7 +191,8 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
     files |= {one.name: folder / "checkpoints" / INITIAL_POLICY for one in initial}
     files |= {one.name: find_checkpoint(folder / DEEPRM) for one in deeprm}
     with whole_file(folder / "learning.png") as picture:
-        plot_learning(trainer.progress, trainer.best_iteration, picture)
+        rules = {} if trainer.config.policy == DEEPRM else trainer.rewards_of(list(map(make_scheduler, DRAWN)))
+        plot_learning(trainer.progress, trainer.best_iteration, picture, rules)
     if not out.exists() or is_unfinished(out):
         config = trainer.config
         evaluate(
@@ -274,8 +279,14 @@ def rules_ahead(rows: pl.DataFrame, name: str) -> str:
     return f"the policy is still behind the simple rule{'s' * (len(ahead) > 1)} {' and '.join(ahead)}"
 
 
-def plot_learning(progress: Sequence[Mapping[str, Any]], best: int, file: Path) -> None:
-    """A PNG of the validation reward by iteration, with the initial policy's as a line and the best one marked."""
+def plot_learning(
+    progress: Sequence[Mapping[str, Any]], best: int, file: Path, rules: Mapping[str, float] | None = None
+) -> None:
+    """A PNG of the validation reward by iteration, with the initial policy's as a line and the best one marked.
+
+    `rules`: mean rewards of schedulers on the same sequences, drawn as lines unless they are so far off that the curve
+    would look flat
+    """
     from matplotlib.ticker import MaxNLocator
 
     validated = [row for row in progress if row.get("eval_reward") not in (None, "")]
@@ -288,6 +299,13 @@ def plot_learning(progress: Sequence[Mapping[str, Any]], best: int, file: Path) 
     axis.plot(iteration, reward, "-o", color=OURS, ms=5, label="policy")
     if iteration[0] == 0:
         axis.axhline(reward[0], color=OTHERS, linestyle="--", lw=1.4, label="policy before training")
+    reach = max(float(np.ptp(reward)), NEAR * abs(float(reward.mean())))
+    for name, mean in (rules or {}).items():
+        if reward.min() - reach < mean / 1000 < reward.max() + reach:
+            axis.axhline(mean / 1000, color=OTHERS, linestyle=":", lw=1.2)
+            axis.annotate(
+                name, (1, mean / 1000), xycoords=("axes fraction", "data"), fontsize=8, ha="right", va="bottom"
+            )
     if best in iteration:
         star = {"ls": "", "marker": "*", "ms": 18, "mfc": "white", "mec": OURS, "mew": 1.6}
         axis.plot([best], [reward[iteration.index(best)]], **star, label="best, which is kept")
