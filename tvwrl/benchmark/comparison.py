@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl.benchmark.entries import ONNX, PYTHON, Entry, Setting, complete_own_first, entry_of
-from tvwrl.benchmark.tasks import TASKS, Task, find_task, forecaster_of, problem_of
+from tvwrl.benchmark.tasks import Task, find_task, forecaster_of, is_named, problem_of
 from tvwrl.checks import within
 from tvwrl.envs import Part, check_parts, with_needs
 from tvwrl.experiments import Evaluation, EvaluationSetup, evaluate
@@ -142,7 +142,7 @@ def _compared(made: Mapping[str, Entry], task: Task, count: int, against: Sequen
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # run.json says what the trace cannot provide
         problem = problem_of(task)
-        if TASKS.get(task.name) == task and any(entry.scheduler.needs_forecasts for entry in everybody.values()):
+        if is_named(task) and any(entry.scheduler.needs_forecasts for entry in everybody.values()):
             problem = replace(problem, forecaster=forecaster_of(task))
         evaluate(
             EvaluationSetup(problem, [task.scenario.load], count, task.seed, 0.0 if bounds else None),

@@ -266,6 +266,12 @@ def find_task(task: str | Task) -> Task:
     return TASKS[task]
 
 
+def is_named(task: Task) -> bool:
+    """Whether the named task of that name has the same trace and scenario."""
+    named = TASKS.get(task.name)
+    return named is not None and (named.trace, named.scenario) == (task.trace, task.scenario)
+
+
 def is_here(task: Task) -> bool:
     """Whether a trace with the name of the task's is on this machine; `trace_of` checks its hash."""
     try:
@@ -359,7 +365,7 @@ def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Pro
         warnings.simplefilter("ignore")  # run.json says what the trace cannot provide
         trace, scenario = trace_of(task), replace(task.scenario, **dict(observe))
         seconds = task.scenario.step_seconds
-        known = TASKS.get(task.name) == task  # somebody's own task has units and classes of its own
+        known = is_named(task)  # somebody's own task has units and classes of its own
         first = _first(task.trace, seconds, data) if known else Problem.build(trace, scenario)
         same = scenario == first.scenario
         forecaster = forecaster_of(task) if scenario.looks_ahead and known else None

@@ -120,7 +120,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.evaluate_command:compare_schedulers",
             (
                 "trace", "slot_seconds", "schedulers", "list_schedulers", "checkpoint", "loads", "machines",
-                "moves_per_slot", "K_m", "sequences", "out", "workers",
+                "moves_per_slot", "sequences", "out", "workers",
             ),
             continues="cells",
             alone=True,

@@ -34,6 +34,7 @@ from tvwrl.schedulers import (
     USUAL_ROLLOUTS,
     Scheduler,
     make_scheduler,
+    parted,
 )
 from tvwrl.simulation import Scenario, check_moves
 from tvwrl.traces import SequenceSampler, how_to_open, open_and_describe
@@ -85,9 +86,9 @@ class Environment(Scenario):
 class ComparisonSettings(CellOptions):
     """Compare schedulers, and trained policies, on the same arrival sequences of a trace.
 
-    Writes rows.csv, bounds.csv, episodes.parquet, demand.parquet, observed.npz, run.json, table.md, plots/,
-    explorer.html and, where workloads may be moved, moves.parquet to --out, and prints the table. After Ctrl-C or a
-    crash, run the same command with the same --out to continue.
+    Writes rows.csv, bounds.csv, episodes.parquet, demand.parquet, moves.parquet, observed.npz, run.json, table.md,
+    plots/ and explorer.html to --out, and prints the table. After Ctrl-C or a crash, run the same command with the same
+    --out to continue.
     """
 
     checkpoint: Path | None = None
@@ -158,7 +159,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     settings.check()
     entries = settings.schedulers
     named = {entry: scheduler_of(entry, settings.device) for entry in entries if not is_of_checkpoint(entry)}
-    moving = [entry for entry, scheduler in named.items() if scheduler.moves_what_runs]
+    moving = [entry for entry in named if parted(entry)]
     if moving and settings.checkpoint is None and not settings.environment.moves_per_slot:
         raise InputError(f"'{moving[0]}' moves what runs, but nothing may be moved: add --moves-per-slot 2")
     facts: dict[str, Any] = {"schedulers": entries}
