@@ -123,6 +123,10 @@ def test_bad_input_is_refused(refused, tmp_path):
     refused("train", "--K-m", 300, message=["K_m is 300", "nothing moves", "tvwrl train --moves"])
     refused("tune", "--K-m", 300, message=["K_m is 300", "nothing moves"])
     refused("evaluate", "--immovable", 0.5, message=["immovable is 0.5", "add --moves-per-slot"])
+    named = "expected-cost,expected-cost + greedy"
+    refused(
+        "evaluate", "--schedulers", named, message=["'expected-cost + greedy' moves what runs", "--moves-per-slot 2"]
+    )
     refused("train", "--algo", "policy-search", message=["tvwrl train --moves --algo policy-search"])
     refused("train", "--moves", "--algo", "ppo", "--epochs", 2, message=["epochs is 2", "algo ppo has no epochs"])
     refused("train", "--moves", "--clip", 0.1, message=["clip is 0.1", "machine-value has no clip"])
