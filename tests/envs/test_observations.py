@@ -162,7 +162,7 @@ def test_gymnasium_makes_it_again():
         ("grid", "must be parts, as in"),
         ([Machines], "must be parts, as in"),
         ([Machines(), Machines()], "two parts named 'machines'"),
-        ([Raw("forcast")], r"Raw\('forcast'\) is not in the observation; it has grid"),
+        ([Raw("grids")], r"Raw\('grids'\) is not in the observation; it has grid"),
     ],
 )
 def test_what_is_no_observation_is_refused(problem, observation, message):

@@ -137,7 +137,7 @@ class Machines(Part):
 
     def columns(self, about: About) -> tuple[str, ...]:
         """See `Part.columns`."""
-        return (*(f"{name} load, share of capacity" for name in about.resources), "running workloads, tenths")
+        return (*(f"{name} load, share of capacity" for name in about.resources), "running workloads / 10")
 
     def __call__(self, seen: Seen, about: About) -> Float32:
         """See `Part`."""
@@ -235,7 +235,7 @@ class Progress(Part):
 
     def columns(self, about: About) -> tuple[str, ...]:
         """See `Part.columns`."""
-        return (f"slots since the start, {FAR:g}ths", f"arrivals so far, {FAR:g}ths", "waiting workloads, tenths")
+        return (f"slots since the start / {FAR:g}", f"arrivals so far / {FAR:g}", "waiting workloads / 10")
 
     def __call__(self, seen: Seen, about: About) -> Float32:
         """See `Part`."""
