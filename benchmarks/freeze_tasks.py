@@ -10,7 +10,9 @@ import gzip
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import tyro
 
 from tvwrl.benchmark.tasks import EMBEDDED, PREPARED, TASKS, Task, sequences_hash, trace_of
@@ -49,8 +51,18 @@ def write_prepared(folder: Path) -> None:
         assert problem.forecaster is not None
         for kind, made in (("classes", problem.classes), ("forecaster", problem.forecaster)):
             named = PREPARED.format(kind=kind, trace=task.trace, seconds=task.scenario.step_seconds)
-            text = json.dumps(made.to_dict(), separators=(",", ":")).encode()
+            content = made.to_dict() if kind == "classes" else single(made.to_dict())  # as networks are
+            text = json.dumps(content, separators=(",", ":")).encode()
             (folder / Path(named).name).write_bytes(gzip.compress(text, mtime=0))
+
+
+def single(content: Any) -> Any:
+    """The content with the digits of its numbers that single precision has: half as many, and the same numbers."""
+    if isinstance(content, dict):
+        return {name: single(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [single(value) for value in content]
+    return float(str(np.float32(content))) if isinstance(content, float) else content
 
 
 def penalty_unit(task: Task, problem: Problem) -> float:

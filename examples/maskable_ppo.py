@@ -18,7 +18,7 @@ def main(task: str = "google-0.5-v1", timesteps: int = 200_000, sequences: int |
         sequences: test sequences to play; default: all of the task's.
         seed: of the training.
     """
-    seen = {"history": 5, "hold_action": False}  # fewer inputs; ppo.py says why it may not wait
+    seen = {"history": 5, "hold_action": False}  # fewer inputs; discounted, it would learn to wait for ever
     env = gym.make(f"tvwrl/{task}", **seen)
     model = MaskablePPO("MultiInputPolicy", env, n_steps=256, batch_size=256, gamma=0.9, seed=seed, verbose=1)
     model.learn(timesteps)

@@ -3,7 +3,7 @@
 Four things make an agent good here, and this file shows each of them:
 1. It observes what forecasts promise, a row for each machine (`PerMachine`), and scores all with the same weights.
 2. It starts from a rule: its logits are those of `expected-cost`, read off `Costs` and `Room`, plus what it has learnt,
-   which begins at 0. So it can only lose by learning, and loses little with a small learning rate.
+   which begins at 0: before it has learnt anything, its most likely action is that of the rule.
 3. It may wait, and only placements are discounted. If waiting were discounted too, it would put all other costs off,
    and the agent would learn never to place anything.
 4. It looks about 20 placements ahead (`gamma`); further ahead, noise hides the effect of a decision.

@@ -131,7 +131,7 @@ def digest(value: object) -> str:
 
 def _pieces(value: Any) -> Iterator[bytes]:
     if isinstance(value, np.ndarray):
-        yield f"{value.shape} {value.dtype.kind} {value.dtype.itemsize}".encode()
+        yield f"{value.shape} {value.dtype.str}".encode()
         yield json.dumps(value.tolist()).encode() if value.dtype.kind == "O" else np.ascontiguousarray(value).tobytes()
     elif is_dataclass(value) and not isinstance(value, type):
         yield type(value).__qualname__.encode()

@@ -12,8 +12,10 @@ import pytest
 import tvwrl
 from tvwrl.benchmark import tasks
 from tvwrl.benchmark.tasks import TASKS, find_task, problem_of, trace_of
-from tvwrl.ec import population_of
-from tvwrl.forecasting import NetworkForecaster
+from tvwrl.ec import EquivalenceClasses, population_of
+from tvwrl.envs.problem import QUICK_INITIALISATIONS
+from tvwrl.forecasting import NetworkForecaster, training_windows
+from tvwrl.forecasting.beginnings import Beginnings
 from tvwrl.traces import write_trace
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
@@ -120,3 +122,23 @@ def test_a_preparation_is_announced_once(small, capsys):
 
 def test_a_task_may_have_the_name_that_gymnasium_knows():
     assert find_task("tvwrl/google-0.5-v1") is TASKS["google-0.5-v1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["google-0.5-v1", "google-0.5-burst-v1"])
+def test_what_ships_was_fitted_on_the_task_by_todays_settings(name):
+    """If not, benchmarks/freeze_tasks.py --prepared writes it again. Fitting itself takes a minute."""
+    task = TASKS[name]
+    scenario = task.scenario
+    problem = tasks.problem_of(task)
+    shipped, usual = tasks.forecaster_of(task), NetworkForecaster(scenario.peak_units, scenario.step_seconds)
+    assert shipped.get_params() == usual.get_params()
+    drawn = Beginnings.draw(training_windows(problem.sampler), np.random.default_rng([usual.random_state, 2]))
+    for part in ("demand", "length", "fold"):
+        assert np.allclose(getattr(shipped.learnt.windows, part), getattr(drawn.windows, part))
+    assert np.array_equal(shipped.learnt.seen, drawn.seen)
+    made = EquivalenceClasses("temporal", scenario.classes, QUICK_INITIALISATIONS)
+    one, other = (classes.get_params() for classes in (problem.classes, made))
+    assert one | {"ks": tuple(one["ks"])} == other
+    assert problem.classes.fitted_on_["workloads"] == len(population_of(problem.sampler))
+    assert problem.classes.fitted_on_["step_seconds"] == scenario.step_seconds
