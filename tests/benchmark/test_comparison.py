@@ -387,7 +387,7 @@ def cheapest(observation, mask):
     return len(mask) - 1 if waits and mask[-1] else best
 
 
-def test_a_function_that_observes_parts_decides_as_the_rule_behind_them(small):
+def test_a_function_that_observes_parts_decides_as_the_rule_behind_them(small, tmp_path):
     parts = [PerMachine(Room(), Costs())]
     more = {"observe": {"hold_action": True}, "observation": parts, "bounds": False}
     found = tvwrl.compare({"mine": cheapest}, small, against=["expected-cost"], **more)
@@ -396,6 +396,8 @@ def test_a_function_that_observes_parts_decides_as_the_rule_behind_them(small):
     }
     assert rewards["mine"] == pytest.approx(rewards["expected-cost"])
     assert found.observe == {"hold_action": True, "observe_demand": True, "observe_forecast": True}
+    with pytest.raises(InputError, match=r"entries observed parts \(permachine\), which a submission cannot hold"):
+        tvwrl.submit(found, tmp_path / "mine", name="me")
 
 
 def test_a_scheduler_observes_no_parts(small):

@@ -53,12 +53,15 @@ class Comparison(Evaluation):
         Of the entries that were Python or ONNX files.
     observe : Mapping[str, Any]
         What functions and models observed differently.
+    parts : tuple of str
+        Names of the parts of their observation; empty: it was the standard one.
     """
 
     task: Task
     sequences: int
     files: Mapping[str, Path] = field(default_factory=dict)
     observe: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"Task {self.task.name}\n{super().__str__()}"
@@ -131,7 +134,7 @@ def compare(
         found = _compared(made, task, sequences or task.sequences, against, bounds)
     paths = {name: Path(given) for name, given in entries.items() if isinstance(given, str | Path)}
     files = {name: path for name, path in paths.items() if path.suffix in (ONNX, PYTHON)}
-    return replace(found, files=files, observe=dict(observe or {}))
+    return replace(found, files=files, observe=observe, parts=tuple(part.name for part in parts))
 
 
 def _compared(made: Mapping[str, Entry], task: Task, count: int, against: Sequence[str], bounds: bool) -> Comparison:

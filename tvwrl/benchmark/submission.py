@@ -94,8 +94,9 @@ def submit(
     ------
     InputError
         For a comparison that does not play all sequences of its task, a superseded task, an empty name, an entry that
-        left workloads unplaced (the check refuses it), an entry with the name of one of our schedulers, files of the
-        same name, an entry that cannot be loaded from the folder, and a folder that is not empty.
+        left workloads unplaced (the check refuses it), an entry with the name of one of our schedulers, entries that
+        observed parts, files of the same name, an entry that cannot be loaded from the folder, and a folder that is not
+        empty.
     """
     import polars as pl
 
@@ -110,6 +111,11 @@ def submit(
         raise InputError(
             f"the comparison has {comparison.sequences} of the {task.sequences} sequences of task {task.name}: compare "
             "on all of them (without the argument sequences)"
+        )
+    if comparison.parts:
+        raise InputError(
+            f"entries observed parts ({', '.join(comparison.parts)}), which a submission cannot hold: compare an entry "
+            "that makes what it needs of the standard observation itself"
         )
     _check_names(comparison.knowledge, "this comparison")
     rows = pl.read_csv(comparison.folder / ROWS_FILE, schema_overrides={"scheduler": pl.String})

@@ -182,7 +182,7 @@ class Simulation:
     def identity(self) -> int:
         """A number that differs between simulations of other sequences, clusters, scenarios or batches."""
         sequences, found = self.sequences, zlib.crc32(repr((self.batch, self.scenario)).encode())
-        for array in (sequences.source_slot, sequences.arrival, sequences.length, self.machines.capacity):
+        for array in (sequences.arrival, sequences.length, sequences.demand, sequences.label, self.machines.capacity):
             found = zlib.crc32(array.tobytes(), zlib.crc32(repr(array.shape).encode(), found))
         return zlib.crc32("\n".join(map(str, sequences.source_workload.flat)).encode(), found)
 
