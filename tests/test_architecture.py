@@ -25,7 +25,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 GROUND = (
     "registration", "types", "checks", "names", "progress", "compiling", "compiled", "machine_code", "input_tables",
-    "runs", "parallel", "disk_cache",
+    "option_files", "runs", "parallel", "disk_cache",
 )  # fmt: skip
 
 

@@ -28,13 +28,14 @@ Every option of every subcommand of `tvwrl`; `tests/test_options.py` writes this
 type and stands for one thing in all commands, and the same thing has the same option everywhere. Its help is the same
 too, except for the default, which follows the words "default:", and for the option that it needs, as in "With
 --trace:". Some help is each command's own, because what the option stands for differs in detail there: {own}. Of these,
-`--algo`, `--per` and `--policy` have types of their own too.
+`--algo`, `--per` and `--policy` have types of their own too, and `--seeds` is a number of seeds in `train`, where it
+is a list in `reproduce`.
 
 Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of
-an item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--seeds`), except `--also`
-(more traces than that of `--trace`), `--against` (schedulers, as entries are) and where every resource has a number
-({per_resource}): these numbers are together one value. Not every plural is a list: it may also be a number of things
-(`--machines`, `--seconds`), a file of them (`--profiles`), a rule for them (`--gaps`), or a switch (`--bounds`).
+an item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--schedulers`), except
+`--also` (more traces than that of `--trace`), `--against` (schedulers, as entries are) and where every resource has a
+number ({per_resource}): these numbers are together one value. Not every plural is a list: it may also be a number of
+things (`--machines`, `--seconds`), a file of them (`--profiles`), a rule for them (`--gaps`), or a switch (`--bounds`).
 """
 
 Uses = dict[str, dict[str, tuple[str, str]]]  # option -> command -> type, help
@@ -114,11 +115,8 @@ def differ(kinds: set[str]) -> bool:
 def test_an_option_has_one_type():
     types = {option: {kind for kind, _ in commands.values()} for option, commands in uses().items()}
     different = {option: kinds for option, kinds in types.items() if differ(kinds)}
-    assert different.keys() == {
-        "--algo",
-        "--per",
-        "--policy",
-    }  # words of their own: how it learns, what a workload is, what decides
+    # Words of their own: how it learns, what a workload is, what decides; and a number of seeds where others are lists
+    assert different.keys() == {"--algo", "--per", "--policy", "--seeds"}
 
 
 @pytest.mark.parametrize(

@@ -87,3 +87,11 @@ ForecasterFile = Annotated[
     Path | None,
     described("Forecaster of demand: a file written by tvwrl forecast, or its folder", "fitted now"),
 ]
+
+ConfigFile = Annotated[
+    Path | None,
+    tyro.conf.arg(
+        name="config",
+        help="YAML file of options, such as config.yaml of another run; those of the command line count more.",
+    ),
+]

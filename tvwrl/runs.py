@@ -29,6 +29,8 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LAST = Path("checkpoints/last.pt")  # of a training run: what it is resumed from
 START = Path("checkpoints/start.pt")  # of a run of tvwrl learn-online: the policy that it began with
 GENERATIONS = "generations"  # folder of a run of tvwrl train --moves: what each generation has learnt
+OPTIONS = "config.yaml"  # of a training run: every option, as tvwrl train --config takes them
+SEEDS = "seeds.json"  # of a folder with a training run for each of several seeds
 RECORDED = ("tvwrl", "numpy", "numba", "gymnasium", "torch", "polars", "scikit-learn")
 
 
@@ -43,7 +45,7 @@ def check_new_folder(folder: Path) -> None:
         raise InputError(f"{folder} is a file: give a folder")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         advice = "give another folder, or remove this one"
-        if (folder / LAST).is_file() or (folder / GENERATIONS).is_dir():
+        if any((folder / one).exists() for one in (LAST, GENERATIONS, SEEDS)):
             advice = f"continue its training ({how_to_continue(folder)}), {advice}"
         raise InputError(f"{folder} already exists and is not empty: {advice}")
 

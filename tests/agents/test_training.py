@@ -71,7 +71,27 @@ def test_an_interrupted_head_start_is_not_made_twice(problem, tmp_path, monkeypa
     assert logs[0] == logs[1]
     assert [row["iteration"] for row in read_csv(tmp_path / "parts/progress.csv")] == ["0", "1", "2"]
     assert (whole.best_reward, whole.best_iteration) == (again.best_reward, again.best_iteration)
-    assert steps_of(tmp_path / "parts", "eval/reward") == [0, 1, 2]
+    played = [int(float(row["decisions"] or 0)) for row in read_csv(tmp_path / "parts/progress.csv")]
+    assert steps_of(tmp_path / "parts", "eval/reward") == list(np.cumsum(played))
+    assert [int(row["steps"]) for row in read_csv(tmp_path / "parts/progress.csv")] == list(np.cumsum(played))
+    assert steps_of(tmp_path / "parts", "train/iteration") == list(np.cumsum(played))[1:]
+
+
+def test_numbered_checkpoints_are_those_of_their_iterations(problem, tmp_path):
+    run = trainer(problem, tmp_path, checkpoint_every=2)
+    run.config = replace(run.config, iterations=5)
+    run.run()
+    kept = sorted(path.name for path in (tmp_path / "checkpoints").glob("iteration-*"))
+    assert kept == ["iteration-2.pt", "iteration-4.pt"]
+    assert [Checkpoint.load(tmp_path / "checkpoints" / name).iteration for name in kept] == [2, 4]
+
+
+def test_environment_steps_of_a_run_that_kept_no_sum(problem, tmp_path):
+    trainer(problem, tmp_path).run(stop_after=1)
+    saved = Checkpoint.load(tmp_path / "checkpoints/last.pt")
+    again = trainer(problem, tmp_path)
+    again.restore(replace(saved, steps=0))
+    assert again.steps == saved.steps > 0
 
 
 def steps_of(folder, name):

@@ -59,6 +59,8 @@ class Checkpoint(Trained):
         How many iterations the best policy had; -1: none yet.
     imitated : bool, default False
         Whether the head start is done.
+    steps : int, default 0
+        Environment steps (decisions) that were learnt from.
     best_policy : dict, optional
         Weights of `best_iteration`, where a generation may begin with them.
 
@@ -84,6 +86,7 @@ class Checkpoint(Trained):
     best_reward: float
     best_iteration: int
     imitated: bool = False
+    steps: int = 0
     best_policy: dict[str, Any] | None = None
 
     def save(self, path: Path) -> None:
@@ -156,7 +159,7 @@ class Checkpoint(Trained):
 
     def make_policy(self) -> Policy:
         """The policy network with its weights."""
-        policy = make_policy(self.config.policy, self.shapes, self.config.hidden)
+        policy = make_policy(self.config.policy, self.shapes, self.config.hidden, self.config.network)
         try:
             policy.load_state_dict(self.policy)
         except RuntimeError as error:
@@ -170,7 +173,7 @@ def find_checkpoint(run: Path, names: tuple[str, ...] = ("best.pt", "last.pt")) 
     Parameters
     ----------
     run : Path
-        A run folder, or a .pt file.
+        A run folder, a .pt file, or shipped:NAME, the weights of an agent that comes with the package.
     names : tuple[str, ...], optional
         Of files in the run's folder `checkpoints`; the first that exists is taken.
 
@@ -189,6 +192,9 @@ def find_checkpoint(run: Path, names: tuple[str, ...] = ("best.pt", "last.pt")) 
     >>> find_checkpoint(Path("runs/google"))  # doctest: +SKIP
     PosixPath('runs/google/checkpoints/best.pt')
     """
+    from tvwrl.agents.shipped import STARTS, located
+
+    run = located(run, STARTS)
     if run.is_file():
         return run
     for name in names:

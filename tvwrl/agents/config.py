@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -55,6 +56,9 @@ class TrainConfig:
     policy : Literal['shared', 'flat', 'deeprm'], default 'shared'
         shared: one network with the same weights for each machine, for any number of machines; flat: the paper's
         network; deeprm: the DeepRM baseline, which chooses the next workload.
+    network : str, default ''
+        MODULE:NAME of a network of your own in place of --policy's, a subclass of tvwrl.agents.Policy; --hidden is
+        passed to it.
     hidden : int, default 64
         Neurons of a hidden layer (paper: 20).
     iterations : int, default 30
@@ -68,8 +72,8 @@ class TrainConfig:
         Default: with forecasts, expected-cost; with forecasts and lifetime peaks, the best of the other three on
         training and validation sequences; otherwise best-fit-peak.
     start_from : str, default ''
-        Run folder or checkpoint of the initial policy, in place of --teacher; it may have been trained on another trace
-        or load.
+        Run folder or checkpoint of the initial policy, or shipped:NAME, in place of --teacher; it may have been trained
+        on another trace or load.
     imitation_rate : float, default 0.002
         Learning rate of Adam during imitation.
     train_sequences : int, default 300
@@ -139,6 +143,8 @@ class TrainConfig:
         Test sequences of the comparison at the end of the run.
     save_every : int, default 10
         Updates between saves of checkpoints/last.pt.
+    checkpoint_every : int, default 0
+        Updates between checkpoints that are kept, checkpoints/iteration-<number>.pt; 0: none.
     picture_every : int, default 100
         Updates between pictures of the cluster in TensorBoard.
     unused_weight : float, default 0.1
@@ -154,6 +160,7 @@ class TrainConfig:
 
     algo: ALGORITHMS = "ppo"
     policy: Literal["shared", "flat", "deeprm"] = "shared"
+    network: str = ""
     hidden: int = 64
     iterations: int = 30
     imitate: int = 40
@@ -191,6 +198,7 @@ class TrainConfig:
     eval_sequences: int = 60
     comparison_sequences: int = 30
     save_every: int = 10
+    checkpoint_every: int = 0
     picture_every: int = 100
     unused_weight: float = 0.1
     scenario: Scenario = field(default_factory=lambda: INFORMED)
@@ -198,7 +206,13 @@ class TrainConfig:
     def __post_init__(self) -> None:
         values = vars(self)
         at_least(1, **{name: values[name] for name in COUNTS})
-        at_least(0, seed=self.seed, imitate=self.imitate, **{name: values[name] for name in WEIGHTS})
+        at_least(
+            0,
+            seed=self.seed,
+            imitate=self.imitate,
+            checkpoint_every=self.checkpoint_every,
+            **{name: values[name] for name in WEIGHTS},
+        )
         positive(**{name: values[name] for name in RATES})
         within(0, 1, gamma=self.gamma, gae_lambda=self.gae_lambda, label_share=self.label_share)
         one_of(SCHEDULERS, f"{LIST} lists all; names with brackets or = cannot teach", teacher=self.teacher or None)
@@ -231,6 +245,10 @@ class TrainConfig:
                 )
         one_of(get_args(ALGORITHMS), algo=self.algo)
         one_of(("shared", "flat", "deeprm"), policy=self.policy)
+        if self.network and self.policy == "deeprm":
+            raise InputError(f"network is {self.network}: must be empty for policy deeprm")
+        if self.network and not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*", self.network):
+            raise InputError(f"network is '{self.network}': must be MODULE:NAME, as in mypackage.networks:Mine")
         if self.imitate and self.policy == "deeprm":
             raise InputError(f"imitate is {self.imitate}: must be 0 for policy deeprm, which chooses no machines")
         foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group in (FORECASTS.group, FORECASTS_AND_PEAKS.group)
@@ -241,7 +259,7 @@ class TrainConfig:
     def built_in(self) -> str:
         """The rule that the untrained policy approximates (see `SharedPolicy`); empty for none."""
         knowledge = KNOWLEDGE[self._teacher]
-        can = self.policy == "shared" and self._teacher in BUILT_IN and self._shows(knowledge)
+        can = self.policy == "shared" and not self.network and self._teacher in BUILT_IN and self._shows(knowledge)
         return self._teacher if can else ""
 
     def _shows(self, knowledge: Knowledge) -> bool:
@@ -265,7 +283,7 @@ class TrainConfig:
     def starting_rules(self) -> tuple[str, ...]:
         """The rules that the initial policy may act like; training picks the best of them (`with_starting_rule`)."""
         both = self.scenario.observe_forecast and self.scenario.observe_peak
-        free = both and self.policy == "shared" and not self.teacher and not self.start_from
+        free = both and self.policy == "shared" and not self.network and not self.teacher and not self.start_from
         return ("expected-cost-peak", "expected-cost-known-peak", "best-fit-peak") if free else (self._teacher,)
 
     @property

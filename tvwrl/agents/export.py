@@ -524,6 +524,8 @@ def export_policy(checkpoint: Checkpoint, name: str) -> Export:
     `name`: of the training run. Raises InputError for a policy of DeepRM, if onnx, onnxscript or onnxruntime is
     missing, and if the logits of both differ.
     """
+    if network := checkpoint.config.network:
+        raise InputError(f"{network} cannot be exported: only the networks of this package can (--policy shared, flat)")
     policy = checkpoint.make_policy().eval()
     module, facts = exportable(policy), Facts.of(checkpoint, name)
     given = random_states(facts, facts.shapes["grid"][0], 3)

@@ -440,12 +440,15 @@ def _first_line(error: Exception) -> str:
 
 
 def open_policy(path: str | Path) -> tuple[ObservingScheduler, Facts]:
-    """The policy of a training run (its folder or a .pt file) or of an exported .onnx file, and what is known of it.
+    """The policy of a training run (its folder or a .pt file), of an exported .onnx file, or shipped:NAME, and what is
+    known of it.
 
     An exported file needs no PyTorch. Raises InputError for what is missing, damaged or foreign, and for policies of
     DeepRM, which choose workloads and not machines.
     """
-    path = Path(path)
+    from tvwrl.agents.shipped import located
+
+    path = located(path)
     if path.suffix == ".onnx":
         exported = load_exported(path)
         return exported, exported.facts

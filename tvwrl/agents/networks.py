@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import os
+import sys
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -33,18 +36,51 @@ INITIAL_HOLD_LOGIT = -3.0  # an untrained policy should rarely hold, or its epis
 
 
 class Policy(nn.Module, ABC):
-    """A policy network in two parts: `encode`, which has no weights and runs once per observation, and `forward`."""
+    """A policy network in two parts: `encode`, which has no weights and runs once per observation, and `forward`.
+
+    A subclass of your own is made with `(shapes, hidden)` and trained by `tvwrl train --network MODULE:NAME`.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> class Linear(Policy):
+    ...     def __init__(self, shapes, hidden):
+    ...         super().__init__()
+    ...         places, features = shapes["queue"]
+    ...         self.output = nn.Linear(places * features, shapes["actions"])
+    ...
+    ...     def forward(self, encoded):
+    ...         return self.output(encoded["queue"].flatten(1))
+    """
 
     def encode(self, seen: Observation) -> Encoded:
-        """Batched observations (numpy) as the tensors that `forward` takes, on the CPU; by default copies of them."""
+        """Batched observations as the tensors that `forward` takes, on the CPU; by default copies of them.
+
+        Parameters
+        ----------
+        seen : dict[str, np.ndarray]
+            Name -> (B, ...), as the environment shows them.
+        """
         return {name: torch.from_numpy(array.copy()) for name, array in seen.items()}
 
     @abstractmethod
     def forward(self, encoded: Encoded) -> Tensor:
-        """(B, actions) logits; `encoded` on the policy's device."""
+        """(B, actions) logits.
+
+        Parameters
+        ----------
+        encoded : dict[str, Tensor]
+            What `encode` returned, with `mask` (B, actions), on the policy's device.
+        """
 
     def logits(self, encoded: Encoded) -> Tensor:
-        """(B, actions) logits, next to minus infinity where the mask of the encoding forbids the action."""
+        """(B, actions) logits, next to minus infinity where the mask of the encoding forbids the action.
+
+        Parameters
+        ----------
+        encoded : dict[str, Tensor]
+            As for `forward`.
+        """
         logits: Tensor = self(encoded).clamp(min=LOWEST).masked_fill(~encoded["mask"], FORBIDDEN)
         return logits
 
@@ -361,9 +397,47 @@ POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy] | type[DeepRMPolicy]] 
 }
 
 
-def make_policy(name: str, shapes: dict[str, Any], hidden: int) -> Policy:
-    """A new policy network; `shapes`: see `tvwrl.agents.observing.shapes_of`."""
+ALLOWED = "TVWRL_NETWORKS"  # environment variable: networks of other packages that checkpoints may name
+_named: set[str] = set()  # those that the user of this process has named
+
+
+def allow_network(path: str) -> None:
+    """Let this process import a network, because its user named it. Raises InputError where there is none."""
+    if path:
+        _named.add(path)
+        if os.getcwd() not in sys.path:  # where a user's own modules are, which an installed command does not look into
+            sys.path.insert(0, os.getcwd())
+        network_class(path)
+
+
+def network_class(path: str) -> type[Policy]:
+    """The class at MODULE:NAME. Its module is imported only if the user named the network, in this process or in
+    `ALLOWED`, or has imported the module: a checkpoint must not say which code runs.
+
+    Raises InputError where it may not be imported, or is not there, or no policy network.
+    """
+    module, _, name = path.partition(":")
+    allowed = path in _named or path in os.environ.get(ALLOWED, "").split(",")
+    if not allowed and module not in sys.modules:
+        raise InputError(
+            f"network {path} is code outside this package: if you trust it, set the environment variable {ALLOWED}="
+            f"{path} (with its folder in PYTHONPATH)"
+        )
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:
+        raise InputError(f"network {path}: {error}; its folder must be the current one or in PYTHONPATH") from error
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise InputError(f"network {path}: {name or 'it'} must be a subclass of tvwrl.agents.Policy")
+    return found
+
+
+def make_policy(name: str, shapes: dict[str, Any], hidden: int, network: str = "") -> Policy:
+    """A new policy network; `shapes`: see `tvwrl.agents.observing.shapes_of`; `network`: MODULE:NAME of another class,
+    which is called with the same."""
     one_of(POLICIES, policy=name)
+    if network:
+        return network_class(network)(shapes, hidden)  # type: ignore[call-arg]
     if name == "shared" and shapes.get("places", 1) > 1:
         return PairPolicy(shapes, hidden)
     return POLICIES[name](shapes, hidden)

@@ -172,6 +172,7 @@ class PolicyGradient(EpisodeLearner):
         bonus = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
         decisions, steps = len(advantages), config.epochs * config.minibatches
         total_entropy = norm = 0.0
+        moved = np.zeros(2)  # see `how_far`, summed over the decisions of all epochs
 
         def backward(part: Tensor) -> None:
             nonlocal total_entropy
@@ -183,11 +184,14 @@ class PolicyGradient(EpisodeLearner):
                 entropy = -(log_probability.exp() * log_probability).sum()  # last: gradients add up in this order
                 ((-gain.sum() - bonus * entropy) / len(part)).backward()  # type: ignore[no-untyped-call]
                 total_entropy += float(entropy.detach()) / (decisions * config.epochs)
+                moved[:] += how_far(log_probability.detach(), action, before, config.clip)
 
         shuffle = rng if steps > 1 else None
         for one in self.descend(self.policy, self.optimiser, iteration, decisions, shuffle, backward):
             norm += one / steps
-        return {"entropy": total_entropy, "gradient_norm": norm, "decisions": float(decisions)}
+        divergence, clipped = moved / (decisions * config.epochs)
+        logged = {"entropy": total_entropy, "approx_kl": float(divergence), "clip_fraction": float(clipped)}
+        return logged | {"gradient_norm": norm, "decisions": float(decisions)}
 
 
 def clipped_gain(log_probability: Tensor, action: Tensor, advantage: Tensor, before: Tensor, clip: float) -> Tensor:
@@ -197,6 +201,17 @@ def clipped_gain(log_probability: Tensor, action: Tensor, advantage: Tensor, bef
     """
     ratio = (log_probability.gather(1, action[:, None])[:, 0] - before).exp()
     return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+
+
+def how_far(log_probability: Tensor, action: Tensor, before: Tensor, clip: float) -> tuple[float, float]:
+    """Sums over n decisions of an estimate of the KL divergence from the policy that played, and of whether the ratio
+    is beyond the clipping range; arguments as those of `clipped_gain`.
+
+    The estimate r - 1 - log r is that of other libraries (approx_kl), unbiased and never negative.
+    """
+    change = log_probability.gather(1, action[:, None])[:, 0] - before
+    ratio = change.exp()
+    return float((ratio - 1 - change).sum()), float(((ratio - 1).abs() > clip).sum())
 
 
 def discounted_sums(values: Float, discount: npt.NDArray[Any]) -> Float:

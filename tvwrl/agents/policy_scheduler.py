@@ -8,7 +8,7 @@ from tvwrl.agents.acting import Logits, Seen
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm import DeepRM
 from tvwrl.agents.episodes import logits_of
-from tvwrl.agents.networks import check_device
+from tvwrl.agents.networks import SharedPolicy, check_device
 from tvwrl.agents.observing import ObservingScheduler
 from tvwrl.simulation import Mask
 
@@ -32,11 +32,11 @@ class PolicyScheduler(ObservingScheduler):
     """
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
-        config = checkpoint.config
-        super().__init__(name, config.scenario, checkpoint.shapes, config.policy != "flat")
-        self._device, self.checkpoint = device, checkpoint
         check_device(device)
-        self._policy = checkpoint.make_policy().to(device).eval()
+        policy = checkpoint.make_policy()
+        super().__init__(name, checkpoint.config.scenario, checkpoint.shapes, isinstance(policy, SharedPolicy))
+        self._device, self.checkpoint = device, checkpoint
+        self._policy = policy.to(device).eval()
 
     def logits(self, seen: Seen, mask: Mask) -> Logits:
         return logits_of(self._policy, seen, mask, self._device)[0].cpu().numpy()

@@ -212,6 +212,9 @@ class PPO(PolicyGradient):
     def __init__(self, policy: Any, config: TrainConfig) -> None:
         super().__init__(policy, config)
         if not isinstance(policy, SharedPolicy):
+            if config.network:
+                what = "a network that extends tvwrl.agents.SharedPolicy or PairPolicy"
+                raise InputError(f"algo ppo needs {what}: {config.network} does not; use algo reinforce")
             raise InputError(f"algo ppo needs policy shared, not {config.policy}: use policy shared or algo reinforce")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed + 1)

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Environments
-from tvwrl.agents.networks import Encoded, Observation, Policy, SharedPolicy, make_policy
+from tvwrl.agents.networks import Encoded, FlatPolicy, Observation, Policy, SharedPolicy, make_policy
 from tvwrl.agents.policy_gradient import Learner, check_update, discounted_sums
 from tvwrl.agents.ppo import Critic
 from tvwrl.simulation import CHANGING
@@ -152,7 +152,7 @@ def _space(array: npt.NDArray[Any]) -> spaces.Box:
     return spaces.Box(limits.min, limits.max, array.shape[1:], array.dtype.type)
 
 
-LOGGED = {"value_loss": "value_loss", "explained_variance": "explained_variance"}  # its name -> ours
+LOGGED = ("value_loss", "explained_variance", "approx_kl", "clip_fraction")  # if the algorithm has them
 
 
 class StableBaselines(Learner):
@@ -166,6 +166,11 @@ class StableBaselines(Learner):
     def __init__(self, policy: Policy, config: TrainConfig, envs: Environments, shapes: dict[str, Any]) -> None:
         if config.policy not in ("shared", "flat"):
             raise InputError(f"algo {config.algo} needs policy shared or flat, not {config.policy}")
+        if config.network and not isinstance(policy, SharedPolicy | FlatPolicy):
+            raise InputError(
+                f"algo {config.algo} needs a network that extends tvwrl.agents.SharedPolicy, PairPolicy or FlatPolicy: "
+                f"{config.network} does not; use algo reinforce or counterfactual"
+            )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed + 1)
             value: nn.Module  # our critic, whose parts are summed, or the same network with a single output
@@ -223,7 +228,8 @@ class StableBaselines(Learner):
             "gradient_norm": float(np.mean(self._norms)),
             "decisions": float(self._decisions),
         }
-        return self.episodes.terms(), logged | {ours: log[f"train/{its}"] for its, ours in LOGGED.items()}
+        found = {name: float(log[f"train/{name}"]) for name in LOGGED if f"train/{name}" in log}
+        return self.episodes.terms(), logged | found
 
     def state(self) -> dict[str, Any]:
         """See `Learner.state`; includes the value network, the reward scale and the episodes under way."""

@@ -226,10 +226,22 @@ CURVES = {  # a curve: what it is, its unit, and which way is better
     "train/value_loss": ("the loss of the critic, which predicts returns", "square of scaled returns", "lower"),
     "train/explained_variance": ("how much of the returns the critic predicts", "share, at most 1", "higher"),
     "train/entropy": ("how undecided the policy is", "nats per decision", "falls slowly while it learns"),
+    "train/approx_kl": (
+        "how far the updates of an iteration moved the policy: mean of r - 1 - log r, r the probability ratio to the "
+        "policy that played",
+        "nats",
+        "below about 0.02",
+    ),
+    "train/clip_fraction": ("decisions whose ratio is beyond the clipping range", "share, 0 to 1", "below about 0.2"),
     "train/gradient_norm": ("size of the policy's gradient", "", "steady; peaks mean a learning rate too high"),
     "train/critic_gradient_norm": ("size of the critic's gradient", "", "steady"),
     "train/waits": ("decisions in which the base policy waits", "share, 0 to 1", "neither"),
     "train/decisions": ("decisions that the iteration learnt from", "decisions", "neither"),
+    "train/iteration": (
+        "updates of the policy; the axis counts environment steps, all decisions so far",
+        "",
+        "neither",
+    ),
     "train/learning_rate": ("step size of the optimiser", "", "neither"),
     "train/steps_per_second": ("speed: decisions played and learnt from", "decisions per second", "higher"),
 }
@@ -287,6 +299,8 @@ class Trainer:
         Gets a line as each step begins.
     iteration : int, default 0
         How many are done.
+    steps : int, default 0
+        Environment steps (decisions) that were learnt from so far: the axis of TensorBoard.
     best_reward : float, default -np.inf
         Mean validation reward of the best policy so far.
     best_iteration : int, default -1
@@ -313,6 +327,7 @@ class Trainer:
     trace: dict[str, Any]
     report: Report
     iteration: int = 0
+    steps: int = 0
     best_reward: float = -np.inf
     best_iteration: int = -1
     imitated: bool = False
@@ -340,7 +355,7 @@ class Trainer:
         self._actions = torch.Generator().manual_seed(config.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.policy = make_policy(config.policy, self.shapes, config.hidden).to(config.device)
+            self.policy = make_policy(config.policy, self.shapes, config.hidden, config.network).to(config.device)
         self.learner = make_learner(self.policy, config, self.envs, self.shapes)
         self._best: dict[str, Any] | None = None  # not that of best.pt, which may be newer than what a run resumes from
 
@@ -361,6 +376,8 @@ class Trainer:
         self._best = saved.best_policy
         rows = read_csv(self.folder / "progress.csv")
         self.progress = [row for row in rows if int(row["iteration"]) <= self.iteration]
+        counted = (row["decisions"] for row in self.progress if row.get("decisions"))  # earlier versions kept no sum
+        self.steps = saved.steps or sum(int(float(decisions)) for decisions in counted)
 
     def checkpoint(self) -> Checkpoint:
         """The current state of training."""
@@ -376,6 +393,7 @@ class Trainer:
             learner=self.learner.state(),
             random={"sequences": generator_state(self._rng), "actions": self._actions.get_state()},
             iteration=self.iteration,
+            steps=self.steps,
             best_reward=self.best_reward,
             best_iteration=self.best_iteration,
             imitated=self.imitated,
@@ -394,7 +412,7 @@ class Trainer:
 
         total = self.config.iterations
         end = total if stop_after is None else min(total, self.iteration + stop_after)
-        logged = self.iteration + (self.imitated or self.iteration > 0)  # TensorBoard drops later steps
+        logged = self.steps + (self.imitated or self.iteration > 0)  # TensorBoard drops later steps
         writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=logged)
         off = hidden(self.report)
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=off)
@@ -412,6 +430,8 @@ class Trainer:
                     self._iterate(writer, bar)
                     if self.iteration % self.config.save_every == 0:
                         self.save()
+                    if self.config.checkpoint_every and self.iteration % self.config.checkpoint_every == 0:
+                        self.save(f"iteration-{self.iteration:0{len(str(total))}}.pt")
                 self.save()
         finally:
             for envs in self._every:
@@ -439,7 +459,7 @@ class Trainer:
         elif rule := self.config.built_in:
             self.report(f"the policy starts from the built-in rule {rule}, without imitation")
         self.imitated = True
-        self.progress = [{"iteration": 0} | self._evaluate(writer)]
+        self.progress = [{"iteration": 0, "steps": 0} | self._evaluate(writer)]
         self.save(INITIAL_POLICY)
         self.save()
 
@@ -458,6 +478,7 @@ class Trainer:
         chosen = self._rng.choice(available, wanted, replace=wanted > available)
         penalties, steps = self._improve(np.repeat(chosen, config.trajectories))
         self.iteration += 1
+        self.steps += int(steps["decisions"])
         row = self._log(writer, penalties, steps, time.perf_counter() - begun)
         ended = config.ends_generation(self.iteration)
         if self.iteration % config.eval_every == 0 or ended:
@@ -470,7 +491,7 @@ class Trainer:
         if self.iteration % config.picture_every == 0 or self.iteration == 1:
             frame = self._task.picture(self.policy, f"iteration {self.iteration}")
             if frame is not None:
-                writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
+                writer.add_image("cluster", frame, self.steps, dataformats="HWC")
         self.progress.append(row)
         bar.set_postfix(reward=f"{row['reward']:.4g}", best=f"{self.best_reward:.4g}", refresh=False)
         bar.update()
@@ -494,15 +515,14 @@ class Trainer:
         return penalties, steps
 
     def _log(self, writer: Any, penalties: dict[str, float], steps: dict[str, float], seconds: float) -> dict[str, Any]:
-        row: dict[str, Any] = {"iteration": self.iteration, "reward": -sum(penalties.values())}
-        row |= penalties | steps
-        for name, value in row.items():
-            if name != "iteration":
-                group = "penalty" if name in penalties else "train"
-                writer.add_scalar(f"{group}/{name}", value, self.iteration)
-        writer.add_scalar("train/learning_rate", self.learner.optimiser.param_groups[0]["lr"], self.iteration)
-        writer.add_scalar("train/steps_per_second", steps["decisions"] / seconds, self.iteration)
-        return row
+        done = {"iteration": self.iteration, "steps": self.steps}
+        measured = {"reward": -sum(penalties.values())} | penalties | steps
+        shown = {"iteration": self.iteration, **measured}
+        shown |= {"learning_rate": self.learner.optimiser.param_groups[0]["lr"]}
+        shown |= {"steps_per_second": steps["decisions"] / seconds}
+        for name, value in shown.items():
+            writer.add_scalar(f"{'penalty' if name in penalties else 'train'}/{name}", value, self.steps)
+        return done | measured
 
     def rewards_of(self, schedulers: Sequence[Scheduler]) -> dict[str, float]:
         """Mean rewards of schedulers on the sequences that the policy is validated on.
@@ -523,7 +543,7 @@ class Trainer:
         scores = self.evaluate()
         for name, value in scores.items():
             if not np.isnan(value):
-                writer.add_scalar(f"eval/{name}", value, self.iteration)
+                writer.add_scalar(f"eval/{name}", value, self.steps)
         better = scores["reward"] > self.best_reward  # not where it is NaN
         if better:
             self.best_reward, self.best_iteration = scores["reward"], self.iteration

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl import SUPERSEDED_TASKS
+from tvwrl.agents import is_shipped, located
 from tvwrl.benchmark.models import (
     DEFINED,
     Function,
@@ -62,8 +63,8 @@ HIDDEN = ("HOME", "TVWRL_DATA", "XDG_CACHE_HOME", "XDG_DATA_HOME")  # where it c
 OTHER_TRACE = "trained on another trace"  # in the origin of a training run
 KINDS = (
     "a function from (observation, mask) to an action, a Scheduler, the name of a scheduler, a training run (what "
-    "tvwrl.train returns, its folder or a .pt file), a Stable-Baselines3 model, a torch module, an ONNX file or a "
-    f"Python file that defines '{DEFINED}'"
+    "tvwrl.train returns, its folder or a .pt file), shipped:NAME, a Stable-Baselines3 model, a torch module, an ONNX "
+    f"file or a Python file that defines '{DEFINED}'"
 )
 
 
@@ -149,6 +150,8 @@ def entry_of(
         raise InputError(f"entry {name!r}: {NAME_RULE}")
     if isinstance(given, InFolder) and hasattr(given, "policy"):  # what tvwrl.train returns
         given = given.policy
+    if isinstance(given, str | Path) and is_shipped(given):
+        given = located(given)
     if isinstance(given, str | Path) and Path(given).suffix not in (ONNX, PYTHON):
         return _ours(name, *_of_text(str(given), setting), setting)
     try:

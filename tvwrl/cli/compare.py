@@ -58,7 +58,7 @@ class TaskComparison:
         for text in self.entries:
             name, entry = name_and_source(text)
             if "=" not in text[len(name) :] or is_of_file(name):
-                name, entry = Path(text).stem if Path(text).exists() else text, text
+                name, entry = Path(text).stem if Path(text).exists() else text.removeprefix("shipped:"), text
             if not name or not entry:
                 raise InputError(f"{text!r}: must be NAME=ENTRY, as in mine=runs/mine")
             if name in found:

@@ -7,7 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from inspect import signature
 from itertools import takewhile
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvwrl.checks import either, hint
 from tvwrl.cli.table import COMMANDS, Command, imported
+from tvwrl.option_files import FILE, read_options
 from tvwrl.runs import check_new_folder, locked
 from tvwrl.types import InputError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import argparse
 
 FEW = 4  # options that an error can list
+FILE_FIELD = "config_file"  # of settings that may come from a file
 MOVES = "--moves"  # of `train`: what it learns then has options of its own
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 
@@ -52,7 +54,7 @@ def dispatch(words: Sequence[str]) -> int:
     if any(word in HELP for word in line.words) or not line.complete:
         print(short_help(line))
         return 0 if line.complete or not line.words or line.words[0] in HELP else 2  # options of nothing
-    settings = line.parsed()
+    settings = with_file(line).parsed()
     from tvwrl.compiling import announce
 
     check_output(settings)
@@ -63,6 +65,28 @@ def dispatch(words: Sequence[str]) -> int:
     if isinstance(result, str):
         print(result)
     return result if isinstance(result, int) else 0
+
+
+def with_file(line: Line) -> Line:
+    """The line with the options of the file that it names before its own, which count more.
+
+    Raises InputError for a file that cannot be read, or whose options the command does not take.
+    """
+    file = line._given(FILE)
+    if not file or not hasattr(line.settings(), FILE_FIELD):
+        return line
+    found = tuple(read_options(Path(file)))
+    whole = replace(line, words=(*found, *line.words))
+    try:
+        whole.parsed()
+    except InputError:
+        alone = replace(line, words=found)
+        try:
+            alone.parsed()
+        except InputError as error:
+            raise InputError(f"--{FILE} {file}: {error}") from error
+        raise
+    return whole
 
 
 TYPES = {  # as tyro shows them, and as people call them

@@ -55,8 +55,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.train_command:TrainingSettings",
             "tvwrl.experiments.train_command:train",
             (
-                "trace", "slot_seconds", "preset", "out", "resume", "iterations", "load", "machines", "algo", "policy",
-                "seed",
+                "trace", "slot_seconds", "preset", "config", "out", "resume", "iterations", "load", "machines", "algo",
+                "policy", "seed", "seeds",
             ),
             fresh=True,
             alone=True,

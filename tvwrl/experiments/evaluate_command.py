@@ -92,8 +92,8 @@ class ComparisonSettings(CellOptions):
     """
 
     checkpoint: Path | None = None
-    """Training run (its folder, a .pt file, or an .onnx file of tvwrl export) whose policy is compared too; environment
-    and classes are then the run's, and by default the trace, which an .onnx file does not name."""
+    """Training run (its folder, a .pt file, an .onnx file of tvwrl export, or shipped:NAME) whose policy is compared
+    too; environment and classes are then the run's, and by default the trace, which an .onnx file does not name."""
     schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
     """Schedulers to compare; --list-schedulers lists their names. Default with --moves-per-slot: expected-cost alone,
     and with each rule that moves, at the settings that are best on training sequences at the first load."""
@@ -173,11 +173,12 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
             told = [scheduler.name for scheduler in named.values() if scheduler.needs_forecasts]
             origins |= {name: {"scheduler": origins[name], "forecaster": file} for name in told}
     else:
-        problem, policy, about = _problem_and_policy(settings, settings.checkpoint)
-        facts["checkpoint"] = origins[policy.name] = about
-        from tvwrl.agents import find_checkpoint
+        from tvwrl.agents import find_checkpoint, located
 
-        file = settings.checkpoint if settings.checkpoint.is_file() else find_checkpoint(settings.checkpoint)
+        run = located(settings.checkpoint)
+        problem, policy, about = _problem_and_policy(settings, run)
+        facts["checkpoint"] = origins[policy.name] = about
+        file = run if run.is_file() else find_checkpoint(run)
         facts["policies"] = {policy.name: str(file.resolve())}
         for entry in filter(is_of_checkpoint, entries):
             named[entry] = scheduler_of(entry, settings.device, policy)

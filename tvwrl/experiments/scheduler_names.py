@@ -116,10 +116,10 @@ def _policy_rollout(name: str) -> Name | None:
 
 def _policy_of(run: str, device: str) -> Scheduler:
     """The policy of a training run or an exported file, which proposes machines."""
-    if Path(run).suffix == ".onnx":
-        from tvwrl.agents import load_exported
+    from tvwrl.agents import load_exported, located
 
-        return load_exported(run)
+    if located(run).suffix == ".onnx":
+        return load_exported(located(run))
     from tvwrl.agents import PolicyScheduler, load_policy
 
     policy = load_policy(run, device=device)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 import tyro
 
 from tvwrl.agents import PRESETS, TrainConfig, preset_for
-from tvwrl.command_line import ForecasterFile, SlotSeconds, TraceName
+from tvwrl.checks import at_least
+from tvwrl.command_line import ConfigFile, ForecasterFile, SlotSeconds, TraceName
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs import Problem
 from tvwrl.experiments.engine import complete
@@ -27,6 +26,7 @@ from tvwrl.experiments.evaluation import (
     is_unfinished,
 )
 from tvwrl.experiments.exploring.explored import first_look
+from tvwrl.experiments.learning_curve import RULES, plot_learning, rules_to_draw
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.experiments.training_runs import (
@@ -40,9 +40,19 @@ from tvwrl.experiments.training_runs import (
     restored_trainer,
 )
 from tvwrl.forecasting import read_forecaster
-from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
+from tvwrl.option_files import write_options
 from tvwrl.progress import Report, say
-from tvwrl.runs import LAST, START, check_new_folder, default_folder, how_to_continue, whole_file
+from tvwrl.runs import (
+    LAST,
+    OPTIONS,
+    SEEDS,
+    START,
+    check_new_folder,
+    default_folder,
+    how_to_continue,
+    whole_file,
+    write_csv,
+)
 from tvwrl.schedulers import CURRENT_LOAD, INITIAL, KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.simulation import check_moves
 from tvwrl.traces import SequenceSampler, open_and_describe, trace_identity
@@ -52,10 +62,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tvwrl.agents import Trainer
-
-
-DRAWN = ("spread", "expected-cost", "best-fit-peak", "clairvoyant")  # in the learning curve
-NEAR = 0.3  # share of the mean reward within which a rule is drawn in it
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,7 @@ class TrainingSettings:
     deeprm: bool = True
     """Train DeepRM too, the paper's learnt baseline, on the same training sequences, so that the comparison at the end
     has it."""
+    config_file: ConfigFile = None
     out: Path | None = None
     """Output folder; default: runs/<trace>-<timestamp>."""
     resume: Path | None = None
@@ -85,6 +92,10 @@ class TrainingSettings:
     it."""
     stop_after: int | None = None
     """Stop after this number of updates; --resume continues."""
+    seeds: int = 1
+    """Trainings, with --seed and the seeds that follow it; their mean and its interval are drawn and tabulated."""
+    workers: int = 1
+    """With --seeds: trainings at the same time, each in a process of its own."""
     config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=preset_for)
 
     @classmethod
@@ -100,6 +111,15 @@ def train(settings: TrainingSettings) -> int:
     leave a checkpoint.
     """
     check_resume(settings)
+    at_least(1, seeds=settings.seeds, workers=settings.workers)
+    if settings.workers > settings.seeds:
+        raise InputError(
+            f"workers is {settings.workers}: at most one per seed, of which there are {settings.seeds} (--seeds)"
+        )
+    if settings.seeds > 1 or (settings.resume and (settings.resume / SEEDS).is_file()):
+        from tvwrl.experiments.seeds import train_seeds
+
+        return train_seeds(settings, say)
     trainer = take_up(settings.resume, say) if settings.resume else begin(settings, say)
     again = f"continue with: {how_to_continue(trainer.folder)}"
     try:
@@ -125,7 +145,7 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
 
     Raises InputError for bad settings.
     """
-    from tvwrl.agents import check_device, check_start, open_others
+    from tvwrl.agents import allow_network, check_device, check_start, open_others
 
     check_moves(settings.config.scenario, "to learn what to move, call tvwrl train --moves")
     given = trace is not None
@@ -133,9 +153,9 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
     identity = trace_identity(trace, None if given else settings.trace, settings.slot_seconds)
     folder = settings.out or default_folder(trace.name)
     check_new_folder(folder)
+    check_name(settings, folder)
     is_deeprm = settings.config.policy == DEEPRM
-    if folder.name in SCHEDULERS or (folder.name == DEEPRM and settings.deeprm and not is_deeprm):
-        raise InputError(f"--out {folder}: the run would have the name of scheduler '{folder.name}': choose another")
+    allow_network(settings.config.network)
     check_device(settings.config.device)  # this and what follows: before the minutes of preparation
     others = open_others(settings.config, trace)
     scenario, forecaster = settings.config.scenario, None
@@ -149,12 +169,23 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
         check_start(settings.config, trace.resources, labels)
     problem = Problem.build(trace, scenario, classes, forecaster=forecaster, report=report)
     trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, report, settings.forecaster, others)
+    if not given:
+        text = write_options(settings, "train", ("config_file", "out", "resume", "stop_after"))
+        with whole_file(folder / OPTIONS) as partial:
+            partial.write_text(text, encoding="utf-8")
     if is_deeprm and settings.deeprm:
         report("the policy is DeepRM, so no other DeepRM is trained to compare it with")
     elif settings.deeprm:
         begin_deeprm(trainer)
     report(f"run folder: {folder} (watch it with: tensorboard --logdir {shlex.quote(str(folder))})")
     return trainer
+
+
+def check_name(settings: TrainingSettings, folder: Path) -> None:
+    """Raise InputError if the policy, which is named after its folder, would have the name of another scheduler."""
+    beside = settings.deeprm and settings.config.policy != DEEPRM
+    if folder.name in SCHEDULERS or (folder.name == DEEPRM and beside):
+        raise InputError(f"--out {folder}: the run would have the name of scheduler '{folder.name}': choose another")
 
 
 def take_up(folder: Path, report: Report) -> Trainer:
@@ -166,8 +197,7 @@ def take_up(folder: Path, report: Report) -> Trainer:
     saved = Checkpoint.load(find_checkpoint(folder, (LAST.name,)))
     if (folder / START).exists():
         raise InputError(f"{folder} is a run of tvwrl learn-online: resume it by: {how_to_continue(folder)}")
-    trace = open_again(saved.trace, report)
-    trainer = restored_trainer(saved, trace, folder, report)
+    trainer = restored_trainer(saved, open_again(saved.trace, report), folder, report)
     report(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")
     return trainer
 
@@ -190,9 +220,10 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
     files = {policy.name: find_checkpoint(folder)}
     files |= {one.name: folder / "checkpoints" / INITIAL_POLICY for one in initial}
     files |= {one.name: find_checkpoint(folder / DEEPRM) for one in deeprm}
+    rules = rules_to_draw(trainer)
+    write_csv(folder / RULES, [{"scheduler": name, "eval_reward": reward} for name, reward in rules.items()])
     with whole_file(folder / "learning.png") as picture:
-        rules = {} if trainer.config.policy == DEEPRM else trainer.rewards_of(list(map(make_scheduler, DRAWN)))
-        plot_learning(trainer.progress, trainer.best_iteration, picture, rules)
+        plot_learning([trainer.progress], trainer.best_iteration, picture, rules)
     if not out.exists() or is_unfinished(out):
         config = trainer.config
         evaluate(
@@ -277,42 +308,3 @@ def rules_ahead(rows: pl.DataFrame, name: str) -> str:
         return ""
     ahead.sort(key=lambda rule: float(rewards[rule].mean()), reverse=True)
     return f"the policy is still behind the simple rule{'s' * (len(ahead) > 1)} {' and '.join(ahead)}"
-
-
-def plot_learning(
-    progress: Sequence[Mapping[str, Any]], best: int, file: Path, rules: Mapping[str, float] | None = None
-) -> None:
-    """A PNG of the validation reward by iteration, with the initial policy's as a line and the best one marked.
-
-    `rules`: mean rewards of schedulers on the same sequences, drawn as lines unless they are so far off that the curve
-    would look flat
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    validated = [row for row in progress if row.get("eval_reward") not in (None, "")]
-    if not validated:
-        return
-    iteration = [int(row["iteration"]) for row in validated]
-    reward = np.array([float(row["eval_reward"]) for row in validated]) / 1000
-    figure = new_figure(WIDTH, 4.0)
-    axis = figure.subplots()
-    axis.plot(iteration, reward, "-o", color=OURS, ms=5, label="policy")
-    if iteration[0] == 0:
-        axis.axhline(reward[0], color=OTHERS, linestyle="--", lw=1.4, label="policy before training")
-    reach = max(float(np.ptp(reward)), NEAR * abs(float(reward.mean())))
-    for name, mean in (rules or {}).items():
-        if reward.min() - reach < mean / 1000 < reward.max() + reach:
-            axis.axhline(mean / 1000, color=OTHERS, linestyle=":", lw=1.2)
-            axis.annotate(
-                name, (1, mean / 1000), xycoords=("axes fraction", "data"), fontsize=8, ha="right", va="bottom"
-            )
-    if best in iteration:
-        star = {"ls": "", "marker": "*", "ms": 18, "mfc": "white", "mec": OURS, "mew": 1.6}
-        axis.plot([best], [reward[iteration.index(best)]], **star, label="best, which is kept")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.set_xlabel("iteration", fontsize=9.5)
-    axis.set_ylabel("reward of a validation sequence,\nthousands (higher is better)", fontsize=9.5)
-    axis.tick_params(labelsize=9)
-    tidy(axis, "y")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    figure.savefig(file, dpi=DPI, format="png")

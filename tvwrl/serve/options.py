@@ -19,8 +19,8 @@ class ServeSettings:
     """
 
     policy: str
-    """What decides: a rule (tvwrl evaluate --list-schedulers), the folder of a training run, or an exported FILE.onnx,
-    which needs no PyTorch."""
+    """What decides: a rule (tvwrl evaluate --list-schedulers), the folder of a training run, an exported FILE.onnx, or
+    shipped:NAME, an agent that comes with the package; the last two need no PyTorch."""
     prometheus: str
     """Prometheus server with the metrics of cAdvisor and kube-state-metrics, e.g. http://host:9090. Set the
     environment variable TVWRL_PROMETHEUS_HEADER to a header that it requires ("Authorization: Bearer ...")."""

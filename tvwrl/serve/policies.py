@@ -39,7 +39,7 @@ def open_policy(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
     Parameters
     ----------
     name : str
-        A rule of the registry, the folder of a training run, a .pt file, or an exported .onnx file.
+        A rule of the registry, the folder of a training run, a .pt file, an exported .onnx file, or shipped:NAME.
     slot_length : int or None
         Seconds of a slot, >= 1; None: 1800 for rules, and a policy's own.
 
@@ -61,9 +61,10 @@ def open_policy(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
     ('best-fit', 1800)
     """
     try:
-        if name.endswith(".onnx") or Path(name).exists():
-            from tvwrl.agents import open_policy as open_trained
+        from tvwrl.agents import is_shipped
+        from tvwrl.agents import open_policy as open_trained
 
+        if is_shipped(name) or name.endswith(".onnx") or Path(name).exists():
             policy, facts = open_trained(name)
             return policy, sight_of(policy, facts, slot_length)
         return _rule(name, slot_length)

@@ -73,7 +73,7 @@ class WhatIfSettings:
     schedulers: tuple[str, ...] = DEFAULT
     """Rules to replay, as in tvwrl evaluate; tvwrl evaluate --list-schedulers lists them."""
     policies: tuple[str, ...] = ()
-    """Trained policies to replay: training runs (folders or .pt files), or exported .onnx files."""
+    """Trained policies to replay: training runs (folders or .pt files), exported .onnx files, or shipped:NAME."""
     record: Path | None = None
     """Decisions of a server in shadow mode (its --record) to score like a rule: JSON lines with time (seconds since
     1970), pod (namespace/name) and node (null: hold)."""
