@@ -466,15 +466,7 @@ class VectorObserved(VectorWrapper):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """See `PlacementVectorEnv.reset`.
-
-        Parameters
-        ----------
-        seed : int or sequence of int, optional
-            Of the random streams.
-        options : dict, optional
-            As of `PlacementVectorEnv.reset`.
-        """
+        """See `PlacementVectorEnv.reset`."""
         observation, info = self.env.reset(seed=seed, options=options)
         return self._put_together(observation), info
 
