@@ -35,6 +35,11 @@ from tvwrl.schedulers import expected_costs
 from tvwrl.simulation import Scenario, Simulation
 from tvwrl.types import Float, Float32, InputError
 
+__all__ = [
+    "About", "Costs", "Forecasts", "Head", "Machines", "Observed", "Part", "PerMachine", "Progress", "Raw", "Room",
+    "VectorObserved", "View",
+]  # fmt: skip
+
 Seen = Mapping[str, npt.NDArray[Any]]
 FAR = 64.0  # slots that count as 1 in `Progress`
 

@@ -19,6 +19,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from tvwrl.penalties import TERMS
 from tvwrl.types import Float, InputError
 
+__all__ = ["Paid", "Penalties", "Reward", "Shaped", "VectorPaid"]
+
 Potential = Callable[[Mapping[str, npt.NDArray[Any]]], Any]
 
 
