@@ -19,14 +19,16 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
+WITHIN_ROOMS = ("tvwrl.envs.observations", "tvwrl.envs.rewards")
 FOLDER = Path(__file__).parent / "reference" / "api"
 
 
 def public_modules() -> list[ModuleType]:
-    """tvwrl and those of its rooms that have an `__all__`."""
+    """tvwrl, those of its rooms that have an `__all__`, and the modules of a room that users import by name."""
     package = importlib.import_module("tvwrl")
     rooms = [importlib.import_module(f"tvwrl.{room.name}") for room in pkgutil.iter_modules(package.__path__)]
-    return [module for module in [package, *rooms] if hasattr(module, "__all__")]
+    found = [module for module in [package, *rooms] if hasattr(module, "__all__")]
+    return found + [importlib.import_module(name) for name in WITHIN_ROOMS]
 
 
 def write_pages(app: Sphinx) -> None:
@@ -64,6 +66,7 @@ WITHOUT_EXAMPLES = {
     "tvwrl.benchmark",
     "tvwrl.cli",
     "tvwrl.experiments",
+    *WITHIN_ROOMS,
 }  # some cannot be shown in a line or two
 
 

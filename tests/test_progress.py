@@ -46,6 +46,20 @@ def test_elsewhere_a_line_now_and_then_says_that_it_goes_on(monkeypatch: pytest.
     assert told[-1].startswith("clustering: 2 of 3, ")
 
 
+def test_what_is_being_done_is_told_soon_with_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SOON", 0.01)
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    told = list[str]()
+    with progress.ticking("mine", told.append, lambda: "slot 7", total=4) as bar:
+        while not told:
+            time.sleep(0.005)
+        bar.update(2)
+        while "left" not in told[-1]:
+            time.sleep(0.005)
+    assert told[0] == "mine: 0 of 4, slot 7, 00:00"
+    assert told[-1] == "mine: 2 of 4, slot 7, 00:00, about 00:00 left"
+
+
 def test_who_wants_no_report_sees_no_bar_either(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ Report = Callable[[str], object]  # gets a line now and then
 
 TICK = 1.0  # seconds between two looks at the clock
 EVERY = 30.0  # seconds between two lines where there is no terminal for a bar
+SOON = 2.0  # seconds to the first of them, where what is done in the meantime can be told
 
 
 class Bar(tqdm):  # type: ignore[misc]
@@ -43,18 +44,30 @@ def hidden(report: Report) -> bool | None:
 
 
 @contextlib.contextmanager
-def ticking(desc: str, report: Report = say, **options: Any) -> Iterator[Bar]:
+def ticking(desc: str, report: Report = say, doing: Callable[[], str] | None = None, **options: Any) -> Iterator[Bar]:
     """A bar of tqdm with these options that is drawn anew every second, so that work of which nothing is reported
-    shows its time; if stderr is no terminal, a line every half minute; nothing if nobody wants a report."""
+    shows its time; if stderr is no terminal, a line every half minute; nothing if nobody wants a report.
+
+    `doing`: what is being done, in words; then the first line comes after `SOON`, and says how long the rest may take
+    """
     ended, begun = threading.Event(), time.monotonic()
 
     def tick() -> None:
-        while not ended.wait(EVERY if bar.disable else TICK):
-            if bar.disable:
-                done = f"{bar.n} of {bar.total}, " if bar.total else ""
-                report(f"{desc}: {done}{tqdm.format_interval(time.monotonic() - begun)}")
-            else:
+        pause = SOON if doing is not None and bar.disable else EVERY
+        while not ended.wait(pause if bar.disable else TICK):
+            pause = EVERY
+            if not bar.disable:
+                if doing is not None:
+                    bar.set_postfix_str(doing(), refresh=False)
                 bar.refresh()
+                continue
+            seconds = time.monotonic() - begun
+            parts = [f"{bar.n} of {bar.total}"] if bar.total else []
+            parts += [] if doing is None else [doing()]
+            parts.append(tqdm.format_interval(seconds))
+            if doing is not None and bar.total and bar.n:
+                parts.append(f"about {tqdm.format_interval(seconds / bar.n * (bar.total - bar.n))} left")
+            report(f"{desc}: {', '.join(parts)}")
 
     with Bar(desc=desc, disable=hidden(report), leave=False, **options) as bar:
         clock = threading.Thread(target=tick, daemon=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,10 +18,12 @@ from polars.testing import assert_frame_equal
 from stable_baselines3 import PPO
 
 import tvwrl
+from tvwrl import progress
+from tvwrl.benchmark import comparison as comparison_module
 from tvwrl.benchmark.entries import Setting, entry_of
 from tvwrl.benchmark.environment import TaskEnv
 from tvwrl.benchmark.models import checked_action, of_torch
-from tvwrl.benchmark.tasks import TASKS, problem_of
+from tvwrl.benchmark.tasks import TASKS, problem_of, sequences_hash, trace_of
 from tvwrl.envs.observations import Costs, Machines, PerMachine, Room
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
@@ -409,3 +414,69 @@ def test_a_scheduler_observes_no_parts(small):
 
     with pytest.raises(InputError, match="observation is for functions and models"):
         tvwrl.compare({"mine": Mine()}, small, against=[], observation=[Machines()], bounds=False)
+
+
+def never(observation, mask):
+    return len(mask) - 1
+
+
+def test_an_agent_that_never_places_is_cut_as_in_training_and_not_asked_for_ever(small, monkeypatch):
+    monkeypatch.setattr("tvwrl.experiments.evaluation.HOPELESS", 2)
+    said = []
+    monkeypatch.setattr(comparison_module, "say", said.append)
+    scenario = replace(small.scenario, max_slots=40)
+    problem = Problem.build(trace_of(small), scenario)
+    own_hash = sequences_hash(problem.sequences("test", 3, seed=0), problem.sampler)
+    task = replace(small, scenario=scenario, sequences_hash=own_hash)
+    options = {"observe": {"hold_action": True}, "bounds": False}
+    found = tvwrl.compare({"never": never}, task, against=["spread"], **options)
+    own = found.rows.filter(pl.col("scheduler") == "never")
+    assert own["unplaced"].to_list() == [20] * 3
+    assert own["decision_ms"].is_null().to_list() == [False, False, True]
+    text = " ".join(str(found).split())
+    what = "2 of 2 sequences incomplete, 40 workloads not placed; for that reason not asked on the other 1"
+    assert f"No means for never: {what}." in text
+    assert "An agent's episode is cut after 40 slots, as in training" in text
+    assert any("never left workloads unplaced on each of the first 2 sequences" in line for line in said)
+    assert found.table().index("spread") < found.table().index("never")
+    with pytest.raises(InputError, match=f"entry 'never': {what}"):
+        tvwrl.submit(found, "nowhere", name="me")
+    alone = tvwrl.compare({"never": never}, task, against=[], **options)  # then some columns are empty
+    assert f"No means for never: {what}." in " ".join(str(alone).split())
+
+
+def test_an_agent_that_places_now_and_then_is_asked_on_all_sequences(small, monkeypatch):
+    monkeypatch.setattr("tvwrl.experiments.evaluation.HOPELESS", 2)
+
+    class Second(HeadOfQueue):  # places nothing of sequence 0
+        name, knowledge = "own", CURRENT_LOAD
+
+        def reset(self, cluster, rng):
+            self.begun = getattr(self, "begun", 0) + 1
+
+        def choose(self, cluster, workload):
+            return None if self.begun <= 2 else 0  # once to load what it needs
+
+    found = tvwrl.compare({"second": Second()}, small, against=[], bounds=False)
+    assert found.rows["unplaced"].to_list() == [20, 0, 0]
+    assert "No means for second: 1 of 3 sequences incomplete, 20 workloads not placed." in str(found)
+
+
+def test_a_slow_agent_is_heard_of_in_its_first_episode_and_ctrl_c_ends_it(small, monkeypatch):
+    said = []
+
+    def say(text):
+        said.append(text)
+        if "slow: 0 of 3, in sequence 0: slot " in text:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def slow(observation, mask):
+        time.sleep(0.3)
+        return int(mask.argmax())
+
+    monkeypatch.setattr(comparison_module, "say", say)
+    monkeypatch.setattr(progress, "SOON", 0.5)
+    with pytest.raises(KeyboardInterrupt):
+        tvwrl.compare({"slow": slow}, small, against=[], bounds=False)
+    assert "of 20 workloads placed" in said[-2]
+    assert said[-1].startswith("stopped, and nothing is kept: for a first look")

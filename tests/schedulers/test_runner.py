@@ -2,9 +2,9 @@
 
 import pytest
 
-from tvwrl.metrics import score_episode
+from tvwrl.metrics import penalties_by_slot, score_episode
 from tvwrl.schedulers import Scheduler
-from tvwrl.schedulers.runner import MAX_IDLE_SLOTS, Runner
+from tvwrl.schedulers.runner import MAX_IDLE_SLOTS, Runner, play_on
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Machines, Placement
 
@@ -46,6 +46,33 @@ def test_every_placement_restarts_the_count_of_idle_slots(make_sequences):
     episode = Runner(make_sequences([(0, [[1, 1]])] * 3), TWO, Scenario()).play(scheduler, 0)
     assert episode.start.tolist() == [700, 1401, -1]
     assert len(scheduler.calls) == 1402 + 1000
+
+
+def test_an_episode_is_cut_where_it_is_told_and_the_referee_agrees_on_what_it_cost(make_sequences):
+    sequences = make_sequences([(0, [[3, 1]] * 9), (1, [[6, 1]] * 2), (2, [[2, 2]] * 2)])
+    scheduler = Scripted([(0, 1)], [], [], [(0, 1)])
+    runner = Runner(sequences, TWO, Scenario())
+    episode = runner.play(scheduler, 0, most_slots=5)
+    assert scheduler.calls == [[0], [1], [1, 2], [1, 2], [2]]
+    assert episode.start.tolist() == [0, 3, -1]
+    assert score_episode(episode, TWO, Scenario().penalty_weights())["unplaced"] == 1
+    simulation = runner.simulation(scheduler)
+    simulation.reset(0)
+    scheduler.reset(None, None)
+    played = play_on(simulation, scheduler, runner.workloads(0), most_slots=5)
+    said = penalties_by_slot(episode, TWO, Scenario().penalty_weights())  # the first workload runs until slot 9
+    assert len(said) == 9
+    assert played.penalties == pytest.approx(said[:5].sum(axis=0))
+    assert played.penalties[2] == 2 * 30_000  # both overshoot from slot 3 on
+    assert runner.unplayed(scheduler, 0).start.tolist() == [-1, -1, -1]
+
+
+def test_what_is_placed_is_never_cut(make_sequences):
+    scheduler = Scripted([(0, 0)], [], [(0, 0)])
+    runner = Runner(make_sequences([(0, [[1, 1]] * 9), (1, [[1, 1]] * 9)]), TWO, Scenario())
+    episode = runner.play(scheduler, 0, most_slots=3)
+    assert episode.finish.tolist() == [9, 11]
+    assert runner.doing(scheduler) == "slot 11, 2 of 2 workloads placed"
 
 
 def test_placements_count_at_once_and_out_of_order(make_sequences):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from tvwrl.benchmark.entries import ONNX, PYTHON, Entry, Setting, complete_own_first, entry_of
@@ -18,6 +19,7 @@ from tvwrl.envs import Part, check_parts, with_needs
 from tvwrl.experiments import Evaluation, EvaluationSetup, evaluate
 from tvwrl.progress import say
 from tvwrl.runs import folder_for
+from tvwrl.schedulers import MAX_IDLE_SLOTS
 from tvwrl.types import InputError
 
 # Compared with by default
@@ -64,7 +66,19 @@ class Comparison(Evaluation):
     parts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"Task {self.task.name}\n{super().__str__()}"
+        return f"Task {self.task.name}\n{super().__str__()}{self._cut}"
+
+    @property
+    def _cut(self) -> str:
+        """Why entries left workloads unplaced, if any did."""
+        rows = self.rows
+        left = set(rows.filter(rows["unplaced"] > 0)["scheduler"]) & set(self.origins)
+        if not left:
+            return ""
+        limit = self.task.scenario.max_slots
+        cut = f"An agent's episode is cut after {limit:,} slots, as in training" if limit else "An episode is cut"
+        often = f"after {MAX_IDLE_SLOTS:,} slots in which it places nothing of what waits"
+        return "\n\n" + fill(f"{cut}, or {often}." if limit else f"{cut} {often}.", 110)
 
 
 def compare(
@@ -147,7 +161,7 @@ def _compared(made: Mapping[str, Entry], task: Task, count: int, against: Sequen
         problem = problem_of(task)
         if is_named(task) and any(entry.scheduler.needs_forecasts for entry in everybody.values()):
             problem = replace(problem, forecaster=forecaster_of(task))
-        evaluate(
+        _evaluate(
             EvaluationSetup(problem, [task.scenario.load], count, task.seed, 0.0 if bounds else None),
             [entry.player for entry in everybody.values()],
             folder,
@@ -160,6 +174,15 @@ def _compared(made: Mapping[str, Entry], task: Task, count: int, against: Sequen
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
     players = {name: entry.local for name, entry in everybody.items() if entry.local is not None}
     return Comparison(folder, kept, knowledge, {name: origins[name] for name in made}, task, count, schedulers=players)
+
+
+def _evaluate(*given: Any, **options: Any) -> None:
+    """`evaluate`, which says what to do where Ctrl-C ends it."""
+    try:
+        evaluate(*given, **options)
+    except KeyboardInterrupt:
+        say("stopped, and nothing is kept: for a first look play a few sequences (sequences=3, or --sequences 3)")
+        raise
 
 
 def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe: Any) -> None:

@@ -79,12 +79,15 @@ class Setting:
     apart: bool = False  # whether entries that others wrote play in processes of their own
     hidden: tuple[str, ...] = ()  # environment variables that these processes do not get
     unit: float = 1.0  # a penalty of this much is a reward of -1
+    most_slots: int | None = None  # after which episodes of agents are cut
 
     @classmethod
     def of_task(cls, task: Task) -> Setting:
         """A task, whose trace is opened only if an entry needs it."""
         observed = partial(problem_of, task)
-        return cls(task.scenario, task.milliseconds, lambda: trace_of(task), observed, True, unit=task.penalty_unit)
+        cut = task.scenario.max_slots or None  # where training on the task truncates them
+        trace = partial(trace_of, task)
+        return cls(task.scenario, task.milliseconds, trace, observed, True, unit=task.penalty_unit, most_slots=cut)
 
     @classmethod
     def of_submission(cls, task: Task) -> Setting:
@@ -120,11 +123,13 @@ class Entry:
     origin: str  # where it comes from, in a few words
     local: Scheduler | None  # the same in this process, for what is not a measurement; None: it is a Python file
     process: EntryProcess | None = None  # in which it plays; None: in this one
+    agent: bool = False  # whether it is no rule of this package, each of which places everything in the end
+    most_slots: int | None = None  # after which its episodes are cut
 
     @property
     def player(self) -> Player:
         """As it takes part in an evaluation."""
-        return Player(self.scheduler, self.origin, self.problem)
+        return Player(self.scheduler, self.origin, self.problem, self.agent, self.most_slots)
 
     def close(self) -> None:
         """End its process. It cannot play afterwards."""
@@ -181,8 +186,8 @@ def entry_of(
 
 def _ours(name: str, scheduler: Scheduler, problem: Problem | None, origin: str, setting: Setting) -> Entry:
     """An entry whose code is this project's, which plays in this process."""
-    guarded = Guarded(name, scheduler, setting.milliseconds)
-    return Entry(guarded, problem, origin, guarded)
+    guarded, learnt = Guarded(name, scheduler, setting.milliseconds), problem is not None
+    return Entry(guarded, problem, origin, guarded, None, learnt, setting.most_slots if learnt else None)
 
 
 def _others(name: str, given: Any, setting: Setting, observe: dict[str, Any], parts: Sequence[Part]) -> Entry:
@@ -201,7 +206,8 @@ def _others(name: str, given: Any, setting: Setting, observe: dict[str, Any], pa
         origin = f"Python file {given.name}: {origin}"
     guarded = Guarded(name, scheduler, setting.milliseconds)
     here = guarded if process is None else None if local is None else Guarded(name, local[0], math.inf)
-    return Entry(guarded, problem if isinstance(scheduler, FunctionScheduler) else None, origin, here, process)
+    own = problem if isinstance(scheduler, FunctionScheduler) else None
+    return Entry(guarded, own, origin, here, process, True, setting.most_slots)
 
 
 def _apart(name: str, given: Any, scenario: Scenario, setting: Setting) -> tuple[Scheduler, str, EntryProcess]:

@@ -19,6 +19,8 @@ from typing import NoReturn
 EXTRAS = {  # module -> the extra of the package that brings it
     "torch": "train",
     "tensorboard": "train",
+    "array_api_compat": "train",
+    "moviepy": "video",
     "stable_baselines3": "sb3",
     "sb3_contrib": "sb3",
     "optuna": "tune",

@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -34,6 +35,11 @@ from tvwrl.packing import fits
 from tvwrl.schedulers import expected_costs
 from tvwrl.simulation import Scenario, Simulation
 from tvwrl.types import Float, Float32, InputError
+
+__all__ = [
+    "About", "Costs", "Forecasts", "Head", "Machines", "Observed", "Part", "PerMachine", "Progress", "Raw", "Room",
+    "VectorObserved", "View",
+]  # fmt: skip
 
 Seen = Mapping[str, npt.NDArray[Any]]
 FAR = 64.0  # slots that count as 1 in `Progress`
@@ -77,15 +83,23 @@ class About:
         machines = simulation.machines
         return cls(simulation.scenario, machines.resources, machines.capacity, simulation.sequences.classes, unit)
 
-    @property
+    @cached_property
     def sizes(self) -> Float:
         """(M, D) capacity as a multiple of `peak_units`, in which forecasts are."""
         return self.capacity / self.scenario.peak_units
 
-    @property
+    @cached_property
     def divisor(self) -> Float:
         """(M, D) capacity in units, 1 where a machine is switched off."""
         return np.where(self.capacity > 0, self.capacity, 1.0)
+
+    @cached_property
+    def of_capacity(self) -> Float:
+        """(M, K) what forecasts in shares of `peak_units` are to be multiplied by for shares of capacity."""
+        each = np.where(self.sizes > 0, 1 / np.where(self.sizes > 0, self.sizes, 1.0), 0.0)
+        count = len(SEGMENTS)
+        parts = [np.tile(each, count), np.tile(each**2, count), np.tile(each, count), each, each**2]
+        return np.concatenate([*parts, np.ones((len(each), count))], axis=1)
 
 
 class Part(ABC):
@@ -178,10 +192,12 @@ class Forecasts(Part):
 
     def __call__(self, seen: Seen, about: About) -> Float32:
         """See `Part`."""
-        machines = seen["forecast"].shape[1]
-        own = np.repeat(head_of(seen, about)["forecast"][:, None], machines, axis=1)
-        scale = _of_capacity(about)
-        return np.concatenate([seen["forecast"] * scale, own * scale], axis=2).astype(np.float32)
+        load, scale = seen["forecast"], about.of_capacity
+        batch, machines, columns = load.shape
+        found = np.empty((batch, machines, 2 * columns), np.float32)  # written once: this is most of what parts write
+        np.multiply(load, scale, out=found[..., :columns], casting="same_kind")
+        np.multiply(head_of(seen, about)["forecast"][:, None], scale, out=found[..., columns:], casting="same_kind")
+        return found
 
 
 class Costs(Part):
@@ -466,15 +482,7 @@ class VectorObserved(VectorWrapper):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """See `PlacementVectorEnv.reset`.
-
-        Parameters
-        ----------
-        seed : int or sequence of int, optional
-            Of the random streams.
-        options : dict, optional
-            As of `PlacementVectorEnv.reset`.
-        """
+        """See `PlacementVectorEnv.reset`."""
         observation, info = self.env.reset(seed=seed, options=options)
         return self._put_together(observation), info
 
@@ -567,11 +575,3 @@ def forecast_columns(about: About) -> tuple[str, ...]:
         peaks = ("true peak of the whole life", "nothing, as the peak is known")
     rest = [f"{name} {kind}" for kind in peaks for name in about.resources]
     return (*ahead, *rest, *(f"workloads that run, {when}" for when in slots))
-
-
-def _of_capacity(about: About) -> Float:
-    """(M, K) what forecasts in shares of `peak_units` are to be multiplied by for shares of capacity."""
-    each = np.where(about.sizes > 0, 1 / np.where(about.sizes > 0, about.sizes, 1.0), 0.0)
-    count = len(SEGMENTS)
-    parts = [np.tile(each, count), np.tile(each**2, count), np.tile(each, count), each, each**2]
-    return np.concatenate([*parts, np.ones((len(each), count))], axis=1)

@@ -19,6 +19,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from tvwrl.penalties import TERMS
 from tvwrl.types import Float, InputError
 
+__all__ = ["Paid", "Penalties", "Reward", "Shaped", "VectorPaid"]
+
 Potential = Callable[[Mapping[str, npt.NDArray[Any]]], Any]
 
 
@@ -224,15 +226,7 @@ class VectorPaid(VectorWrapper):
         self._goes_on = env.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """See `PlacementVectorEnv.reset`.
-
-        Parameters
-        ----------
-        seed : int or sequence of int, optional
-            Of the random streams.
-        options : dict, optional
-            As of `PlacementVectorEnv.reset`.
-        """
+        """See `PlacementVectorEnv.reset`."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._pays.begin(observation)
         mask = (options or {}).get("reset_mask")

@@ -61,7 +61,9 @@ def read_rows(folder: str | Path) -> pl.DataFrame:
     import polars as pl
 
     folder = Path(folder)
-    rows = complete_only(pl.read_csv(folder / "rows.csv", schema_overrides={"scheduler": pl.String}))
+    found = pl.read_csv(folder / "rows.csv", schema_overrides={"scheduler": pl.String}, infer_schema_length=None)
+    empty = [name for name in found.columns if name != "scheduler" and found[name].null_count() == len(found)]
+    rows = complete_only(found.with_columns(pl.col(empty).cast(pl.Float64)))  # polars takes such columns for text
     bounds = folder / "bounds.csv"
     return with_gaps(rows, pl.read_csv(bounds)) if bounds.exists() else rows
 
@@ -110,21 +112,30 @@ def complete_only(rows: pl.DataFrame, by: Sequence[str] = ()) -> pl.DataFrame:
     )
 
 
-def incomplete(unplaced: npt.ArrayLike) -> str:
-    """What is missing, in words, if anything is; `unplaced` (n,): workloads that were never placed, by sequence.
+def incomplete(unplaced: npt.ArrayLike, times: npt.ArrayLike | None = None) -> str:
+    """What is missing, in words, if anything is.
+
+    `unplaced` (n,): workloads that were never placed, by sequence
+    `times` (n,): of decisions; NaN on the last sequences if the scheduler was not asked on these
 
     >>> incomplete([0, 3, 1])
     '2 of 3 sequences incomplete, 4 workloads not placed'
     >>> incomplete([0, 0])
     ''
+    >>> incomplete([4, 5, 6, 7, 8], [0.1, 0.2, 0.1, np.nan, np.nan])
+    '3 of 3 sequences incomplete, 15 workloads not placed; for that reason not asked on the other 2'
     """
     left = np.nan_to_num(np.asarray(unplaced, dtype=np.float64))
-    total = int(left.sum())
+    asked = len(left)
+    if times is not None and len(timed := np.flatnonzero(~np.isnan(np.asarray(times, dtype=np.float64)))):
+        asked = int(timed[-1]) + 1
+    others, total = len(left) - asked, int(left[:asked].sum())
     if not total:
         return ""
     return (
-        f"{int((left > 0).sum())} of {len(left)} sequence{'s' * (len(left) != 1)} incomplete, "
+        f"{int((left[:asked] > 0).sum())} of {asked} sequence{'s' * (asked != 1)} incomplete, "
         f"{total} workload{'s' * (total != 1)} not placed"
+        + (f"; for that reason not asked on the other {others}" if others else "")
     )
 
 
@@ -132,8 +143,12 @@ def incomplete_by(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...]
     """Values of the columns `by` -> what is missing there, in words (`incomplete`); only where something is."""
     if UNPLACED not in rows.columns:
         return {}
-    parts = rows.group_by(by, maintain_order=True)
-    return {values: what for values, part in parts if (what := incomplete(part[UNPLACED].to_numpy()))}
+    found = {}
+    for values, part in rows.group_by(by, maintain_order=True):
+        times = part["decision_ms"].to_numpy() if "decision_ms" in part.columns else None
+        if what := incomplete(part[UNPLACED].to_numpy(), times):
+            found[values] = what
+    return found
 
 
 def no_value(what: str) -> str:

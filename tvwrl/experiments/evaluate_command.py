@@ -200,7 +200,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         EvaluationSetup(
             problem, settings.loads, settings.sequences, settings.seed, bound_seconds, settings.reward_bound
         ),
-        [Player(scheduler, origins.get(scheduler.name)) for scheduler in schedulers],
+        [Player(one, origins.get(one.name), agent=one is policy) for one in schedulers],
         out,
         facts,
         reference=None if policy is None else policy.name,

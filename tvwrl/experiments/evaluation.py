@@ -43,11 +43,11 @@ from tvwrl.experiments.tables import comparison_table, terminal_table
 from tvwrl.metrics import MOVES
 from tvwrl.packing import lower_bounds
 from tvwrl.penalties import MOST
-from tvwrl.progress import Report, nothing, say
+from tvwrl.progress import Report, nothing, say, ticking
 from tvwrl.runs import InFolder, check_new_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Runner, Scheduler, cost_bound
 from tvwrl.traces import trace_hash
-from tvwrl.types import InputError, SequenceSet
+from tvwrl.types import Episode, InputError, SequenceSet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,6 +56,7 @@ DEFAULT_SCHEDULERS = (
     "tetris", "best-fit", "best-fit-peak", "forecast-fit", "expected-cost", "spread", "random", "clairvoyant",
 )  # fmt: skip
 EPISODES, RUN, PAGE = "episodes.parquet", "run.json", "explorer.html"
+HOPELESS = 3  # sequences from the first on; an agent that leaves workloads unplaced on each is not asked on the others
 OWN = "evaluation"  # the only folder in `cells/` of an unfinished evaluation, and in that of no other experiment
 
 
@@ -78,6 +79,8 @@ class Player:
     scheduler: Scheduler
     origin: Any = None  # what its results depend on beside its name, such as a checkpoint
     problem: Problem | None = None  # what it plays on, if it observes other things than the setup's problem shows
+    agent: bool = False  # whether it may have learnt never to place: then it is not asked on all sequences (`HOPELESS`)
+    most_slots: int | None = None  # after which its episodes are cut, as in training; None: never
 
 
 def evaluate(
@@ -121,7 +124,14 @@ def evaluate(
         if setup.bound_seconds is not None
     ]
     cells = [
-        EpisodesCell(stage if one.problem is None else stage.observed_as(one.problem), one.scheduler, one.origin)
+        EpisodesCell(
+            stage if one.problem is None else stage.observed_as(one.problem),
+            one.scheduler,
+            one.origin,
+            one.agent,
+            one.most_slots,
+            report,
+        )
         for stage in stages
         for one in everybody
     ]
@@ -208,6 +218,9 @@ class EpisodesCell(Cell):
     stage: _Stage
     scheduler: Scheduler
     origin: Any  # what its results depend on beside its name
+    agent: bool = False
+    most_slots: int | None = None
+    report: Report = nothing
 
     @property
     def name(self) -> str:
@@ -225,12 +238,35 @@ class EpisodesCell(Cell):
         import polars as pl
 
         stage = self.stage
-        stage.runner.play(self.scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
-        episodes = [stage.runner.play(self.scheduler, i) for i in range(len(stage.drawn))]
+        episodes = self._played()
         write_json(folder / ROWS, [stage.problem.score(episode) for episode in episodes])
         pl.concat([episode_table(episode) for episode in episodes]).write_parquet(folder / EPISODES)
         if stage.problem.scenario.moves_per_slot:
             pl.concat([moves_table(episode) for episode in episodes]).write_parquet(folder / MOVES)
+
+    def _played(self) -> list[Episode]:
+        """An episode of each sequence; of those on which a hopeless agent is not asked, with nothing placed."""
+        runner, count, scheduler = self.stage.runner, len(self.stage.drawn), self.scheduler
+        episodes: list[Episode] = []
+
+        def doing() -> str:
+            return f"in sequence {bar.n}: {runner.doing(scheduler)}"
+
+        with ticking(scheduler.name, self.report, doing, total=count, unit="sequence") as bar:
+            # The first compiles and loads what it needs, so that the times are of decisions
+            runner.play(scheduler, 0, most_slots=self.most_slots)
+            for i in range(count):
+                episodes.append(runner.play(scheduler, i, most_slots=self.most_slots))
+                bar.update()
+                if self.agent and len(episodes) == HOPELESS and all((one.start < 0).any() for one in episodes):
+                    break
+        left = [runner.unplayed(scheduler, i) for i in range(len(episodes), count)]
+        if left:
+            self.report(
+                f"{scheduler.name} left workloads unplaced on each of the first {HOPELESS} sequences: it has no means, "
+                f"so it is not asked on the other {len(left)}"
+            )
+        return episodes + left
 
 
 @dataclass(frozen=True, eq=False)

@@ -361,7 +361,7 @@ def best_first(group: Summaries) -> list[str]:
 
 def _incomplete(group: Summaries, name: str) -> str:
     """Why a scheduler has no means; empty if it has."""
-    return incomplete(group[name][UNPLACED])
+    return incomplete(group[name][UNPLACED], group[name].get("decision_ms"))
 
 
 def _heading(load: float, group: Summaries) -> str:

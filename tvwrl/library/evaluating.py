@@ -100,15 +100,20 @@ def evaluate(
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
     origins = {name: entry.origin for name, entry in made.items()}
     given = [problem.scenario.load] if loads is None else list(loads)
-    evaluate_problem(
-        EvaluationSetup(problem, given, sequences, seed, 0.0 if bounds else None, reward_bound),
-        [entry.player for entry in made.values()],
-        folder,
-        {"schedulers": origins, "policies": _checkpoints(entries)},
-        plots=kept is None,  # of a temporary folder, `Evaluation.plots` draws them
-        completed=partial(complete_own_first, made, report=report),
-        report=report,
-    )
+    try:
+        evaluate_problem(
+            EvaluationSetup(problem, given, sequences, seed, 0.0 if bounds else None, reward_bound),
+            [entry.player for entry in made.values()],
+            folder,
+            {"schedulers": origins, "policies": _checkpoints(entries)},
+            plots=kept is None,  # of a temporary folder, `Evaluation.plots` draws them
+            completed=partial(complete_own_first, made, report=report),
+            report=report,
+        )
+    except KeyboardInterrupt:
+        kept_in = "the same call continues there" if kept is None else "and nothing is kept: give out=, or sequences=3"
+        report(f"stopped, {kept_in}")
+        raise
     players = {name: entry.scheduler for name, entry in made.items()}
     return Evaluation(folder, kept, knowledge, origins, schedulers=players)
 

@@ -15,7 +15,7 @@ from tvwrl.schedulers.moving.machine_costs import (
     feature_count,
 )
 from tvwrl.schedulers.whole_episodes import Notes, play_whole, whole
-from tvwrl.simulation import IDLE, PLACED, WAITING, Cluster, Scenario, Simulation
+from tvwrl.simulation import ARRIVED, IDLE, PLACED, SLOT, WAITING, Cluster, Scenario, Simulation, State
 from tvwrl.types import Episode, Float, Float32, InputError, Int, Machines, Placement, SequenceSet, Workload
 
 NOTED_AT_FIRST = 1024  # slots for which there is room
@@ -48,7 +48,9 @@ class Runner:
         self._workloads: dict[int, list[Workload]] = {}
         self._simulations: dict[tuple[bool, bool], Simulation] = {}
 
-    def play(self, scheduler: Scheduler, sequence: int, watch: Watch | None = None) -> Episode:
+    def play(
+        self, scheduler: Scheduler, sequence: int, watch: Watch | None = None, most_slots: int | None = None
+    ) -> Episode:
         """The episode of a scheduler on one sequence; what waits after `MAX_IDLE_SLOTS` stays unplaced.
 
         Parameters
@@ -60,6 +62,8 @@ class Runner:
         watch : Watch, optional
             Called before each decision is carried out with the cluster, the workloads shown, and the placement, or None
             where nothing is placed and the slot passes.
+        most_slots : int, optional
+            Slots after which nothing more is placed, >= 1; default: any number. Workloads that run then go on.
 
         Returns
         -------
@@ -77,9 +81,37 @@ class Runner:
             decisions, _ = play_whole(simulation, *how, MAX_IDLE_SLOTS)
             seconds = time.perf_counter() - started
         else:
-            _, decisions, seconds = play_on(simulation, scheduler, self.workloads(sequence), watch)
+            workloads = self.workloads(sequence)
+            _, decisions, seconds = play_on(simulation, scheduler, workloads, watch, most_slots=most_slots)
         mean_ms = 1000.0 * seconds / max(decisions, 1)
         return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
+
+    def unplayed(self, scheduler: Scheduler, sequence: int) -> Episode:
+        """The record of a sequence that a scheduler is not asked about: no workload is placed, no decision is timed.
+
+        Parameters
+        ----------
+        scheduler : Scheduler
+            Who would have decided.
+        sequence : int
+            Which of the sequences, 0..S-1.
+        """
+        simulation = self._simulation_of(scheduler)
+        simulation.reset(sequence)
+        return replace(simulation.record(), scheduler=scheduler.name, decision_ms=float("nan"))
+
+    def doing(self, scheduler: Scheduler) -> str:
+        """How far the current episode of a scheduler is, in words; may be asked from another thread.
+
+        Parameters
+        ----------
+        scheduler : Scheduler
+            Who plays.
+        """
+        if (simulation := self._simulations.get(_looks_at(scheduler))) is None:
+            return "preparing"
+        slot, arrived, waiting = simulation.state.counters[0, [SLOT, ARRIVED, WAITING]].tolist()
+        return f"slot {max(slot, 0)}, {arrived - waiting} of {simulation.sequences.arrival.shape[1]} workloads placed"
 
     def noted(self, scheduler: Scheduler, sequence: int, explore: float) -> tuple[Episode, Int, Float32]:
         """Play an episode of a scheduler that is compiled whole, with random moves, and note the machines.
@@ -121,13 +153,16 @@ class Runner:
 
     def _beginning(self, scheduler: Scheduler, sequence: int) -> Simulation:
         """A simulation at the beginning of a sequence, for which the scheduler is prepared."""
-        looks_at = scheduler.looks_at_grid, scheduler.needs_forecasts
-        if looks_at not in self._simulations:
-            self._simulations[looks_at] = self.simulation(scheduler)
-        simulation = self._simulations[looks_at]
+        simulation = self._simulation_of(scheduler)
         simulation.reset(sequence)
         scheduler.reset(Cluster(simulation), np.random.default_rng([self.seed, sequence]))
         return simulation
+
+    def _simulation_of(self, scheduler: Scheduler) -> Simulation:
+        looks_at = _looks_at(scheduler)
+        if looks_at not in self._simulations:
+            self._simulations[looks_at] = self.simulation(scheduler)
+        return self._simulations[looks_at]
 
     def simulation(self, scheduler: Scheduler) -> Simulation:
         """A new simulation of one cluster that shows what a scheduler looks at.
@@ -154,6 +189,10 @@ class Runner:
         return self._workloads[sequence]
 
 
+def _looks_at(scheduler: Scheduler) -> tuple[bool, bool]:
+    return scheduler.looks_at_grid, scheduler.needs_forecasts
+
+
 class Played(NamedTuple):
     """What playing on has cost."""
 
@@ -169,6 +208,7 @@ def play_on(
     watch: Watch | None = None,
     shown: Sequence[Workload] = (),
     placed: bool = False,
+    most_slots: int | None = None,
 ) -> Played:
     """Let the scheduler take all decisions from the current state of a batch of 1 to the end of the episode.
 
@@ -178,11 +218,14 @@ def play_on(
     `watch`: called before each decision is carried out with the cluster, the workloads shown, and the placement, or
         None where nothing is placed and the slot passes
     `placed`: whether the placements of the current slot were decided, so that only moves are left in it
+    `most_slots`: after which it is asked no more if workloads are unplaced, as training episodes are truncated
     """
     cluster, state, scenario = Cluster(simulation), simulation.state, simulation.scenario
     limit, queue = scenario.placements_per_slot, scenario.queue
     decisions, seconds, penalties = 0, 0.0, np.zeros(len(TERMS))
     while not simulation.is_over() and state.counters[0, IDLE] < MAX_IDLE_SLOTS:
+        if most_slots is not None and state.counters[0, SLOT] >= most_slots and _are_unplaced(state):
+            break
         before = state.counters[0, PLACED] - bool(shown)
         visible, shown = shown or [workloads[i] for i in simulation.waiting()[:queue].tolist()], ()
         visible = [] if placed else visible
@@ -213,6 +256,11 @@ def play_on(
             placed = False
             penalties += state.totals[0, : len(TERMS)]
     return Played(penalties, decisions, seconds)
+
+
+def _are_unplaced(state: State) -> bool:
+    """Whether workloads wait or are to come: once all are placed, an episode ends by itself."""
+    return bool(state.counters[0, WAITING] or state.counters[0, ARRIVED] < state.workloads.shape[1])
 
 
 def _move(simulation: Simulation, cluster: Cluster, scheduler: Scheduler) -> float:

@@ -67,7 +67,8 @@ class Scenario:
         Validate and test on workloads that training never sees, on applications that it never sees, or on the last part
         of every series (time).
     max_slots : int, default 200
-        Cut training episodes after this many slots; 0: never. Evaluation episodes are never cut.
+        Cut training episodes after this many slots; 0: never. Evaluation episodes are never cut, but for those of
+        agents in a comparison on a task that are not placed by then.
     classes : int, default 6
         Number of equivalence classes (G), unless a classes file sets it.
     relabel_every : int, default 1
