@@ -91,9 +91,10 @@ class Source:
     def problem(self) -> Problem:
         """What it plays on: the task as it observes it."""
         problem = self.entry.problem or problem_of(self.task)
-        if is_named(self.task) and self.entry.problem is None and self._deciding.needs_forecasts:
-            problem = replace(problem, forecaster=forecaster_of(self.task))
-        return problem.with_forecasts() if self._deciding.wants_forecasts(problem.scenario) else problem
+        if self.entry.problem is not None or not self.entry.scheduler.wants_forecasts(problem.scenario):
+            return problem
+        forecaster = forecaster_of(self.task) if is_named(self.task) else None
+        return replace(problem, forecaster=forecaster or problem.forecaster).with_forecasts()
 
     @cached_property
     def _deciding(self) -> Deciding:
@@ -282,7 +283,8 @@ def _facts(
         "description": (
             f"{episodes} episodes of {turns} on training sequences of the benchmark task {task.name} (seed {seed}). "
             f"Rewards are minus the penalties, divided by {task.penalty_unit:g}. infos['{MASK}'] holds the actions "
-            "that the environment's mask allows; each episode's metadata name its scheduler."
+            "that the environment's mask allows, and what parts of an observation look at (machines, progress). The "
+            "metadata of an episode name its scheduler."
         ),
         "requirements": [f"tvwrl>={provenance()['versions'].get('tvwrl', '0')}"],
         "task": task.as_dict(),
@@ -305,7 +307,7 @@ def _recorded(minari: Any, made: gym.Env[Any, Any], source: Source, sequence: in
     options = {"sequence": sequence}
     observation, info = env.reset(seed=seed, options=options)
     _check_same(env.simulation, source, episode, sequence)
-    seen, infos = [observation], [info | {MASK: env.action_masks()}]
+    seen, infos = [observation], [info | _more(env)]
     actions, rewards, cost, over = list[int](), list[float](), 0.0, [False, False]
     left = iter(decisions)
     due = next(left, None)
@@ -317,7 +319,7 @@ def _recorded(minari: Any, made: gym.Env[Any, Any], source: Source, sequence: in
         actions.append(action)
         rewards.append(float(reward))
         seen.append(observation)
-        infos.append(info | {MASK: env.action_masks()})
+        infos.append(info | _more(env))
     if env.simulation.state.counters[0, OVER] == TERMINATED:
         own = -source.problem.score(episode)["reward"] / source.task.penalty_unit
         if due is not None or not np.isclose(cost, own, rtol=CLOSE, atol=CLOSE):
@@ -337,6 +339,11 @@ def _recorded(minari: Any, made: gym.Env[Any, Any], source: Source, sequence: in
         truncations=ended[1],
         infos=_stacked(infos),
     )
+
+
+def _more(env: PlacementEnv) -> dict[str, Any]:
+    """What `infos` hold beside the environment's own: the mask, and what parts of an observation look at."""
+    return {MASK: env.action_masks()} | {name: of[0].copy() for name, of in env.simulation.known_now().items()}
 
 
 def _check_same(simulation: Simulation, source: Source, episode: Episode, sequence: int) -> None:
