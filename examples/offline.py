@@ -21,7 +21,7 @@ import tyro
 from torch import nn
 
 import tvwrl
-from tvwrl.envs.observations import Costs, Forecasts, Head, Machines, PerMachine, Progress, Room
+from tvwrl.envs.observations import Costs, Head, Machines, PerMachine, Progress, Room
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Args:
 
     dataset: str = "tvwrl/google-0-5/random-and-expert-v1"
     seed: int = 0
-    steps: int = 4000
+    steps: int = 3000
     """Gradient steps."""
     batch_size: int = 128
     learning_rate: float = 1e-3
@@ -91,7 +91,7 @@ def main(args: Args) -> None:
     task = options.pop("task")
     observe = {name: value for name, value in options.items() if name not in ("sequences", "seed")}
     costs = [Costs()] if args.costs else []
-    rows = PerMachine(*costs, Room(), Machines(), Forecasts(), Head(), Progress())
+    rows = PerMachine(*costs, Room(), Machines(), Head(), Progress())
     env = tvwrl.make(task, observation=[rows], **options)
     data = read(dataset, env.view, args.gamma)
 
@@ -109,13 +109,15 @@ def main(args: Args) -> None:
         def of_action(nets: nn.ModuleList, batch=batch, action=action) -> list[torch.Tensor]:
             return [net(batch["rows"])[0].gather(1, action)[:, 0] for net in nets]
 
-        with torch.no_grad():
-            worth = torch.min(*of_action(targets))
-            wanted = batch["reward"] + batch["counts"] * value(batch["next"])[1]
-        advantage = worth - value(batch["rows"])[1]
-        value_loss = ((advantage > 0).float() - (1 - args.expectile)).abs() * advantage.square()
-        critic_loss = sum((found - wanted).square() for found in of_action(critics))
-        weight = (args.temperature * advantage.detach()).exp().clamp(max=100.0)
+        value_loss, critic_loss, weight = torch.zeros(1), torch.zeros(1), torch.ones(1)
+        if args.temperature:  # behaviour cloning needs no values
+            with torch.no_grad():
+                worth = torch.min(*of_action(targets))
+                wanted = batch["reward"] + batch["counts"] * value(batch["next"])[1]
+            advantage = worth - value(batch["rows"])[1]
+            value_loss = ((advantage > 0).float() - (1 - args.expectile)).abs() * advantage.square()
+            critic_loss = sum((found - wanted).square() for found in of_action(critics))
+            weight = (args.temperature * advantage.detach()).exp().clamp(max=100.0)
         logits = policy(batch["rows"])[0].masked_fill(~batch["mask"], -1e9)
         policy_loss = weight * nn.functional.cross_entropy(logits, batch["action"], reduction="none")
         optimizer.zero_grad()
@@ -136,7 +138,7 @@ def main(args: Args) -> None:
         return int(logits.masked_fill(~torch.from_numpy(np.asarray(mask)), -1e9).argmax())
 
     against = ["random", "spread", "expected-cost"]
-    found = tvwrl.compare({"offline": act}, task, args.sequences, against, observe, observation=[rows])
+    found = tvwrl.compare({"offline": act}, task, args.sequences, against, observe, False, [rows])
     print(found)
     if args.out is not None:
         found.write(args.out)

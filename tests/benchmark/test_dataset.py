@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -13,7 +14,7 @@ import pytest
 
 import tvwrl
 from tvwrl.benchmark.dataset import dataset_id_of, record_dataset
-from tvwrl.benchmark.tasks import TASKS, Task, problem_of
+from tvwrl.benchmark.tasks import TASKS, Task, forecaster_of, problem_of
 from tvwrl.cli.dataset import DatasetSettings, write_dataset
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers import Runner, make_scheduler
@@ -85,7 +86,7 @@ def test_recorded_actions_cost_what_the_referee_finds_the_scheduler_to_cost(call
     name = record_dataset(task, [scheduler], episodes=2, seed=5)
     problem = problem_of(task)
     if make_scheduler(scheduler).needs_forecasts:
-        problem = problem.with_forecasts()
+        problem = replace(problem, forecaster=forecaster_of(task))
     drawn = problem.sequences("train", 2, 5)
     runner = Runner(drawn, problem.machines, problem.scenario, 5)
     moved = 0
@@ -274,5 +275,5 @@ def test_a_stranger_recovers_the_environment_and_clones_the_behaviour(capsys: py
         return int(np.where(allowed, logits, -np.inf).argmax())
 
     found = tvwrl.compare({"cloned": cloned}, sequences=20, against=["random"], bounds=False)
-    means = {name: rows["reward"].mean() for (name,), rows in found.rows().group_by("scheduler")}
+    means = {name: rows["reward"].mean() for (name,), rows in found.rows.group_by("scheduler")}
     assert means["cloned"] > 0.85 * means["random"]  # rewards are below 0
