@@ -136,7 +136,9 @@ def test_what_is_observed_can_be_chosen_and_parts_are_put_together_from_it(small
     assert dataset.action_space.n == 5
     (episode,) = dataset
     rows = PerMachine(Costs(), Room(), Machines(), Head(), Progress())
-    env = tvwrl.make(small.name, observation=[rows], **{k: v for k, v in dataset.env_spec.kwargs.items() if k != "task"})
+    env = tvwrl.make(
+        small.name, observation=[rows], **{k: v for k, v in dataset.env_spec.kwargs.items() if k != "task"}
+    )
     known = {key: episode.infos[key] for key in ("machines", "progress")}
     offline = env.view.batch({**episode.observations, **known})[rows.name]
     observation, _ = env.reset(options={"sequence": 0})
@@ -245,7 +247,9 @@ def test_a_stranger_recovers_the_environment_and_clones_the_behaviour(capsys: py
 
     dataset = minari.load_dataset(name)
 
-    def rows_of(seen: dict[str, np.ndarray]) -> torch.Tensor:  # of each machine: its last five slots, and the queue's head
+    def rows_of(
+        seen: dict[str, np.ndarray],
+    ) -> torch.Tensor:  # of each machine: its last five slots, and the queue's head
         grid, queue = (torch.from_numpy(np.asarray(seen[key])).float() for key in ("grid", "queue"))
         used = (grid[:, :, :, -5:] > 0).float().mean(-1).flatten(2)
         head = queue[:, 0, 1:] / 8

@@ -256,8 +256,7 @@ def _new_folder(minari: Any, name: str) -> Any:
     folder = minari.storage.get_dataset_path(name)
     if folder.exists():
         raise InputError(
-            f"there is already a dataset {name} in {folder}: give another --id, or remove it with "
-            f"minari delete {name}"
+            f"there is already a dataset {name} in {folder}: give another --id, or remove it with minari delete {name}"
         )
     return folder
 
@@ -353,7 +352,9 @@ def _check_same(simulation: Simulation, source: Source, episode: Episode, sequen
         np.array_equal(drawn.demand[sequence, i, : len(own)], own) for i, own in enumerate(episode.demand)
     )
     if not same:
-        raise InputError(f"'{source.name}' plays other workloads than the task's environment: only what it observes may differ")
+        raise InputError(
+            f"'{source.name}' plays other workloads than the task's environment: only what it observes may differ"
+        )
 
 
 def _action_of(simulation: Simulation, due: Decision | None, name: str, sequence: int) -> tuple[int, bool]:
