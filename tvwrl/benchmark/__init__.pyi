@@ -5,6 +5,7 @@ from .comparison import (
     compare as compare,
     usual_against as usual_against,
 )
+from .dataset import record_dataset as record_dataset
 from .entries import KINDS as KINDS, Setting as Setting, complete_own_first as complete_own_first, entry_of as entry_of
 from .environment import TaskEnv as TaskEnv, TaskVectorEnv as TaskVectorEnv
 from .submission import (

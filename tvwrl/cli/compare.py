@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,16 +40,8 @@ class TaskComparison:
     """Output folder; default: runs/compare-<task>-<timestamp>."""
 
     def observed(self) -> dict[str, Any]:
-        """Field -> value. Raises InputError for what is not FIELD=VALUE, and for a value of the wrong kind."""
-        from tvwrl.simulation import Scenario
-
-        plain, found = Scenario(), dict[str, Any]()
-        for text in self.observe:
-            name, _, value = text.partition("=")
-            if not name or not value:
-                raise InputError(f"--observe {text}: must be FIELD=VALUE, as in history=5")
-            found[name] = _value(text, value, getattr(plain, name, None))
-        return found
+        """Field -> value. Raises InputError as `observed_of` does."""
+        return observed_of(self.observe)
 
     def named(self) -> dict[str, str]:
         """Name -> entry. Raises InputError for a name given twice, and if there are no entries."""
@@ -67,6 +60,19 @@ class TaskComparison:
         if not found:
             raise InputError("nothing to compare: give NAME=ENTRY, as in mine=runs/mine or waiting=expected-cost")
         return found
+
+
+def observed_of(fields: Sequence[str]) -> dict[str, Any]:
+    """Field -> value. Raises InputError for what is not FIELD=VALUE, and for a value of the wrong kind."""
+    from tvwrl.simulation import Scenario
+
+    plain, found = Scenario(), dict[str, Any]()
+    for text in fields:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise InputError(f"--observe {text}: must be FIELD=VALUE, as in history=5")
+        found[name] = _value(text, value, getattr(plain, name, None))
+    return found
 
 
 def _value(text: str, value: str, usual: Any) -> Any:

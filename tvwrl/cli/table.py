@@ -96,6 +96,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.export_command:export",
         ),
         Command(
+            "dataset",
+            "record episodes of schedulers and agents on a benchmark task, for offline learning with Minari",
+            "tvwrl.cli.dataset:DatasetSettings",
+            "tvwrl.cli.dataset:write_dataset",
+        ),
+        Command(
             "classes",
             "find equivalence classes of a trace's workloads",
             "tvwrl.ec.fitting:ClassFitOptions",
