@@ -437,7 +437,7 @@ def make_policy(name: str, shapes: dict[str, Any], hidden: int, network: str = "
     which is called with the same."""
     one_of(POLICIES, policy=name)
     if network:
-        return network_class(network)(shapes, hidden)  # type: ignore[call-arg]
+        return network_class(network)(shapes, hidden)
     if name == "shared" and shapes.get("places", 1) > 1:
         return PairPolicy(shapes, hidden)
     return POLICIES[name](shapes, hidden)
