@@ -29,6 +29,8 @@ class ExportSettings:
     ending .md."""
     license: str = "other"
     """Identifier of the policy's licence, for the card; the trace may have terms of its own."""
+    trace_terms: str = ""
+    """Terms of the trace, for the card, as in "CC BY 4.0, by Google"."""
 
 
 def export(settings: ExportSettings) -> None:
@@ -47,7 +49,7 @@ def export(settings: ExportSettings) -> None:
     file = settings.file or folder / f"{name}{SUFFIX}"
     say(f"exporting the policy of iteration {saved.iteration} of '{name}' and comparing it with the original")
     made = export_policy(saved, name)
-    card = model_card(made, saved, file, source, settings.license)
+    card = model_card(made, saved, file, source, settings.license, settings.trace_terms)
     write_export(made, file)
     with whole_file(file.with_suffix(".md")) as partial:
         partial.write_text(card, encoding="utf-8")

@@ -37,12 +37,13 @@ SPLITS = {
 }
 
 
-def model_card(export: Export, checkpoint: Checkpoint, file: Path, source: Path, license: str) -> str:
+def model_card(export: Export, checkpoint: Checkpoint, file: Path, source: Path, license: str, terms: str = "") -> str:
     """`model_card.md` filled in: Markdown with the front matter of Hugging Face.
 
     `file`: the exported file
     `source`: the .pt file of the checkpoint
     `license`: identifier of the policy's licence
+    `terms`: of the trace
     """
     facts, config, shapes = export.facts, checkpoint.config, export.facts.shapes
     scenario, trace, trained = facts.scenario, facts.trace, shapes["grid"][0]
@@ -99,6 +100,7 @@ def model_card(export: Export, checkpoint: Checkpoint, file: Path, source: Path,
             if scenario.observe_peak
             else "",
             "origin": _origin(checkpoint),
+            "terms": f"\n- Terms of the trace: {terms}." if terms else "",
             "never_saw": ("" if scenario.usage_delay else ", usage that is measured late")
             + ("" if scenario.background else ", background load")
             + ("" if scenario.burst > 1 else ", bursts of arrivals"),
