@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import trim_mean
 
 from tvwrl.experiments.statistics import (
     bootstrap_interval,
@@ -12,6 +13,7 @@ from tvwrl.experiments.statistics import (
     estimates_by_column,
     interquartile_mean,
     paired_difference,
+    stratified_bootstrap,
 )
 from tvwrl.experiments.statistics import crossed_estimate as crossed
 from tvwrl.types import InputError
@@ -101,3 +103,20 @@ def test_estimate_of_one_holds_what_a_single_run_may_give():
 def test_one_pair_has_a_difference_and_a_reason_for_no_interval() -> None:
     assert paired_difference(np.array([3.0]), np.array([1.0])) == "+2.0 (one pair: no interval)"
     assert paired_difference(np.array([3.0, 4.0]), np.array([1.0, 2.0]), 0, 10) == "+20 [+20, +20]"
+
+
+def test_the_middle_of_several_tasks_is_the_trimmed_mean_and_tasks_are_never_exchanged() -> None:
+    """rliable takes scipy's trimmed mean of all scores, and resamples the runs of each task by themselves."""
+    rng = np.random.default_rng(3)
+    tasks = [rng.normal(10 * task, 1, 30 + task) for task in range(5)]
+    middle, low, high = stratified_bootstrap(tasks)
+    assert middle == pytest.approx(trim_mean(np.concatenate(tasks), 0.25))
+    assert low < middle < high
+    assert (
+        stratified_bootstrap([np.full(9, 1.0), np.full(7, 5.0), np.full(3, 20.0)])[1:]
+        == (pytest.approx(stratified_bootstrap([np.full(9, 1.0), np.full(7, 5.0), np.full(3, 20.0)])[0]),) * 2
+    )  # nothing varies within a task
+    plain = bootstrap_interval(np.concatenate(tasks), statistic=interquartile_mean, resamples=2000)
+    assert high - low < plain[1] - plain[0]
+    assert np.isnan(stratified_bootstrap([np.array([1.0, np.nan])])).all()
+    assert np.isnan(stratified_bootstrap([np.empty(0)])).all()

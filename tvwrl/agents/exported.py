@@ -412,7 +412,7 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     Parameters
     ----------
     path : str or Path
-        The file.
+        The file, or shipped:NAME.
 
     Returns
     -------
@@ -430,7 +430,9 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     >>> load_exported("policy.onnx").knowledge.group  # doctest: +SKIP
     'demand forecasts'
     """
-    path = Path(path)
+    from tvwrl.agents.shipped import located
+
+    path = located(path)
     content, texts = read_onnx(path)
     return ExportedPolicy(Facts.from_texts(texts, str(path)), Graph(content, str(path)))
 

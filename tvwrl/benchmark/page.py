@@ -16,6 +16,7 @@ from tvwrl.experiments import (
     FLOOR,
     no_value,
     paired_bootstrap,
+    stratified_bootstrap,
     with_interval,
 )
 from tvwrl.markdown import markdown_table
@@ -122,7 +123,7 @@ def _overall(found: Mapping[str, Sequence[Line]]) -> str:
     body = []
     for group in GROUPS:
         own = {key: lines for key, lines in every.items() if key[0] == group}
-        body += [[f"*{group}*", *[""] * 4]] if own else []
+        body += [[f"*{group}*", *[""] * 5]] if own else []
         for (_, name, tuned), lines in sorted(own.items(), key=lambda item: np.mean([line.rank for line in item[1]])):
             level = sum(line.is_best or line.behind[1][1] >= 0 for line in lines)
             closed = [line.closed for line in lines]
@@ -131,13 +132,29 @@ def _overall(found: Mapping[str, Sequence[Line]]) -> str:
             row = [f"**{label}**" if lines[0].ours else label, f"{np.mean([line.rank for line in lines]):.1f}"]
             row.append(f"{level} of {len(lines)}")
             if left:
-                row.append(f"- (workloads not placed in {left} of {len(lines)} tasks)")
+                row += [f"- (workloads not placed in {left} of {len(lines)} tasks)", "-"]
             else:
                 row.append("-" if np.isnan(closed).all() else f"{np.nanmean(closed):.0f}")
+                row.append(_middle_closed(lines))
             body.append([*row, _plain(float(np.mean([line.overshoot for line in lines])), 3)])
-    head = ["scheduler", "mean rank in its group", "best or level with it", "gap closed %", "overshoot %"]
-    note = "*Level*: the interval of the difference from the best of the group includes 0. Means are over tasks."
+    head = ["scheduler", "mean rank in its group", "best or level with it", "gap closed %"]
+    head += ["gap closed %, IQM", "overshoot %"]
+    note = (
+        "*Level*: the interval of the difference from the best of the group includes 0. Means are over tasks. IQM: mean "
+        "of the middle half of the sequences of all tasks, where gap closed is of each sequence by the task's means; its "
+        "95 % interval is a bootstrap stratified by task, as "
+        "[rliable](https://github.com/google-research/rliable) computes it."
+    )
     return f"{markdown_table(head, body)}\n\n{note}"
+
+
+def _middle_closed(lines: Sequence[Line]) -> str:
+    """Interquartile mean of the gap closed over the sequences of all tasks, with its interval."""
+    strata = [line.closed_each for line in lines if len(line.closed_each)]
+    if len(strata) < len(lines):
+        return "-"
+    middle, low, high = stratified_bootstrap(strata)
+    return with_interval(middle, (low, high), 0)
 
 
 def picture(task: str, lines: Sequence[Line]) -> Callable[[Path], None]:

@@ -39,6 +39,7 @@ class Line:
     reward: Estimate
     behind: Estimate  # the best of its group
     closed: float
+    closed_each: Float  # (sequences,) the same of each sequence, by the means of FLOOR and CEILING; empty without them
     overshoot: float
     machines: float
     wait: float
@@ -104,6 +105,7 @@ def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> L
         (float(reward.mean()), bootstrap_interval(reward)),
         (behind, (interval[0], interval[1])),
         float("nan") if trio is None else float(share_closed(trio[None])[0]),
+        _closed_each(trio),
         overshoot=float(_column(rows, "overshoot_pct").mean()),
         machines=float(_column(rows, "machines_used").mean()),
         wait=float(_column(rows, "wait_mean").mean()),
@@ -114,6 +116,14 @@ def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> L
         note=first["note"],
         incomplete=incomplete(_column(rows, UNPLACED)),
     )
+
+
+def _closed_each(trio: Float | None) -> Float:
+    """(n,) percent of the way from the mean of column 0 of `trio` (n, 3) to that of column 1 that column 2 is."""
+    if trio is None:
+        return np.empty(0)
+    worst, best = trio[:, :2].mean(axis=0)
+    return np.asarray(100 * (trio[:, 2] - worst) / (best - worst)) if best > worst else np.full(len(trio), np.nan)
 
 
 def _column(rows: Rows, name: str) -> Float:

@@ -60,6 +60,7 @@ from .statistics import (
     bootstrap_interval as bootstrap_interval,
     estimate_of_one as estimate_of_one,
     estimates_by_column as estimates_by_column,
+    interquartile_mean as interquartile_mean,
     interval_name as interval_name,
     mean as mean,
     mean_with_interval as mean_with_interval,
@@ -68,6 +69,7 @@ from .statistics import (
     paired_difference as paired_difference,
     point_estimate as point_estimate,
     share_closed as share_closed,
+    stratified_bootstrap as stratified_bootstrap,
     with_interval as with_interval,
 )
 from .tables import (
