@@ -141,8 +141,8 @@ def _overall(found: Mapping[str, Sequence[Line]]) -> str:
     head += ["gap closed %, IQM", "overshoot %"]
     note = (
         "*Level*: the interval of the difference from the best of the group includes 0. Means are over tasks. IQM: mean "
-        "of the middle half of the sequences of all tasks, where gap closed is of each sequence by the task's means; its "
-        "95 % interval is a bootstrap stratified by task, as "
+        "of the middle half of the sequences of all tasks, each as far on its way from the task's mean reward of "
+        f"`{FLOOR}` to that of `{CEILING}`; its 95 % interval is a bootstrap stratified by task, as "
         "[rliable](https://github.com/google-research/rliable) computes it."
     )
     return f"{markdown_table(head, body)}\n\n{note}"
