@@ -140,8 +140,8 @@ def _overall(found: Mapping[str, Sequence[Line]]) -> str:
     head = ["scheduler", "mean rank in its group", "best or level with it", "gap closed %"]
     head += ["gap closed %, IQM", "overshoot %"]
     note = (
-        "*Level*: the interval of the difference from the best of the group includes 0. Means are over tasks. IQM: mean "
-        "of the middle half of the sequences of all tasks, each as far on its way from the task's mean reward of "
+        "*Level*: the interval of the difference from the best of the group includes 0. Means are over tasks. IQM: "
+        "mean of the middle half of the sequences of all tasks, each as far on its way from the task's mean reward of "
         f"`{FLOOR}` to that of `{CEILING}`; its 95 % interval is a bootstrap stratified by task, as "
         "[rliable](https://github.com/google-research/rliable) computes it."
     )
