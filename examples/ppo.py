@@ -109,8 +109,8 @@ class Agent(nn.Module):
         return Categorical(logits=logits.masked_fill(~mask, -1e9)), self.value(pooled)[:, 0]
 
 
-def main(args: Args) -> None:
-    """Train, then compare on the task's test sequences."""
+def train(args: Args) -> tuple[Agent, PerMachine, dict[str, object]]:
+    """A trained agent, what it observes, and the options of its environment."""
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)
     observed = ROWS if args.forecasts else WITHOUT_FORECASTS
@@ -175,6 +175,12 @@ def main(args: Args) -> None:
             paid = reward.sum() / placed.sum()
             told = f"reward per placement {paid:.3f}, divergence {torch.stack(divergence).mean():.4f}"
             print(f"{iteration * args.num_envs * args.num_steps:,} decisions, {100 * used:.0f} %: {told}", flush=True)
+    return agent, observed, options
+
+
+def main(args: Args) -> None:
+    """Train, then compare on the task's test sequences."""
+    agent, observed, options = train(args)
 
     @torch.no_grad()
     def act(observation: dict[str, np.ndarray], mask: np.ndarray) -> int:
