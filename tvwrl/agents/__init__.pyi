@@ -5,6 +5,8 @@ from .export import Export as Export, export_policy as export_policy, write_expo
 from .exported import ExportedPolicy as ExportedPolicy, load_exported as load_exported
 from .exported import Facts as Facts
 from .exported import is_of_export as is_of_export
+from .machine_policy import MachineFeatures as MachineFeatures, MachinePolicy as MachinePolicy
+from .maskable_policy import MaskableMachinePolicy as MaskableMachinePolicy
 from .networks import check_device as check_device
 from .observing import ObservingScheduler as ObservingScheduler
 from .online import ONLINE as ONLINE, OnlineLearner as OnlineLearner, Phase as Phase, play_frozen as play_frozen
