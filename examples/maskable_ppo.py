@@ -1,4 +1,8 @@
-"""MaskablePPO of sb3-contrib on a task of the benchmark: python examples/maskable_ppo.py (pip install sb3-contrib)."""
+"""MaskablePPO of sb3-contrib on a task of the benchmark: python examples/maskable_ppo.py (pip install sb3-contrib).
+
+It scores all machines with the same weights, on rows with forecasts, and may not wait: MaskablePPO cannot leave slots
+of waiting undiscounted, so it would learn never to place anything (docs/tutorials/bring-an-agent.md).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,14 @@ from pathlib import Path
 import torch
 import tyro
 from sb3_contrib import MaskablePPO
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
 import tvwrl
-from tvwrl.agents import MaskableMachinePolicy
+from tvwrl.agents import MaskableMachinePolicy, SB3VecEnv
 from tvwrl.envs.observations import Costs, Forecasts, Head, Machines, PerMachine, Progress, Room
 
 SEEN = [PerMachine(Costs(), Room(), Machines(), Forecasts(), Head(), Progress())]  # a row for each machine
+GAMMA = 0.95
 AGAINST = ["random", "spread", "expected-cost", "best-fit-peak", "clairvoyant"]
 
 
@@ -34,9 +39,10 @@ def main(
         out: folder to write the comparison to.
     """
     torch.set_num_threads(1)
-    envs = DummyVecEnv([lambda: tvwrl.make(task, observation=SEEN)] * 8)  # no waiting: see docs/tutorials
-    options = {"n_steps": 256, "batch_size": 512, "n_epochs": 4, "gamma": 0.95, "gae_lambda": 0.9}
-    model = MaskablePPO(MaskableMachinePolicy, envs, **options, seed=seed, verbose=1)
+    bare = SB3VecEnv(tvwrl.make_vec(task, 64, observation=SEEN, autoreset_mode="SameStep"))
+    envs = VecNormalize(VecMonitor(bare), norm_obs=False, gamma=GAMMA)  # else errors of the value drown the policy
+    options = {"n_steps": 64, "batch_size": 512, "n_epochs": 3, "learning_rate": 1e-3, "gae_lambda": 0.9}
+    model = MaskablePPO(MaskableMachinePolicy, envs, gamma=GAMMA, **options, seed=seed, verbose=1)
     model.learn(timesteps)
     found = tvwrl.compare({"maskable-ppo": model}, task, sequences, AGAINST, observation=SEEN)
     print(found)

@@ -12,6 +12,7 @@ __all__ = [
     "MachinePolicy",
     "MaskableMachinePolicy",
     "PolicyScheduler",
+    "SB3VecEnv",
     "TrainConfig",
     "Trainer",
     "find_checkpoint",

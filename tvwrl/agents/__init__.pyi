@@ -13,6 +13,7 @@ from .online import ONLINE as ONLINE, OnlineLearner as OnlineLearner, Phase as P
 from .online_config import OnlineConfig as OnlineConfig
 from .exported import in_a_cluster as in_a_cluster, open_policy as open_policy
 from .policy_scheduler import PolicyScheduler as PolicyScheduler, load_policy as load_policy
+from .sb3_vec_env import SB3VecEnv as SB3VecEnv
 from .head_start import check_start as check_start
 from .training import open_others as open_others
 from .training import INITIAL_POLICY as INITIAL_POLICY, Trainer as Trainer
