@@ -1,6 +1,6 @@
 """What each insight of docs/tutorials/bring-an-agent.md brings: examples/ppo.py with more and more of them switched on.
 
-Prints a table and draws a figure. Results of trainings are kept in a folder, so an interrupted run goes on where it was.
+Prints a table and draws a figure. Results of trainings are kept in a folder; an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import tyro
 
-from tvwrl.benchmark.tasks import find_task, forecaster_of, problem_of
+from tvwrl.benchmark.tasks import find_task, problem_of
 from tvwrl.envs import PlacementVectorEnv, VectorObserved
 from tvwrl.experiments import Estimate
 from tvwrl.experiments.statistics import crossed_estimate, with_interval
@@ -78,7 +78,12 @@ def main(
     rules = {name: crossed_estimate(rule(task, count, name)[None]) for name in RULES}
     rows = {name: crossed_estimate(np.stack(rewards)) for name, rewards in found.items()}
     print(table(rows, rules, found))
-    draw(rows, rules, f"{seeds} trainings of {minutes:g} minutes of one core each, {count} test sequences of {task}", figure)
+    draw(
+        rows,
+        rules,
+        f"{seeds} trainings of {minutes:g} minutes of one core each, {count} test sequences of {task}",
+        figure,
+    )
 
 
 def play(task: str, count: int, agent: Any, observed: Any, options: dict[str, Any]) -> Float:
@@ -124,7 +129,7 @@ def draw(rows: dict[str, Estimate], rules: dict[str, Estimate], title: str, file
     """A bar for each row down to its reward, schedulers as dashed lines."""
     figure = new_figure(8.0, 4.2)
     axis = figure.subplots()
-    for place, (name, one) in enumerate(rows.items()):
+    for place, one in enumerate(rows.values()):
         low, high = one.interval
         axis.barh(place, -one.mean, color=OURS, height=0.6)
         axis.plot([-low, -high], [place, place], color=OTHERS, linewidth=1.5)

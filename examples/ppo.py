@@ -7,7 +7,7 @@ Four things make an agent good here, and this file shows each of them:
 3. It may wait, and only placements are discounted. If waiting were discounted too, it would put all other costs off,
    and the agent would learn never to place anything.
 4. It looks about 20 placements ahead (`gamma`); further ahead, noise hides the effect of a decision.
-Each can be switched off, to see what it brings (benchmarks/insights.py does): `--no-shared --no-rule --hold discounted`.
+Each can be switched off to see what it brings, as in `--no-rule --hold discounted` (benchmarks/insights.py does so).
 
 It stops after `minutes` of one core, then plays the task's test sequences beside the rule (docs/tutorials).
 """
