@@ -75,7 +75,7 @@ class MachineScores(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(B, actions) logits."""
-        each = features.unflatten(1, (self.machines + 1, -1))
+        each = features.view(len(features), self.machines + 1, -1)
         mean = each[:, -1]
         logits = self.place(torch.cat([each[:, :-1], mean[:, None].expand(-1, self.machines, -1)], dim=2))[..., 0]
         return logits if self.hold is None else torch.cat([logits, self.hold(mean)], dim=1)
@@ -97,6 +97,10 @@ class StateValue(nn.Module):
 class SharedByMachines(BasePolicy):
     """What `MachinePolicy` and `MaskableMachinePolicy` share: the networks."""
 
+    features_dim: int
+    action_net: Any
+    value_net: Any
+
     def __init__(
         self,
         observation_space: spaces.Dict,
@@ -106,17 +110,23 @@ class SharedByMachines(BasePolicy):
         **options: Any,
     ) -> None:
         self.hidden = hidden
-        networks = {"features_extractor_class": MachineFeatures, "features_extractor_kwargs": {"hidden": hidden}}
+        networks: dict[str, Any] = {
+            "features_extractor_class": MachineFeatures,
+            "features_extractor_kwargs": {"hidden": hidden},
+        }
         super().__init__(observation_space, action_space, lr_schedule, net_arch=[], **networks, **options)
 
     def _build(self, lr_schedule: Any) -> None:
         """Put our heads in place of those of Stable-Baselines3; before training all actions are equally likely."""
         super()._build(lr_schedule)  # type: ignore[misc]
-        self.action_net = MachineScores(self.features_extractor.machines, self.hidden, int(self.action_space.n))
-        self.value_net = StateValue(self.hidden)
-        for weight in self.action_net.parameters():
+        machines = self.features_dim // self.hidden - 1
+        scores: nn.Module = MachineScores(machines, self.hidden, int(self.action_space.n))  # type: ignore[attr-defined]
+        value: nn.Module = StateValue(self.hidden)
+        for weight in scores.parameters():
             nn.init.zeros_(weight)
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        self.action_net, self.value_net = scores, value
+        rate: dict[str, Any] = {"lr": lr_schedule(1)}
+        self.optimizer = self.optimizer_class(self.parameters(), **rate, **self.optimizer_kwargs)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         """What a saved policy is made from again."""

@@ -47,7 +47,7 @@ class SB3VecEnv(VecEnv):
 
     def reset(self) -> Any:
         """The first observations of new episodes."""
-        seeds = None if all(seed is None for seed in self._seeds) else self._seeds
+        seeds: Any = None if all(seed is None for seed in self._seeds) else self._seeds
         observation, _ = self.envs.reset(seed=seeds)
         self._reset_seeds()
         self._reset_options()
@@ -125,7 +125,8 @@ class SB3VecEnv(VecEnv):
 
     def get_images(self) -> Sequence[npt.NDArray[np.uint8] | None]:
         """Pictures, if the vector environment was made with `render_mode="rgb_array"`."""
-        return self.envs.render() or []
+        pictures: Any = self.envs.render()
+        return list(pictures or [])
 
     def close(self) -> None:
         """Close the vector environment."""
