@@ -119,8 +119,9 @@ class SharedByMachines(BasePolicy):
     def _build(self, lr_schedule: Any) -> None:
         """Put our heads in place of those of Stable-Baselines3; before training all actions are equally likely."""
         super()._build(lr_schedule)  # type: ignore[misc]
-        machines = self.features_dim // self.hidden - 1
-        scores: nn.Module = MachineScores(machines, self.hidden, int(self.action_space.n))  # type: ignore[attr-defined]
+        machines, space = self.features_dim // self.hidden - 1, self.action_space
+        assert isinstance(space, spaces.Discrete)
+        scores: nn.Module = MachineScores(machines, self.hidden, int(space.n))
         value: nn.Module = StateValue(self.hidden)
         for weight in scores.parameters():
             nn.init.zeros_(weight)
