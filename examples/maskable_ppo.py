@@ -24,7 +24,7 @@ AGAINST = ["random", "spread", "expected-cost", "best-fit-peak", "clairvoyant"]
 
 def main(
     task: str = "google-0.5-v1",
-    timesteps: int = 200_000,
+    timesteps: int = 204_800,
     sequences: int | None = None,
     seed: int = 0,
     out: Path | None = None,

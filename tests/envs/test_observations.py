@@ -229,9 +229,10 @@ def test_potentials_cancel_over_an_episode(problem, mode):
     assert after.all() if mode == "SameStep" else not after.any()  # others begin the next episode, or stand still
 
 
-def test_a_workload_is_paid_for_when_it_arrives_and_paid_back_when_it_is_placed(problem):
+def test_a_workload_is_paid_for_when_it_arrives_and_paid_back_when_it_is_placed():
     shaped = Shaped(Penalties(), Waiting(1000.0), gamma=1.0)
-    env, plain = (tvwrl.make(problem, sequences=2, hold_action=True, reward=r) for r in (shaped, Penalties()))
+    some = {"sequences": 1, "machines": 3, "workloads": 6, "hold_action": True}
+    env, plain = (tvwrl.make("Placement-v0", reward=reward, **some) for reward in (shaped, Penalties()))
 
     def waiting_now(seen):
         return (seen["queue"][:, 0] > 0).sum() + seen["backlog"][0]
