@@ -18,7 +18,7 @@ from tvwrl.envs import PlacementVectorEnv, VectorObserved
 from tvwrl.experiments import Estimate
 from tvwrl.experiments.statistics import crossed_estimate, with_interval
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import DPI, OTHERS, OURS, new_figure, tidy
+from tvwrl.plotting import DPI, OURS, new_figure, scale_logarithmically, tidy
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.schedulers.titles import title_of
@@ -78,12 +78,8 @@ def main(
     rules = {name: crossed_estimate(rule(task, count, name)[None]) for name in RULES}
     rows = {name: crossed_estimate(np.stack(rewards)) for name, rewards in found.items()}
     print(table(rows, rules, found))
-    draw(
-        rows,
-        rules,
-        f"{seeds} trainings of {minutes:g} minutes of one core each, {count} test sequences of {task}",
-        figure,
-    )
+    trainings = f"{seeds} trainings" if seeds > 1 else "one training"
+    draw(rows, rules, f"{trainings} of {minutes:g} minutes of one core, {count} test sequences of {task}", figure)
 
 
 def play(task: str, count: int, agent: Any, observed: Any, options: dict[str, Any]) -> Float:
@@ -126,22 +122,23 @@ def table(rows: dict[str, Estimate], rules: dict[str, Estimate], found: dict[str
 
 
 def draw(rows: dict[str, Estimate], rules: dict[str, Estimate], title: str, file: Path) -> None:
-    """A bar for each row down to its reward, schedulers as dashed lines."""
-    figure = new_figure(8.0, 4.2)
+    """A point with its interval for each row, schedulers as dashed lines."""
+    figure = new_figure(8.0, 4.4)
     axis = figure.subplots()
     for place, one in enumerate(rows.values()):
         low, high = one.interval
-        axis.barh(place, -one.mean, color=OURS, height=0.6)
-        axis.plot([-low, -high], [place, place], color=OTHERS, linewidth=1.5)
-        axis.annotate(f"{one.mean:,.0f}", (-min(low, one.mean), place), (6, 0), textcoords="offset points", va="center")
+        axis.plot([-low, -high], [place, place], color=OURS, linewidth=2)
+        axis.plot([-one.mean], [place], "o", color=OURS)
+        axis.annotate(f"{one.mean:,.0f}", (-low, place), (7, 0), textcoords="offset points", va="center", fontsize=9)
     for name, one in rules.items():
         axis.axvline(-one.mean, color="#555555", linewidth=1, linestyle="--")
-        axis.annotate(title_of(name), (-one.mean, -0.6), rotation=40, fontsize=9, color="#333333", va="bottom")
+        axis.annotate(title_of(name), (-one.mean, -0.6), rotation=35, fontsize=9, color="#333333", va="bottom")
     axis.set_yticks(range(len(rows)), list(rows))
-    axis.set_xscale("log")
     axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.set_xlim(right=-1.4 * min(one.mean for one in rows.values()))
+    scale_logarithmically(axis.xaxis)
     axis.set_xlabel("what an episode costs (minus its reward), thousands; lower is better")
-    axis.set_title(title, fontsize=10, loc="left", pad=62)
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     tidy(axis, "x")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=DPI)
