@@ -132,11 +132,12 @@ def draw(rows: dict[str, Estimate], rules: dict[str, Estimate], title: str, file
         axis.annotate(f"{one.mean:,.0f}", (-low, place), (7, 0), textcoords="offset points", va="center", fontsize=9)
     for name, one in rules.items():
         axis.axvline(-one.mean, color="#555555", linewidth=1, linestyle="--")
-        axis.annotate(title_of(name), (-one.mean, -0.6), rotation=35, fontsize=9, color="#333333", va="bottom")
+        axis.annotate(title_of(name), (-one.mean, -0.6), rotation=50, fontsize=9, color="#333333", va="bottom")
     axis.set_yticks(range(len(rows)), list(rows))
     axis.set_ylim(len(rows) - 0.4, -0.6)
-    axis.set_xlim(right=-1.4 * min(one.mean for one in rows.values()))
     scale_logarithmically(axis.xaxis)
+    every = [-one.mean for one in (*rows.values(), *rules.values())]
+    axis.set_xlim(0.8 * min(every), 1.4 * max(every))
     axis.set_xlabel("what an episode costs (minus its reward), thousands; lower is better")
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     tidy(axis, "x")
