@@ -19,7 +19,7 @@ from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.schedulers.titles import title_of
 
-REFERENCES = ("best-fit", "spread", "best-fit-peak")
+REFERENCES = ("best-fit", "random", "spread", "best-fit-peak")
 
 
 def main(

@@ -7,6 +7,7 @@ Four things make an agent good here, and this file shows each of them:
 3. It may wait, and only placements are discounted. If waiting were discounted too, it would put all other costs off,
    and the agent would learn never to place anything.
 4. It looks about 20 placements ahead (`gamma`); further ahead, noise hides the effect of a decision.
+Each can be switched off to see what it brings, as in `--no-rule --hold discounted` (benchmarks/insights.py does so).
 
 It stops after `minutes` of one core, then plays the task's test sequences beside the rule (docs/tutorials).
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -26,7 +28,7 @@ import tvwrl
 from tvwrl.envs.observations import Costs, Forecasts, Head, Machines, PerMachine, Progress, Room
 
 ROWS = PerMachine(Costs(), Room(), Machines(), Forecasts(), Head(), Progress())  # the rule reads three columns
-HOLD = {"hold_action": True}
+WITHOUT_FORECASTS = PerMachine(Room(), Machines(), Head(), Progress())
 
 
 @dataclass
@@ -52,6 +54,16 @@ class Args:
     """Logits by which a machine is less likely that costs a unit of reward more, before learning."""
     patience: float = 4.0
     """Expected overshoot, in units of reward, above which the rule waits (500 slots of waiting)."""
+    hold: Literal["free", "discounted", "none"] = "free"
+    """Whether it may wait, and whether a slot of waiting is discounted as a placement is."""
+    room_mask: bool = True
+    """Whether machines that have no room now are forbidden while others have."""
+    shared: bool = True
+    """Whether one network scores each machine; otherwise one network sees the rows of all machines side by side."""
+    forecasts: bool = True
+    """Whether it observes forecasts, and the costs that follow from them; without, there is no rule."""
+    rule: bool = True
+    """Whether it starts from a rule."""
     sequences: int | None = None
     """Test sequences to play after training; default: all of the task's."""
     out: str | None = None
@@ -61,11 +73,14 @@ class Args:
 class Agent(nn.Module):
     """A logit for each machine and one for waiting, and a value of the state."""
 
-    def __init__(self, inputs: int, args: Args, hidden: int = 64) -> None:
+    def __init__(self, machines: int, inputs: int, args: Args, hidden: int = 64) -> None:
         super().__init__()
-        self.sharpness, self.patience = args.sharpness, args.patience
-        self.machine = nn.Sequential(nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh())
-        self.place, self.hold, self.value = nn.Linear(2 * hidden, 1), nn.Linear(hidden, 1), nn.Linear(hidden, 1)
+        self.sharpness, self.patience, self.shared = args.sharpness, args.patience, args.shared
+        self.has_rule = args.rule and args.forecasts
+        seen = inputs if self.shared else machines * inputs
+        self.body = nn.Sequential(nn.Linear(seen, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh())
+        self.place = nn.Linear(2 * hidden, 1) if self.shared else nn.Linear(hidden, machines)
+        self.hold, self.value = nn.Linear(hidden, 1), nn.Linear(hidden, 1)
         for layer in (self.place, self.hold):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -82,23 +97,31 @@ class Agent(nn.Module):
 
     def forward(self, rows: torch.Tensor, mask: torch.Tensor) -> tuple[Categorical, torch.Tensor]:
         """The distribution of actions, and the value (B,)."""
-        each = self.machine(rows.clamp(-10, 10))
-        pooled = each.mean(1)
-        learnt = self.place(torch.cat([each, pooled[:, None].expand_as(each)], 2))[..., 0]
-        logits = self.rule(rows) + torch.cat([learnt, self.hold(pooled)], 1)
+        if self.shared:
+            each = self.body(rows.clamp(-10, 10))
+            pooled = each.mean(1)
+            learnt = self.place(torch.cat([each, pooled[:, None].expand_as(each)], 2))[..., 0]
+        else:
+            pooled = self.body(rows.clamp(-10, 10).flatten(1))
+            learnt = self.place(pooled)
+        logits = torch.cat([learnt, self.hold(pooled)], 1)
+        logits = (logits + self.rule(rows) if self.has_rule else logits)[:, : mask.shape[1]]
         return Categorical(logits=logits.masked_fill(~mask, -1e9)), self.value(pooled)[:, 0]
 
 
-def main(args: Args) -> None:
-    """Train, then compare on the task's test sequences."""
+def train(args: Args) -> tuple[Agent, PerMachine, dict[str, object]]:
+    """A trained agent, what it observes, and the options of its environment."""
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)
-    envs = tvwrl.make_vec(args.task, args.num_envs, observation=[ROWS], **HOLD)
-    agent = Agent(envs.single_observation_space[ROWS.name].shape[1], args)
+    observed = ROWS if args.forecasts else WITHOUT_FORECASTS
+    options = {"hold_action": args.hold != "none"} | ({} if args.room_mask else {"mask": "any"})
+    envs = tvwrl.make_vec(args.task, args.num_envs, observation=[observed], **options)
+    machines, inputs = envs.single_observation_space[observed.name].shape
+    agent = Agent(machines, inputs, args)
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
 
     def look(observation: dict[str, np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.from_numpy(observation[ROWS.name].copy()), torch.from_numpy(envs.action_masks().copy())
+        return torch.from_numpy(observation[observed.name].copy()), torch.from_numpy(envs.action_masks().copy())
 
     rows, mask = look(envs.reset(seed=args.seed)[0])
     over, iteration, begun = torch.zeros(args.num_envs), 0, time.process_time()
@@ -119,8 +142,8 @@ def main(args: Args) -> None:
             torch.stack(part) for part in zip(*steps, strict=True)
         )
         advantage, last = torch.zeros_like(reward), torch.zeros(args.num_envs)
-        placed = action < b_mask.shape[2] - 1
-        discount = torch.where(placed, args.gamma, 1.0)
+        placed = action < machines
+        discount = torch.where(placed | (args.hold == "discounted"), args.gamma, 1.0)
         for t in reversed(range(args.num_steps)):
             goes_on = 1 - (over if t == args.num_steps - 1 else begins[t + 1])
             after = following if t == args.num_steps - 1 else value[t + 1]
@@ -152,14 +175,20 @@ def main(args: Args) -> None:
             paid = reward.sum() / placed.sum()
             told = f"reward per placement {paid:.3f}, divergence {torch.stack(divergence).mean():.4f}"
             print(f"{iteration * args.num_envs * args.num_steps:,} decisions, {100 * used:.0f} %: {told}", flush=True)
+    return agent, observed, options
+
+
+def main(args: Args) -> None:
+    """Train, then compare on the task's test sequences."""
+    agent, observed, options = train(args)
 
     @torch.no_grad()
     def act(observation: dict[str, np.ndarray], mask: np.ndarray) -> int:
-        policy, _ = agent(torch.from_numpy(observation[ROWS.name][None]), torch.from_numpy(np.asarray(mask))[None])
+        policy, _ = agent(torch.from_numpy(observation[observed.name][None]), torch.from_numpy(np.asarray(mask))[None])
         return int(policy.probs.argmax())
 
     against = ["random", "spread", "expected-cost", "best-fit-peak", "clairvoyant"]
-    found = tvwrl.compare({"ppo": act}, args.task, args.sequences, against, HOLD, observation=[ROWS])
+    found = tvwrl.compare({"ppo": act}, args.task, args.sequences, against, options, observation=[observed])
     print(found)
     if args.out is not None:
         found.write(args.out)

@@ -7,8 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
+import torch
 from PIL import Image
+
+import tvwrl
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,6 +44,56 @@ def test_an_agent_trains_and_joins_the_table(example, entry, options):
     command = [sys.executable, f"examples/{example}.py", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert f"\n{entry} " in done.stdout
+
+
+SWITCHES = {
+    "hold": ("none", "discounted"),
+    "room_mask": (False,),
+    "shared": (False,),
+    "forecasts": (False,),
+    "rule": (False,),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.outside
+@pytest.mark.parametrize(("switch", "value"), [(name, value) for name, values in SWITCHES.items() for value in values])
+def test_each_insight_of_the_example_can_be_switched_off(switch, value):
+    example = runpy.run_path(str(ROOT / "examples" / "ppo.py"))
+    args = example["Args"](minutes=0.001, num_envs=4, num_steps=8, **{switch: value})
+    agent, observed, options = example["train"](args)
+    envs = tvwrl.make_vec(args.task, 2, observation=[observed], **options)
+    rows = torch.from_numpy(envs.reset(seed=0)[0][observed.name])
+    mask = torch.from_numpy(envs.action_masks())
+    policy, value_of_state = agent(rows, mask)
+    assert policy.probs.shape == (2, 10 if value == "none" else 11)
+    assert value_of_state.shape == (2,)
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
+    exchanged, _ = agent(rows[:, order], torch.ones_like(mask))
+    free, _ = agent(rows, torch.ones_like(mask))
+    same = torch.allclose(exchanged.probs[:, :10], free.probs[:, order], atol=1e-5)
+    assert same == (switch != "shared")  # one network for all machines, or one that knows them apart
+    has_costs = "expected overshoot" in observed.columns(envs.view.about)
+    assert has_costs == (switch != "forecasts")
+    assert agent.has_rule == (switch not in ("forecasts", "rule"))
+
+
+@pytest.mark.slow
+@pytest.mark.outside
+def test_the_insights_are_played_on_the_sequences_that_are_compared(tmp_path):
+    insights = runpy.run_path(str(ROOT / "benchmarks" / "insights.py"))
+    example = insights["EXAMPLE"]
+    agent, observed, options = example["train"](example["Args"](minutes=0.001, num_envs=4, num_steps=8))
+    played = insights["play"]("google-0.5-v1", 2, agent, observed, options)
+
+    def act(observation, mask):
+        policy, _ = agent(torch.from_numpy(observation[observed.name][None]), torch.from_numpy(np.asarray(mask))[None])
+        return int(policy.probs.argmax())
+
+    found = tvwrl.compare({"ppo": act}, "google-0.5-v1", 2, ["spread"], options, observation=[observed])
+    for name, rewards in (("ppo", played), ("spread", insights["rule"]("google-0.5-v1", 2, "spread"))):
+        rows = found.rows.filter(pl.col("scheduler") == name).sort("sequence")
+        assert rewards * 1000 == pytest.approx(rows["reward"].to_numpy())
 
 
 @pytest.mark.slow

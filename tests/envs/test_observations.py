@@ -22,7 +22,7 @@ from tvwrl.envs.observations import (
     Room,
     forecast_columns,
 )
-from tvwrl.envs.rewards import Penalties, Shaped
+from tvwrl.envs.rewards import Penalties, Shaped, Waiting
 from tvwrl.forecasting import Forecast
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers import make_scheduler
@@ -229,6 +229,25 @@ def test_potentials_cancel_over_an_episode(problem, mode):
     assert after.all() if mode == "SameStep" else not after.any()  # others begin the next episode, or stand still
 
 
+def test_a_workload_is_paid_for_when_it_arrives_and_paid_back_when_it_is_placed():
+    shaped = Shaped(Penalties(), Waiting(1000.0), gamma=1.0)
+    some = {"sequences": 1, "machines": 3, "workloads": 6, "hold_action": True}
+    env, plain = (tvwrl.make("Placement-v0", reward=reward, **some) for reward in (shaped, Penalties()))
+
+    def waiting_now(seen):
+        return (seen["queue"][:, 0] > 0).sum() + seen["backlog"][0]
+
+    seen, _ = env.reset(seed=0, options={"sequence": 0})
+    plain.reset(seed=0, options={"sequence": 0})
+    machines = env.action_space.n - 1
+    for action in (0, machines, machines, 1, machines, 2):
+        before = waiting_now(seen)
+        seen, reward, *_ = env.step(action)
+        placed = action < machines
+        arrived = waiting_now(seen) - before + placed
+        assert reward - plain.step(action)[1] == pytest.approx(1000 * (placed - arrived))
+
+
 def test_the_last_observation_of_an_episode_is_put_together_too(problem):
     view = [Machines(), Progress()]
     one = tvwrl.make(problem, observation=view, sequences=2)
@@ -252,6 +271,8 @@ def test_what_is_no_reward_is_refused(problem):
                 Penalties(**{name: value})
     with pytest.raises(InputError, match=r"gamma is 1\.5"):
         Shaped(Penalties(), waiting, 1.5)
+    with pytest.raises(InputError, match=r"cost is -1\.0"):
+        Waiting(-1.0)
     with pytest.raises(InputError, match="must be a reward"):
         tvwrl.make(problem, reward=3)
 

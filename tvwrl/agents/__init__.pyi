@@ -7,12 +7,16 @@ from .exported import Facts as Facts
 from .exported import is_of_export as is_of_export
 from .networks import FlatPolicy as FlatPolicy, PairPolicy as PairPolicy, Policy as Policy, SharedPolicy as SharedPolicy
 from .networks import allow_network as allow_network, check_device as check_device
+from .machine_policy import MachineFeatures as MachineFeatures, MachinePolicy as MachinePolicy
+from .maskable_policy import MaskableMachinePolicy as MaskableMachinePolicy
+from .networks import check_device as check_device
 from .observing import ObservingScheduler as ObservingScheduler
 from .online import ONLINE as ONLINE, OnlineLearner as OnlineLearner, Phase as Phase, play_frozen as play_frozen
 from .online_config import OnlineConfig as OnlineConfig
 from .exported import in_a_cluster as in_a_cluster, open_policy as open_policy
 from .shipped import is_shipped as is_shipped, load as load, located as located, shipped_agents as shipped_agents
 from .policy_scheduler import PolicyScheduler as PolicyScheduler, load_policy as load_policy
+from .sb3_vec_env import SB3VecEnv as SB3VecEnv
 from .head_start import check_start as check_start
 from .training import open_others as open_others
 from .training import INITIAL_POLICY as INITIAL_POLICY, Trainer as Trainer

@@ -51,8 +51,8 @@ class TaskEnv(_PickledByTask, PlacementEnv):
 
     ## Observations
     By default the queue shows requests and the demand in a workload's first slot, and the action mask is `room`. With
-    `hold_action` the last action places nothing; training then needs little or no discounting, since in any single slot
-    waiting is cheaper than placing.
+    `hold_action` the last action places nothing. In any single slot waiting is cheaper than placing, so an agent that
+    discounts slots of waiting learns to wait for ever, unless `reward=Shaped(Penalties(), Waiting(), gamma=1.0)`.
 
     Parameters
     ----------

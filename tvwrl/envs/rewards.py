@@ -81,7 +81,8 @@ class Shaped:
     """A reward with gamma x the potential of the new state, minus that of the old one, added.
 
     It changes how fast an agent learns, but not which policy is best (Ng, Harada and Russell, ICML 1999), as long as
-    the agent discounts by the same gamma.
+    the agent discounts by the same gamma. With gamma 1 the sum over an episode that ends stays the same, but for a
+    constant, whatever the agent's discount; `Waiting` makes use of that.
 
     Parameters
     ----------
@@ -104,6 +105,50 @@ class Shaped:
     def __call__(self, penalties: Mapping[str, Float]) -> Float:
         """See `Reward`: what is shaped."""
         return self.reward(penalties)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A potential that makes an agent that discounts pay for workloads when they arrive, not when it places them.
+
+    In `Shaped(Penalties(), Waiting(), gamma=1.0)` a workload costs `cost` more when it arrives, and as much less when
+    it is placed. An agent that discounts slots of waiting (as in Stable-Baselines3, where the discount cannot depend on
+    the action) gains by putting costs off, and learns never to place anything; with this it gains nothing by that.
+
+    Parameters
+    ----------
+    cost : float, default 3.0
+        About what a workload costs where it is placed, or more; in units of the reward, >= 0.
+
+    Raises
+    ------
+    InputError
+        For a cost that is negative or not finite.
+
+    Examples
+    --------
+    >>> queue = np.zeros((1, 5, 7))
+    >>> queue[0, :2, 0] = 4  # two workloads of class 4
+    >>> Waiting(3.0)({"queue": queue, "backlog": np.zeros((1, 1))})
+    array([-6.])
+    """
+
+    cost: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.cost) and self.cost >= 0):
+            raise InputError(f"cost is {self.cost}: must be finite and >= 0")
+
+    def __call__(self, seen: Mapping[str, npt.NDArray[Any]]) -> Float:
+        """(B,) potentials.
+
+        Parameters
+        ----------
+        seen : mapping
+            Standard observations.
+        """
+        waiting = (seen["queue"][:, :, 0] > 0).sum(axis=1) + seen["backlog"][:, 0]
+        return np.asarray(-self.cost * waiting, np.float64)
 
 
 def with_unit(reward: Reward, unit: float) -> Reward:
