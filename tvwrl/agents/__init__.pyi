@@ -9,7 +9,6 @@ from .networks import FlatPolicy as FlatPolicy, PairPolicy as PairPolicy, Policy
 from .networks import allow_network as allow_network, check_device as check_device
 from .machine_policy import MachineFeatures as MachineFeatures, MachinePolicy as MachinePolicy
 from .maskable_policy import MaskableMachinePolicy as MaskableMachinePolicy
-from .networks import check_device as check_device
 from .observing import ObservingScheduler as ObservingScheduler
 from .online import ONLINE as ONLINE, OnlineLearner as OnlineLearner, Phase as Phase, play_frozen as play_frozen
 from .online_config import OnlineConfig as OnlineConfig
