@@ -66,7 +66,8 @@ class Comparison(Evaluation):
     parts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"Task {self.task.name}\n{super().__str__()}{self._cut}"
+        unit = f"its environment pays -1 for a penalty of {self.task.penalty_unit:,g}"
+        return f"Task {self.task.name}: {unit}\n{super().__str__()}{self._cut}"
 
     @property
     def _cut(self) -> str:
