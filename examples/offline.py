@@ -132,10 +132,15 @@ def main(args: Args) -> None:
             losses = f"value {value_loss.mean():.3f}, critic {critic_loss.mean():.3f}, policy {policy_loss.mean():.3f}"
             print(f"{step + 1:,} steps: losses {losses}; {100 * agree:.0f} % of actions agree", flush=True)
 
+    drawn = np.random.default_rng(args.seed)
+
     @torch.no_grad()
     def act(observation: dict[str, np.ndarray], mask: np.ndarray) -> int:
         logits, _ = policy(torch.from_numpy(observation[rows.name][None]))
-        return int(logits.masked_fill(~torch.from_numpy(np.asarray(mask)), -1e9).argmax())
+        chances = logits.masked_fill(~torch.from_numpy(np.asarray(mask)), -1e9).softmax(1)[0]
+        if drawn.random() < chances[-1]:  # always the likeliest action would wait for ever where nothing changes
+            return len(chances) - 1
+        return int(chances[:-1].argmax())
 
     against = ["random", "spread", "expected-cost"]
     found = tvwrl.compare({"offline": act}, task, args.sequences, against, observe, False, [rows])

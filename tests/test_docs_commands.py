@@ -82,6 +82,8 @@ def folder(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.mark.parametrize("command", [one for one in TVWRL if one.whole and not elsewhere(one)], ids=title)
 def test_a_command_begins(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = list(command.words[1:])
+    if "--config" in words:
+        words = [re.sub("^FILE$", "mine.yaml", word) for word in words]
     for pattern, there in THERE.items():
         words = [re.sub(pattern, there, word) for word in words]
     name, out = words[0], str(tmp_path / "new")

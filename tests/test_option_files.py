@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from tvwrl.cli.dispatch import line_of, with_file
-from tvwrl.experiments.train_command import TrainingSettings
+from tvwrl.experiments.train_command import LEFT_OUT, TrainingSettings
 from tvwrl.option_files import read_options, write_options
 from tvwrl.types import InputError
 
 pytest.importorskip("yaml")
-LEFT_OUT = ("config_file", "out", "resume", "stop_after")
 
 
 def asked(*words):
@@ -53,7 +52,7 @@ def test_what_is_written_asks_for_the_same(tmp_path, words):
     file, first = tmp_path / "config.yaml", asked(*words)
     file.write_text(write_options(first, "train", LEFT_OUT), encoding="utf-8")
     again = asked("--config", file)
-    assert again == replace(first, out=None, config_file=file)
+    assert again == replace(first, out=None, config_file=file, preset="counterfactual")
     assert isinstance(first, TrainingSettings)
 
 
@@ -72,6 +71,7 @@ def test_what_is_written_asks_for_the_same(tmp_path, words):
         ("train_loads: [[1]]", "line 1: train_loads must be a number, a word"),
         ("train_loads: [true]", "line 1: train_loads must be"),
         ("config: other.yaml", "cannot name another one"),
+        ("help: true", "line 1: help is no option of a file"),
         ("<<: {a: 1}", "must begin with the name of an option"),
         ("? [1, 2]\n: 3", "must begin with the name of an option"),
         ("iterations: 0", "iterations is 0: must be at least 1"),
@@ -92,7 +92,7 @@ def test_files_that_are_refused_by_name_and_line(tmp_path, text, message):
 
 def test_what_is_no_file_is_refused(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    for file in (tmp_path / "missing.yaml", tmp_path, tmp_path / "binary"):
+    for file in (tmp_path / "missing.yaml", tmp_path, tmp_path / "binary", ""):
         with pytest.raises(InputError, match="--config"):
             asked("--config", file)
     (tmp_path / "empty.yaml").write_text("\n# nothing\n")

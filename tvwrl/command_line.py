@@ -92,6 +92,7 @@ ConfigFile = Annotated[
     Path | None,
     tyro.conf.arg(
         name="config",
-        help="YAML file of options, such as config.yaml of another run; those of the command line count more.",
+        help="YAML file of options, such as config.yaml of another run; those of the command line count more, but "
+        "for --preset, whose defaults count less.",
     ),
 ]

@@ -61,6 +61,8 @@ def read_options(file: Path) -> list[str]:
             raise InputError(f"{where} is there already, in line {seen[option]}")
         if option == FILE:
             raise InputError(f"{where}: a file cannot name another one")
+        if option in ("help", "help-all"):
+            raise InputError(f"{where} is no option of a file")
         seen[option] = line
         words.append(_word(option, node, where))
     return words

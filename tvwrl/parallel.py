@@ -66,7 +66,12 @@ def _in_processes(calls: Iterable[Call], workers: int) -> Generator[tuple[int, A
     """A single worker is this process itself."""
     todo = iter(enumerate(calls))
     if workers == 1:
-        yield from ((position, function(*arguments)) for position, (function, arguments) in todo)
+        for position, (function, arguments) in todo:
+            try:
+                result: Any = function(*arguments)
+            except Exception as error:
+                result = error
+            yield position, result
         return
     spawn = multiprocessing.get_context("spawn")
     running: dict[Any, tuple[int, Any]] = {}  # the end of a pipe -> position of the call, process

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvwrl.agents import PRESETS, Checkpoint, allow_network, load_policy, networks
+from tvwrl.agents import PRESETS, Checkpoint, allow_network, load_policy
 from tvwrl.agents.export import export_policy
 from tvwrl.agents.networks import ALLOWED
 from tvwrl.agents.training import Trainer
@@ -38,6 +38,44 @@ class Mine(Policy):
 
 def function(shapes, hidden):
     return None
+
+
+class OneLogit(Mine):
+    def forward(self, encoded):
+        return super().forward(encoded)[:, :1]
+
+
+class NoBatch(Mine):
+    def forward(self, encoded):
+        return super().forward(encoded)[0]
+
+
+class Broken(Mine):
+    def forward(self, encoded):
+        return encoded["nothing"]
+
+
+class NoArguments(Policy):
+    def __init__(self):
+        super().__init__()
+
+    def forward(self, encoded):
+        return encoded["mask"]
+
+
+class Frozen(Mine):
+    def __init__(self, shapes, hidden):
+        super().__init__(shapes, hidden)
+        self.requires_grad_(False)
+
+
+class WithDropout(Mine):
+    def __init__(self, shapes, hidden):
+        super().__init__(shapes, hidden)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, encoded):
+        return self.dropout(super().forward(encoded))
 """
 MINE = "my_networks:Mine"
 
@@ -48,14 +86,14 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "my_networks.py").write_text(SOURCE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(networks, "_named", set())
+    monkeypatch.setenv(ALLOWED, "")
     monkeypatch.delitem(sys.modules, "my_networks", raising=False)
     yield tmp_path
     sys.modules.pop("my_networks", None)
 
 
-def run_of(problem, folder, algo="reinforce", **changes):
-    config = replace(PRESETS["medium"], **FEW, algo=algo, network=MINE, scenario=problem.scenario, **changes)
+def run_of(problem, folder, algo="reinforce", network=MINE):
+    config = replace(PRESETS["medium"], **FEW, algo=algo, network=network, scenario=problem.scenario)
     return Trainer(problem, config, folder, {"hash": ""}, lambda text: None)
 
 
@@ -79,7 +117,7 @@ def test_a_checkpoint_does_not_say_which_code_runs(problem, folder, monkeypatch)
     run_of(problem, folder / "run").run()
     (folder / "imported").unlink()
     del sys.modules["my_networks"]
-    monkeypatch.setattr(networks, "_named", set())
+    monkeypatch.setenv(ALLOWED, "")
     with pytest.raises(InputError, match=f"{ALLOWED}={MINE}"):
         load_policy(folder / "run")
     assert not (folder / "imported").exists()
@@ -114,3 +152,29 @@ def test_algorithms_that_need_our_networks_say_so(problem, folder):
         run_of(problem, folder / "run", "ppo")
     with pytest.raises(InputError, match="must be empty for policy deeprm"):
         replace(PRESETS["deeprm"], network=MINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("OneLogit", "returns logits .*, 1\\): must be"),
+        ("NoBatch", "returns logits"),
+        ("Broken", "KeyError: 'nothing'"),
+        ("NoArguments", "TypeError"),
+        ("Frozen", "does not require grad"),
+    ],
+)
+def test_networks_that_cannot_be_trained_are_refused_before_there_is_a_folder(problem, folder, name, message):
+    allow_network(f"my_networks:{name}")
+    with pytest.raises(InputError, match=message):
+        run_of(problem, folder / "run", network=f"my_networks:{name}")
+    assert not (folder / "run").exists()
+
+
+def test_dropout_is_off_so_that_the_policy_that_learns_is_the_one_that_plays(problem, folder):
+    allow_network("my_networks:WithDropout")
+    run = run_of(problem, folder / "run", network="my_networks:WithDropout")
+    assert not run.policy.training
+    assert run.evaluate() == run.evaluate()
+    run.run()
+    assert run.progress[1]["approx_kl"] < 1

@@ -61,6 +61,8 @@ def test_one_is_better_than_what_the_tutorial_begins_with():
 def test_wherever_a_policy_may_stand(problem):
     scheduler, sight = open_policy("shipped:google", None)
     assert (scheduler.name, sight.scenario.step_seconds) == ("google", 1800)
+    with pytest.raises(InputError, match="needs no PyTorch"):
+        tvwrl.load_policy("shipped:google")
     assert load_exported("shipped:google").name == load("google").name == load("shipped:google").name
     config = replace(PRESETS["counterfactual"], start_from="shipped:google")
     check_start(config, ("cpu", "mem"), config.scenario.classes)

@@ -121,6 +121,8 @@ def test_only_training_workloads_are_recorded(small: Task) -> None:
     name = record_dataset(small, ["spread"], episodes=3)
     env = minari.load_dataset(name).recover_environment()
     used = set(env.unwrapped.simulation.sequences.workload_id.flat)
+    judge = minari.load_dataset(name).recover_environment(eval_env=True)
+    assert not used & set(judge.unwrapped.simulation.sequences.workload_id.flat)
     tested = set(problem_of(small).sequences("test", small.sequences, small.seed).workload_id.flat)
     assert used
     assert not used & tested

@@ -2,12 +2,16 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
 from tvwrl.agents.training import Trainer
+from tvwrl.experiments.seeds import combine
+from tvwrl.types import InputError
 
 FEW = ["--iterations", 4, "--seeds", 2, "--no-deeprm", "--seed", 3]
 
@@ -112,3 +116,92 @@ def test_what_a_folder_says_of_its_seeds_may_be_damaged(call, tmp_path):
     done = call("train", "--resume", tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_seed_that_kept_its_initial_policy_counts_as_no_gain(seeds, tmp_path):
+    """Otherwise the mean over all seeds would be compared with the initial policies of those that training improved."""
+    out = tmp_path / "both"
+    shutil.copytree(seeds[0], out)
+    rows = {seed: pl.read_csv(out / f"seed-{seed}/evaluation/rows.csv") for seed in (3, 4)}
+    gains = {3: 0.0, 4: 5000.0}
+    for seed, own in rows.items():
+        policy = own.filter(scheduler=f"seed-{seed}")
+        initial = policy.with_columns(
+            scheduler=pl.lit(f"seed-{seed}-initial"), reward=pl.col("reward").cast(pl.Float64) - gains[seed]
+        )
+        kept = own.filter(pl.col("scheduler") != f"seed-{seed}-initial").cast({"reward": pl.Float64})
+        parts = [kept] if seed == 3 else [kept, initial]
+        pl.concat(parts, how="diagonal_relaxed").write_csv(out / f"seed-{seed}/evaluation/rows.csv")
+    printed = combine(out, [3, 4])
+    assert "+2.5 [" in printed.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_a_seed_lacks_has_no_mean(seeds, tmp_path):
+    out = tmp_path / "both"
+    shutil.copytree(seeds[0], out)
+    file = out / "seed-4/evaluation/rows.csv"
+    pl.read_csv(file).filter(pl.col("scheduler") != "tetris").write_csv(file)
+    line = next(line for line in combine(out, [3, 4]).splitlines() if line.startswith("| tetris"))
+    assert "1 of 2 seeds" in line
+    assert "[" not in line
+
+
+@pytest.mark.slow
+def test_seeds_of_different_traces_are_not_combined(seeds, tmp_path):
+    out = tmp_path / "both"
+    shutil.copytree(seeds[0], out)
+    run = json.loads((out / "seed-4/run.json").read_text())
+    run["trace"]["hash"] = "other"
+    (out / "seed-4/run.json").write_text(json.dumps(run))
+    with pytest.raises(InputError, match="seed-4 was trained on another trace"):
+        combine(out, [3, 4])
+
+
+@pytest.mark.slow
+def test_workers_train_the_same_and_their_files_ask_for_one_training(seeds, call, tiny, trace, tmp_path):
+    whole, _ = seeds
+    done = call("train", "--trace", trace, "--out", tmp_path / "both", *tiny, *FEW, "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "both/learning.csv").read_text() == (whole / "learning.csv").read_text()
+    again = call(
+        "train", "--config", tmp_path / "both/seed-4/config.yaml", "--out", tmp_path / "one", "--stop-after", 1
+    )
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.slow
+def test_a_seed_that_fails_does_not_end_the_others(call, tiny, trace, tmp_path, monkeypatch):
+    iterate = Trainer._iterate
+
+    def diverges(trainer, *arguments):
+        if trainer.config.seed == 3:
+            raise InputError("it diverged")
+        return iterate(trainer, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_iterate", diverges)
+        done = call("train", "--trace", trace, "--out", tmp_path / "both", *tiny, *FEW)
+    assert done.returncode == 2
+    assert "seed-3: it diverged" in done.stderr
+    assert f"--resume {tmp_path / 'both'}" in done.stderr
+    assert (tmp_path / "both/seed-4/evaluation/rows.csv").exists()
+    again = call("train", "--resume", tmp_path / "both")
+    assert again.returncode == 0, again.stderr
+
+
+def test_what_is_wrong_for_all_seeds_leaves_nothing_behind(refused, trace):
+    refused("train", "--trace", trace, "--seeds", 2, "--workloads", 10**6, message=["workloads"])
+
+
+def test_a_network_that_a_folder_names_is_not_imported(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TVWRL_NETWORKS", raising=False)
+    (tmp_path / "foreign.py").write_text("raise SystemExit('ran')")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/config.yaml").write_text("trace: synthetic:google\npreset: smoke\nnetwork: foreign:X\nseeds: 2\n")
+    (tmp_path / "run/seeds.json").write_text('{"seeds": [0, 1]}')
+    done = call("train", "--resume", tmp_path / "run")
+    assert done.returncode == 2
+    assert "TVWRL_NETWORKS=foreign:X" in done.stderr

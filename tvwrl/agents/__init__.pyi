@@ -6,7 +6,7 @@ from .exported import ExportedPolicy as ExportedPolicy, load_exported as load_ex
 from .exported import Facts as Facts
 from .exported import is_of_export as is_of_export
 from .networks import FlatPolicy as FlatPolicy, PairPolicy as PairPolicy, Policy as Policy, SharedPolicy as SharedPolicy
-from .networks import allow_network as allow_network, check_device as check_device
+from .networks import allow_network as allow_network, check_device as check_device, check_network as check_network
 from .machine_policy import MachineFeatures as MachineFeatures, MachinePolicy as MachinePolicy
 from .maskable_policy import MaskableMachinePolicy as MaskableMachinePolicy
 from .observing import ObservingScheduler as ObservingScheduler

@@ -38,7 +38,8 @@ INITIAL_HOLD_LOGIT = -3.0  # an untrained policy should rarely hold, or its epis
 class Policy(nn.Module, ABC):
     """A policy network in two parts: `encode`, which has no weights and runs once per observation, and `forward`.
 
-    A subclass of your own is made with `(shapes, hidden)` and trained by `tvwrl train --network MODULE:NAME`.
+    A subclass of your own is made with `(shapes, hidden)` and trained by `tvwrl train --network MODULE:NAME`. It plays
+    and learns in evaluation mode, as `eval()` sets it: without dropout, and with fixed statistics of batch norms.
 
     Examples
     --------
@@ -81,8 +82,11 @@ class Policy(nn.Module, ABC):
         encoded : dict[str, Tensor]
             As for `forward`.
         """
-        logits: Tensor = self(encoded).clamp(min=LOWEST).masked_fill(~encoded["mask"], FORBIDDEN)
-        return logits
+        logits: Tensor = self(encoded)
+        if logits.shape != encoded["mask"].shape:
+            found, wanted = tuple(logits.shape), tuple(encoded["mask"].shape)
+            raise InputError(f"network {type(self).__name__} returns logits {found}: must be {wanted}, (B, actions)")
+        return logits.clamp(min=LOWEST).masked_fill(~encoded["mask"], FORBIDDEN)
 
 
 class GridPolicy(Policy):
@@ -107,7 +111,20 @@ class GridPolicy(Policy):
 
 
 class FlatPolicy(GridPolicy):
-    """The paper's network: all pixels as label / G and the queue, one hidden ReLU layer, one output per action."""
+    """The paper's network: all pixels as label / G and the queue, one hidden ReLU layer, one output per action.
+
+    Parameters
+    ----------
+    shapes : dict
+        Of the observation: grid, queue, classes, actions and more (`tvwrl.agents.observing.shapes_of`).
+    hidden : int
+        Units of the hidden layer.
+
+    Examples
+    --------
+    >>> class Deeper(FlatPolicy):  # for --algo sb3-ppo, whose value network then is a FlatPolicy too
+    ...     pass
+    """
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
         super().__init__(shapes)
@@ -158,6 +175,20 @@ class SharedPolicy(GridPolicy):
     of the visible places. Untrained, all machines are equally likely. If `shapes` has the `weights` (4, D) of the
     penalties, the untrained policy places about as the `rule` of `shapes` does, by default expected-cost (the `prior`),
     and the costs (`cost_features`) are inputs as well.
+
+    Parameters
+    ----------
+    shapes : dict
+        Of the observation: grid, queue, classes, actions and more (`tvwrl.agents.observing.shapes_of`).
+    hidden : int
+        Units of each hidden layer.
+
+    Examples
+    --------
+    >>> class Mine(SharedPolicy):  # a network for --algo ppo
+    ...     def forward(self, encoded):
+    ...         machines, cluster = self.trunk(encoded)
+    ...         return super().forward(encoded)
     """
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
@@ -180,7 +211,15 @@ class SharedPolicy(GridPolicy):
         return cost_feature_count(self.rule) if self.rule else 0
 
     def make_trunk(self, place: int, hidden: int) -> SharedTrunk:
-        """The layers before the logits; `place`: features of a place of the queue."""
+        """The layers before the logits.
+
+        Parameters
+        ----------
+        place : int
+            Features of a place of the queue.
+        hidden : int
+            Units of each layer.
+        """
         inputs = feature_count(self.resources, self.history, self.classes)
         if self.shows["forecast"]:
             inputs += forecast_feature_count(self.resources) + self.cost_inputs
@@ -189,7 +228,13 @@ class SharedPolicy(GridPolicy):
         return SharedTrunk(inputs, 2 * place + 1, hidden)
 
     def queue_features(self, seen: Observation) -> tuple[Tensor, Tensor]:
-        """(B, Q, F) of the places of the queue, and (B, 1) of what waits beyond them."""
+        """(B, Q, F) of the places of the queue, and (B, 1) of what waits beyond them.
+
+        Parameters
+        ----------
+        seen : dict[str, np.ndarray]
+            As for `encode`.
+        """
         queue = torch.from_numpy(seen["queue"])
         label = queue[..., :1] == torch.arange(1, self.classes + 1)  # faster than one_hot, which checks the range
         places = torch.cat([self.scaled_queue(queue), label.float()], dim=2)
@@ -209,7 +254,13 @@ class SharedPolicy(GridPolicy):
         return encoded
 
     def size_and_use(self, grid: Float32) -> tuple[Float32, Float32]:
-        """(B, M, D) each, from `machine_features`: capacities and load in this slot, as shares of the columns."""
+        """(B, M, D) each: capacities and load in this slot, as shares of the columns.
+
+        Parameters
+        ----------
+        grid : np.ndarray
+            (B, M, F) `machine_features`.
+        """
         width, newest, size = self.history + 4 + 2 * self.classes, self.history - 1, self.history + 3
         capacity, now = (grid[:, :, column::width][:, :, : self.resources] for column in (size, newest))
         return capacity, now
@@ -225,11 +276,18 @@ class SharedPolicy(GridPolicy):
     ) -> tuple[list[Float32], Float32 | None]:
         """What machines are to a waiting workload: parts (n, M, F), and with weights its prior.
 
-        `waiting`: (n, F) rows of the queue
-        `size`, `now`: (n, M, D), see `size_and_use`
-        `forecast`: (n, M, K), None if not observed
-        `hold`: whether the prior, (n, M) or (n, M + 1), has a logit for holding
-        `kept`: which `forecast_features` to return; default: all
+        Parameters
+        ----------
+        waiting : np.ndarray
+            (n, F) rows of the queue.
+        size, now : np.ndarray
+            (n, M, D) see `size_and_use`.
+        forecast : np.ndarray, optional
+            (n, M, K) None if not observed.
+        hold : bool
+            Whether the prior, (n, M) or (n, M + 1), has a logit for holding.
+        kept : np.ndarray, optional
+            Which `forecast_features` to return; default: all.
         """
         left, parts, prior = size, [], None
         if self.shows["demand"]:
@@ -293,6 +351,18 @@ class PairPolicy(SharedPolicy):
     left, forecasts and costs with this workload; of the queue, the mean of the visible places. Holding is judged by the
     mean of what the waiting workloads find. With `weights`, the untrained policy goes through the queue from its head
     and places, about as its rule does, the first workload that it would not rather hold.
+
+    Parameters
+    ----------
+    shapes : dict
+        Of the observation: grid, queue, classes, actions, places and more (`tvwrl.agents.observing.shapes_of`).
+    hidden : int
+        Units of each hidden layer.
+
+    Examples
+    --------
+    >>> class Mine(PairPolicy):  # a network for --algo ppo and counterfactual, which choose from the queue
+    ...     pass
     """
 
     def make_trunk(self, place: int, hidden: int) -> PairTrunk:
@@ -398,15 +468,21 @@ POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy] | type[DeepRMPolicy]] 
 
 
 ALLOWED = "TVWRL_NETWORKS"  # environment variable: networks of other packages that checkpoints may name
-_named: set[str] = set()  # those that the user of this process has named
 
 
 def allow_network(path: str) -> None:
-    """Let this process import a network, because its user named it. Raises InputError where there is none."""
+    """Let this process and those that it begins import a network, because its user named it. Raises InputError where
+    there is none."""
     if path:
-        _named.add(path)
+        os.environ[ALLOWED] = ",".join(filter(None, [os.environ.get(ALLOWED, ""), path]))
         if os.getcwd() not in sys.path:  # where a user's own modules are, which an installed command does not look into
-            sys.path.insert(0, os.getcwd())
+            sys.path.append(os.getcwd())
+        network_class(path)
+
+
+def check_network(path: str) -> None:
+    """Raise InputError for a network that may not be imported, or is not there; none is fine."""
+    if path:
         network_class(path)
 
 
@@ -417,7 +493,7 @@ def network_class(path: str) -> type[Policy]:
     Raises InputError where it may not be imported, or is not there, or no policy network.
     """
     module, _, name = path.partition(":")
-    allowed = path in _named or path in os.environ.get(ALLOWED, "").split(",")
+    allowed = path in os.environ.get(ALLOWED, "").split(",")
     if not allowed and module not in sys.modules:
         raise InputError(
             f"network {path} is code outside this package: if you trust it, set the environment variable {ALLOWED}="

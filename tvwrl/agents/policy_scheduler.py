@@ -10,7 +10,9 @@ from tvwrl.agents.deeprm import DeepRM
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import SharedPolicy, check_device
 from tvwrl.agents.observing import ObservingScheduler
+from tvwrl.agents.shipped import is_shipped
 from tvwrl.simulation import Mask
+from tvwrl.types import InputError
 
 
 class PolicyScheduler(ObservingScheduler):
@@ -70,6 +72,8 @@ def load_policy(run: str | Path, checkpoint: Checkpoint | None = None, device: s
     >>> policy.knowledge.group  # doctest: +SKIP
     'demand forecasts'
     """
+    if is_shipped(run):
+        raise InputError(f"{run} needs no PyTorch: load it with tvwrl.agents.load({str(run).partition(':')[2]!r})")
     run = Path(run).resolve()
     checkpoint = Checkpoint.load(find_checkpoint(run)) if checkpoint is None else checkpoint
     folder = run.parent.parent if run.is_file() and run.parent.name == "checkpoints" else run

@@ -20,6 +20,11 @@ SCHEDULES, STARTS = ".onnx", ".pt"
 def shipped_agents() -> list[str]:
     """Names of the agents that come with the package.
 
+    Returns
+    -------
+    list[str]
+        In order.
+
     Examples
     --------
     >>> "google" in shipped_agents()

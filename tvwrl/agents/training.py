@@ -228,7 +228,7 @@ CURVES = {  # a curve: what it is, its unit, and which way is better
     "train/entropy": ("how undecided the policy is", "nats per decision", "falls slowly while it learns"),
     "train/approx_kl": (
         "how far the updates of an iteration moved the policy: mean of r - 1 - log r, r the probability ratio to the "
-        "policy that played",
+        "policy that played, over all updates of an iteration (Stable-Baselines3: over its last epoch)",
         "nats",
         "below about 0.02",
     ),
@@ -355,9 +355,30 @@ class Trainer:
         self._actions = torch.Generator().manual_seed(config.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.policy = make_policy(config.policy, self.shapes, config.hidden, config.network).to(config.device)
+            self.policy = self._made()
         self.learner = make_learner(self.policy, config, self.envs, self.shapes)
         self._best: dict[str, Any] | None = None  # not that of best.pt, which may be newer than what a run resumes from
+
+    def _made(self) -> Policy:
+        """A new policy. Raises InputError for a network of the user's own that cannot be made, or not be trained."""
+        config = self.config
+        try:
+            policy = make_policy(config.policy, self.shapes, config.hidden, config.network).to(config.device).eval()
+            if config.network:
+                seen, _ = self.envs.reset(options={"sequence": np.zeros(self.envs.num_envs, np.int64)})
+                mask = torch.from_numpy(self.envs.action_masks())
+                encoded = {
+                    name: part.to(config.device) for name, part in (policy.encode(seen) | {"mask": mask}).items()
+                }
+                policy.logits(encoded).sum().backward()  # type: ignore[no-untyped-call]
+                policy.zero_grad()
+        except InputError:
+            raise
+        except Exception as error:
+            if not config.network:
+                raise
+            raise InputError(f"network {config.network}: {type(error).__name__}: {error}") from error
+        return policy
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint.

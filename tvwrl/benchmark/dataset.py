@@ -7,6 +7,7 @@ scheduler's own episode to cost has to be what the environment charged, so an ac
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -163,6 +164,8 @@ def record_dataset(
     import gymnasium as gym
 
     task = find_task(task)
+    if not is_named(task):
+        raise InputError(f"task {task.name} is none of the benchmark's, so no dataset could name its environment")
     at_least(1, episodes=episodes)
     at_least(0, seed=seed)
     different(of=of)
@@ -183,6 +186,9 @@ def record_dataset(
             sources.append(Source(given, entry, task, episodes, seed))
         _make_namespace(minari, name)
         facts = _facts(minari, name, task, sources, episodes, seed, author)
+        judged = copy.deepcopy(made.spec)
+        judged.kwargs["split"] = "validation"  # what `recover_environment(eval_env=True)` plays was not recorded
+        facts["eval_env_spec"] = judged.to_json()
         with whole_folder(folder) as partial, ticking(f"episodes of {name}", report, total=episodes) as bar:
             storage = minari.dataset.minari_storage.MinariStorage.new(
                 partial / "data",
@@ -219,7 +225,7 @@ def _plain(text: str) -> str:
 
 def _called(given: str) -> str:
     """The name of an entry: that of its file, if it is one."""
-    plain = given.rstrip("/")
+    plain = given.rstrip("/").removeprefix("shipped:")
     return re.sub(r"\.(pt|onnx|py)$", "", plain.rpartition("/")[2]) if _is_path(plain) else plain
 
 

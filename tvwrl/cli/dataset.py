@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import tyro
 
@@ -28,7 +27,7 @@ class DatasetSettings:
     """Number of episodes, each on a training sequence of its own."""
     seed: int = 0
     """Seed of the sequences and of what schedulers draw at random."""
-    id: Annotated[str | None, tyro.conf.arg(aliases=["--out"])] = None
+    id: str | None = None
     """Name of the dataset; default: from the names, as tvwrl/google-0-5/expert-v1 (with the version of the task)."""
     observe: tuple[str, ...] = ()
     """What the environment, functions and models observe differently, as FIELD=VALUE,...: observe_forecast=true,

@@ -73,6 +73,8 @@ def with_file(line: Line) -> Line:
     Raises InputError for a file that cannot be read, or whose options the command does not take.
     """
     file = line._given(FILE)
+    if not file and any(word.partition("=")[0] == f"--{FILE}" for word in line.words):
+        raise InputError(f"--{FILE} needs the name of a file")
     if not file or not hasattr(line.settings(), FILE_FIELD):
         return line
     found = tuple(read_options(Path(file)))
@@ -216,9 +218,9 @@ class Line:
         """The value of an option among the words, the last one as in parsing; empty if it is not among them."""
         found = ""
         for word, following in zip(self.words, (*self.words[1:], ""), strict=False):
-            option, _, value = word.partition("=")
+            option, given, value = word.partition("=")
             if option == f"--{name}":
-                found = value or following
+                found = value if given else following
         return found
 
 

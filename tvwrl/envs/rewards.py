@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from tvwrl.penalties import TERMS
 from tvwrl.types import Float, InputError
 
-__all__ = ["Paid", "Penalties", "Reward", "Shaped", "VectorPaid"]
+__all__ = ["Paid", "Penalties", "Reward", "Shaped", "VectorPaid", "Waiting"]
 
 Potential = Callable[[Mapping[str, npt.NDArray[Any]]], Any]
 
@@ -113,7 +113,8 @@ class Waiting:
 
     In `Shaped(Penalties(), Waiting(), gamma=1.0)` a workload costs `cost` more when it arrives, and as much less when
     it is placed. An agent that discounts slots of waiting (as in Stable-Baselines3, where the discount cannot depend on
-    the action) gains by putting costs off, and learns never to place anything; with this it gains nothing by that.
+    the action) gains by putting costs off, and learns never to place anything; with this it gains nothing by that, as
+    far as `cost` is what a workload costs.
 
     Parameters
     ----------

@@ -60,7 +60,6 @@ from .statistics import (
     bootstrap_interval as bootstrap_interval,
     estimate_of_one as estimate_of_one,
     estimates_by_column as estimates_by_column,
-    interquartile_mean as interquartile_mean,
     interval_name as interval_name,
     mean as mean,
     mean_with_interval as mean_with_interval,

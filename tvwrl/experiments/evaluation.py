@@ -279,7 +279,7 @@ class _BoundsCell(RowsCell):
 
     @property
     def name(self) -> str:
-        return f"{OWN}/bounds/load-{self.stage.load}"
+        return f"{OWN}/.bounds/load-{self.stage.load}"  # no scheduler can have this name
 
     def request(self) -> dict[str, Any]:
         return self.stage.request | {"seconds": self.seconds, "reward": self.reward}

@@ -41,8 +41,10 @@ def export(settings: ExportSettings) -> None:
     """
     if settings.file is not None and settings.file.suffix != SUFFIX:
         raise InputError(f"file is {settings.file}: its name must end in {SUFFIX}")
-    from tvwrl.agents import Checkpoint, export_policy, find_checkpoint, write_export
+    from tvwrl.agents import Checkpoint, export_policy, find_checkpoint, is_shipped, located, write_export
 
+    if is_shipped(settings.run):
+        raise InputError(f"{settings.run} is exported already: {located(settings.run)}")
     source = find_checkpoint(settings.run.expanduser()).resolve()
     saved = Checkpoint.load(source)
     name, folder = _name_and_folder(source)

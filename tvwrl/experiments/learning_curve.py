@@ -11,6 +11,7 @@ import numpy as np
 from tvwrl.experiments.statistics import interval_name, interval_or_range
 from tvwrl.experiments.training_runs import DEEPRM
 from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
+from tvwrl.runs import whole_file
 from tvwrl.schedulers import make_scheduler
 from tvwrl.types import Float
 
@@ -47,9 +48,18 @@ def curve_of(progress: Sequence[Progress]) -> Curve:
     every = [{int(row["iteration"]): row for row in rows if "eval_reward" in row} for rows in progress]
     validated = [{at: row for at, row in rows.items() if row.get("eval_unplaced") not in (None, "")} for rows in every]
     shared = sorted(set.intersection(*(set(rows) for rows in validated)))
-    steps = [[float(rows[at].get("steps") or 0) for at in shared] for rows in validated]
+    steps = [_steps_by(rows, shared) for rows in progress]
     reward = [[_number(rows[at]["eval_reward"]) / 1000 for at in shared] for rows in validated]
     return Curve(shared, np.mean(steps, axis=0), np.array(reward, np.float64))
+
+
+def _steps_by(rows: Progress, iterations: Sequence[int]) -> list[float]:
+    """Environment steps by the end of each of these iterations; earlier versions kept no sum."""
+    done, total = {0: 0.0}, 0.0
+    for row in rows:
+        total += float(row.get("decisions") or 0)
+        done[int(row["iteration"])] = total
+    return [done[iteration] for iteration in iterations]
 
 
 def _number(field: Any) -> float:
@@ -66,7 +76,8 @@ def plot_learning(
     progress: Sequence[Progress], best: int | None, file: Path, rules: Mapping[str, float] | None = None
 ) -> None:
     """A PNG of the validation reward by environment steps: of several seeds their mean, what
-    `interval_or_range` gives and each of them; of one the best policy is marked.
+    `interval_or_range` gives and each of them; of one the best policy is marked. No file where no validation has a
+    reward in all seeds.
 
     `progress`: of each training, its rows
     `best`: iteration of the best policy; None: not marked
@@ -109,4 +120,5 @@ def plot_learning(
     axis.tick_params(labelsize=9)
     tidy(axis, "y")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    figure.savefig(file, dpi=DPI, format="png")
+    with whole_file(file) as partial:
+        figure.savefig(partial, dpi=DPI, format="png")

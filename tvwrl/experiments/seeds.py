@@ -19,12 +19,14 @@ from tvwrl.experiments.episode_rows import incomplete_by, no_value, read_rows
 from tvwrl.experiments.evaluation import is_unfinished
 from tvwrl.experiments.learning_curve import RULES, curve_of, plot_learning
 from tvwrl.experiments.statistics import (
+    NO_ESTIMATE,
     Estimate,
     estimates_by_column,
     interquartile_mean,
     with_interval,
 )
 from tvwrl.experiments.train_command import (
+    LEFT_OUT,
     TrainingSettings,
     begin,
     check_name,
@@ -58,14 +60,14 @@ if TYPE_CHECKING:
 
 PLAYED = "evaluation"  # folder of a run with its comparison
 STOPPED = "stopped"
-LEFT_OUT = ("config_file", "out", "resume", "stop_after")  # of what a folder says was asked for
 
 
 def train_seeds(settings: TrainingSettings, report: Report) -> int:
     """Train with every seed from the start, or with those that are not finished in `resume`; returns the exit code.
 
-    Raises InputError for bad options and for seeds that failed; KeyboardInterrupt and SystemExit pass through, with a
-    checkpoint of every seed that was under way.
+    Raises InputError for bad options and for seeds that failed, when all others have ended; KeyboardInterrupt and
+    SystemExit pass through, and leave a checkpoint of every seed that was under way. With several workers that is the
+    last one of each, as processes have a few seconds to end.
     """
     folder = settings.resume or _begun(settings)
     asked = _asked(folder) if settings.resume else settings
@@ -73,7 +75,7 @@ def train_seeds(settings: TrainingSettings, report: Report) -> int:
     again = f"continue with: {how_to_continue(folder)}"
     todo = [seed for seed in seeds if not is_done(folder / name_of(seed))]
     calls = [
-        (train_one, (replace(asked, seeds=1, config_file=None, resume=None, stop_after=settings.stop_after,
+        (train_one, (replace(asked, seeds=1, workers=1, config_file=None, resume=None, stop_after=settings.stop_after,
                              out=folder / name_of(seed), config=replace(asked.config, seed=seed)),))
         for seed in todo
     ]  # fmt: skip
@@ -94,7 +96,14 @@ def train_seeds(settings: TrainingSettings, report: Report) -> int:
         report(f"stopped; {again}")
         raise
     if failed:
-        raise InputError("; ".join(f"{name}: {error}" for name, error in failed.items()) + f"; {again}")
+        if begun := any((folder / name_of(seed)).exists() for seed in seeds):
+            report(again)
+        else:  # what is wrong is wrong for all: nothing is in the way of the next attempt
+            shutil.rmtree(folder, ignore_errors=True)
+        same = {
+            str(error): [name for name, one in failed.items() if str(one) == str(error)] for error in failed.values()
+        }
+        raise InputError("; ".join((f"{', '.join(names)}: " if begun else "") + error for error, names in same.items()))
     if stopped:
         report(again)
         return 0
@@ -122,8 +131,8 @@ def _begun(settings: TrainingSettings) -> Path:
     check_name(settings, folder)
     check_new_folder(folder)
     text = write_options(settings, "train", LEFT_OUT)
-    with whole_file(folder / OPTIONS) as partial_file:
-        partial_file.write_text(text, encoding="utf-8")
+    with whole_file(folder / OPTIONS) as file:
+        file.write_text(text, encoding="utf-8")
     seeds = list(range(settings.config.seed, settings.config.seed + settings.seeds))
     write_json(folder / SEEDS, provenance() | {"seeds": seeds})
     return folder
@@ -184,6 +193,7 @@ WRITTEN = (TABLE, ROWS, CURVE, PICTURE)
 
 def combine(folder: Path, seeds: Sequence[int]) -> str:
     """Write rows, curve, picture and table of all seeds to their folder; returns the table."""
+    check_same_trace(folder, seeds)
     rows = rows_of(folder, seeds)
     with whole_file(folder / ROWS) as file:
         rows.fill_nan(None).write_csv(file)
@@ -198,12 +208,21 @@ def combine(folder: Path, seeds: Sequence[int]) -> str:
         )
     ]
     write_csv(folder / CURVE, found)
-    with whole_file(folder / PICTURE) as file:
-        plot_learning(progress, None, file, rules_of(folder, seeds))
+    plot_learning(progress, None, folder / PICTURE, rules_of(folder, seeds))
     text = table(rows, folder.resolve().name, len(seeds))
     with whole_file(folder / TABLE) as file:
         file.write_text(text + "\n", encoding="utf-8")
     return text
+
+
+def check_same_trace(folder: Path, seeds: Sequence[int]) -> None:
+    """Raise InputError if a trace has changed between two trainings."""
+    found = {seed: json.loads((folder / name_of(seed) / "run.json").read_text())["trace"]["hash"] for seed in seeds}
+    if other := [seed for seed in seeds if found[seed] != found[seeds[0]]]:
+        raise InputError(
+            f"{folder / name_of(other[0])} was trained on another trace than {name_of(seeds[0])}: its content has "
+            "changed in between; train all seeds again, with another --out"
+        )
 
 
 def rules_of(folder: Path, seeds: Sequence[int]) -> dict[str, float]:
@@ -222,8 +241,11 @@ def rows_of(folder: Path, seeds: Sequence[int]) -> pl.DataFrame:
     name, parts = folder.resolve().name, []
     for seed in seeds:
         own = name_of(seed)
+        rows = read_rows(folder / own / PLAYED)
+        if own + INITIAL not in rows["scheduler"]:  # the initial policy was the best, and is the policy
+            rows = pl.concat([rows, rows.filter(scheduler=own).with_columns(scheduler=pl.lit(own + INITIAL))])
         called = {own: name, own + INITIAL: name + INITIAL}
-        rows = read_rows(folder / own / PLAYED).with_columns(pl.col("scheduler").replace(called))
+        rows = rows.with_columns(pl.col("scheduler").replace(called))
         parts.append(rows.select(pl.lit(seed).alias("seed"), pl.all()))
     return pl.concat(parts, how="diagonal_relaxed")
 
@@ -246,6 +268,11 @@ def table(rows: pl.DataFrame, policy: str, seeds: int) -> str:
     means = estimates_by_column(named, "reward")[""]
     middles = estimates_by_column(named, "reward", interquartile_mean)[""]
     missing = incomplete_by(rows, ["scheduler"])
+    played = dict(rows.group_by("scheduler").len().iter_rows())
+    for name in set(played) - {one for (one,) in missing}:
+        if played[name] != played[policy]:  # a difference would be of other seeds
+            missing[(name,)] = f"of {rows.filter(scheduler=name)['seed'].n_unique()} of {seeds} seeds alone"
+            means[name] = NO_ESTIMATE
     order = sorted(means, key=lambda name: (not math.isnan(means[name].mean), means[name].mean), reverse=True)
     body = []
     for name in order:

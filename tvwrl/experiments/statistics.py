@@ -110,7 +110,7 @@ def stratified_bootstrap(
     With the interquartile mean this is what Agarwal et al. (2021) recommend for several tasks, and rliable computes.
     All three are NaN if any value is.
     """
-    whole = np.concatenate(strata)
+    whole = np.concatenate(strata) if strata else np.empty(0)
     if not len(whole) or np.isnan(whole).any():
         return float("nan"), float("nan"), float("nan")
     rng, found = np.random.default_rng(0), []

@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from tvwrl.agents import Trainer
 
 
+LEFT_OUT = ("config_file", "out", "preset", "resume", "stop_after")  # of what a run says was asked for
+
+
 @dataclass(frozen=True)
 class TrainingSettings:
     """Train a placement policy on a trace, then compare it with heuristics on unseen workloads.
@@ -111,6 +114,10 @@ def train(settings: TrainingSettings) -> int:
     leave a checkpoint.
     """
     check_resume(settings)
+    if settings.config.network:
+        from tvwrl.agents import allow_network
+
+        allow_network(settings.config.network)
     at_least(1, seeds=settings.seeds, workers=settings.workers)
     if settings.workers > settings.seeds:
         raise InputError(
@@ -145,7 +152,7 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
 
     Raises InputError for bad settings.
     """
-    from tvwrl.agents import allow_network, check_device, check_start, open_others
+    from tvwrl.agents import check_device, check_network, check_start, open_others
 
     check_moves(settings.config.scenario, "to learn what to move, call tvwrl train --moves")
     given = trace is not None
@@ -155,7 +162,7 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
     check_new_folder(folder)
     check_name(settings, folder)
     is_deeprm = settings.config.policy == DEEPRM
-    allow_network(settings.config.network)
+    check_network(settings.config.network)
     check_device(settings.config.device)  # this and what follows: before the minutes of preparation
     others = open_others(settings.config, trace)
     scenario, forecaster = settings.config.scenario, None
@@ -169,14 +176,14 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
         check_start(settings.config, trace.resources, labels)
     problem = Problem.build(trace, scenario, classes, forecaster=forecaster, report=report)
     trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, report, settings.forecaster, others)
-    if not given:
-        text = write_options(settings, "train", ("config_file", "out", "resume", "stop_after"))
-        with whole_file(folder / OPTIONS) as partial:
-            partial.write_text(text, encoding="utf-8")
     if is_deeprm and settings.deeprm:
         report("the policy is DeepRM, so no other DeepRM is trained to compare it with")
     elif settings.deeprm:
         begin_deeprm(trainer)
+    if not given:  # last: it says that all of the beginning is there
+        text = write_options(settings, "train", LEFT_OUT)
+        with whole_file(folder / OPTIONS) as file:
+            file.write_text(text, encoding="utf-8")
     report(f"run folder: {folder} (watch it with: tensorboard --logdir {shlex.quote(str(folder))})")
     return trainer
 
@@ -222,16 +229,15 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
     files |= {one.name: find_checkpoint(folder / DEEPRM) for one in deeprm}
     rules = rules_to_draw(trainer)
     write_csv(folder / RULES, [{"scheduler": name, "eval_reward": reward} for name, reward in rules.items()])
-    with whole_file(folder / "learning.png") as picture:
-        plot_learning([trainer.progress], trainer.best_iteration, picture, rules)
+    plot_learning([trainer.progress], trainer.best_iteration, folder / "learning.png", rules)
     if not out.exists() or is_unfinished(out):
         config = trainer.config
         evaluate(
             EvaluationSetup(trainer.problem, [config.scenario.load], config.comparison_sequences),
             [
-                Player(policy, saved.iteration),
-                *(Player(one, 0) for one in initial),
-                *deeprm,
+                Player(policy, saved.iteration, agent=True),
+                *(Player(one, 0, agent=True) for one in initial),
+                *(Player(one, agent=True) for one in deeprm),
                 *map(make_scheduler, DEFAULT_SCHEDULERS),
             ],
             out,
