@@ -36,6 +36,9 @@ AGAINST_MOVES = (
 )
 
 
+BY_FORECASTS = "expected-cost"  # beside entries that use forecasts: the rule to beat
+
+
 def usual_against(task: Task) -> tuple[str, ...]:
     """Names of the schedulers that entries are compared with by default."""
     return AGAINST_MOVES if task.scenario.moves_per_slot else AGAINST
@@ -106,7 +109,8 @@ def compare(
     sequences : int, optional
         How many of the task's sequences to play, from the first; default: all, as a submission requires.
     against : Sequence[str], optional
-        Names of the schedulers to compare with; default: `AGAINST`, or `AGAINST_MOVES` where workloads may move.
+        Names of the schedulers to compare with; default: `AGAINST`, or `AGAINST_MOVES` where workloads may move, and
+        expected-cost beside entries that use forecasts, all without names of entries.
     observe : Mapping[str, Any], optional
         Fields that change what functions and models observe, such as {"observe_forecast": True}; the same as in
         `gym.make("tvwrl/<task>", **observe)`.
@@ -135,7 +139,8 @@ def compare(
     _check_kinds(entries, task, sequences, against, observe)
     task = find_task(task)
     within(1, task.sequences, sequences=sequences)
-    against = usual_against(task) if against is None else against
+    usual = against is None
+    against = [name for name in usual_against(task) if name not in entries] if against is None else against
     if twice := sorted(set(entries) & set(against)):
         raise InputError(f"entry '{twice[0]}' has the name of a scheduler that it is compared with: rename it")
     setting = Setting.of_task(task)
@@ -146,6 +151,9 @@ def compare(
         for name, given in entries.items():
             made[name] = entry_of(name, given, setting, observe, parts)
             processes.callback(made[name].close)
+        forecasts = any(entry.scheduler.needs_forecasts for entry in made.values()) or observe.get("observe_forecast")
+        if usual and forecasts and BY_FORECASTS not in {*against, *entries}:
+            against = [*against, BY_FORECASTS]
         found = _compared(made, task, sequences or task.sequences, against, bounds)
     paths = {name: Path(given) for name, given in entries.items() if isinstance(given, str | Path)}
     files = {name: path for name, path in paths.items() if path.suffix in (ONNX, PYTHON)}

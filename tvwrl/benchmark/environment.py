@@ -52,7 +52,7 @@ class TaskEnv(_PickledByTask, PlacementEnv):
     ## Observations
     By default the queue shows requests and the demand in a workload's first slot, and the action mask is `room`. With
     `hold_action` the last action places nothing. In any single slot waiting is cheaper than placing, so an agent that
-    discounts slots of waiting learns to wait for ever, unless `reward=Shaped(Penalties(), Waiting(), gamma=1.0)`.
+    discounts slots of waiting learns to wait for ever; `reward=Shaped(Penalties(), Waiting(), gamma=1.0)` is a way out.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class TaskEnv(_PickledByTask, PlacementEnv):
     render_mode : str, optional
         As of `PlacementEnv`.
     **observe
-        Any field of `OBSERVED` by name, e.g. `gym.make("tvwrl/google-0.5-v1", observe_forecast=True)`.
+        Any field of `OBSERVED` by name, e.g. `gym.make("tvwrl:tvwrl/google-0.5-v1", observe_forecast=True)`.
 
     Raises
     ------

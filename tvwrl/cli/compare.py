@@ -24,14 +24,16 @@ class TaskComparison:
 
     entries: tyro.conf.Positional[tuple[str, ...]]
     """NAME=ENTRY: the name in the table, and a scheduler's name, a training run (its folder or a .pt file), an ONNX
-    file, or a Python file that defines `entry`. ENTRY alone takes the name of the scheduler or file."""
+    file, shipped:NAME (an agent that comes with the package, as shipped:google), or a Python file that defines `entry`.
+    ENTRY alone takes the name of the scheduler or file."""
     task: str = "google-0.5-v1"
     """Benchmark task; `tvwrl benchmark --list-tasks` shows all."""
     sequences: int | None = None
     """Number of test sequences to play, starting with the first; default: all of the task's."""
     against: tuple[str, ...] | None = None
-    """Schedulers to compare with; default: six rules, from spread to clairvoyant; where workloads may move,
-    best-fit-peak, clairvoyant, and expected-cost alone and with three rules that move."""
+    """Schedulers to compare with; default: six rules, from spread to clairvoyant, and expected-cost beside entries that
+    use forecasts; where workloads may move, best-fit-peak, clairvoyant, and expected-cost alone and with three rules
+    that move."""
     observe: tuple[str, ...] = ()
     """What functions and models observe differently, as FIELD=VALUE,...: history=5,hold_action=true,mask=any."""
     bounds: bool = True
@@ -95,10 +97,8 @@ def compare_on_task(settings: TaskComparison) -> None:
     at_least(1, sequences=settings.sequences)
     out = settings.out or default_folder(f"compare-{settings.task}")
     check_new_folder(out)
-    from tvwrl.benchmark import compare, find_task, usual_against
+    from tvwrl.benchmark import compare
 
-    usual = [name for name in usual_against(find_task(settings.task)) if name not in named]
-    against = usual if settings.against is None else settings.against
-    found = compare(named, settings.task, settings.sequences, against, settings.observed(), settings.bounds)
+    found = compare(named, settings.task, settings.sequences, settings.against, settings.observed(), settings.bounds)
     print(found)
     print(f"written to {found.write(out)}")

@@ -143,7 +143,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
 
     Examples
     --------
-    >>> env = gym.make("tvwrl/Placement-v0", load=0.8, machine_types=("6x8,8", "4x16,8"))  # doctest: +SKIP
+    >>> env = gym.make("tvwrl:tvwrl/Placement-v0", load=0.8, machine_types=("6x8,8", "4x16,8"))  # doctest: +SKIP
     >>> observation, info = env.reset(seed=0)  # doctest: +SKIP
     >>> observation, reward, terminated, truncated, info = env.step(3)  # doctest: +SKIP
     """

@@ -51,7 +51,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
 
     Examples
     --------
-    >>> envs = gym.make_vec("tvwrl/Placement-v0", num_envs=1000)  # doctest: +SKIP
+    >>> envs = gym.make_vec("tvwrl:tvwrl/Placement-v0", num_envs=1000)  # doctest: +SKIP
     >>> observation, info = envs.reset(seed=0)  # doctest: +SKIP
     >>> observation, reward, terminated, truncated, info = envs.step(envs.action_space.sample())  # doctest: +SKIP
     """

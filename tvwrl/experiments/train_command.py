@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from tvwrl.agents import Trainer
 
 
+ENOUGH = 10  # sequences; an interval of fewer is too narrow to rule out chance
 LEFT_OUT = ("config_file", "out", "preset", "resume", "stop_after")  # of what a run says was asked for
 
 
@@ -278,10 +279,11 @@ def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
     )
     gain, low, high = paired_bootstrap(best, initial)
     share = 100 * gain / max(abs(float(initial.mean())), 1e-9)
-    if len(best) == 1:
+    if len(best) < ENOUGH:
+        some = "one unseen sequence" if len(best) == 1 else f"{len(best)} unseen sequences"
         return (
-            f"on one unseen sequence, {gain:+.1f} thousand ({share:+.1f} %) from the initial policy to that of "
-            f"iteration {iteration}: one is too few to rule out chance; compare on more (--comparison-sequences)"
+            f"on {some}, {gain:+.1f} thousand ({share:+.1f} %) from the initial policy to that of iteration "
+            f"{iteration}: too few to rule out chance; compare on more (--comparison-sequences)"
         )
     if low > 0:
         verdict = "training improved the policy"
@@ -310,7 +312,7 @@ def rules_ahead(rows: pl.DataFrame, name: str) -> str:
     if name not in rewards:
         return f"it is behind every rule that places all workloads, as {' and '.join(simple)}" if simple else ""
     ahead = [rule for rule in simple if paired_bootstrap(rewards[rule], rewards[name])[1] > 0]
-    if not ahead or len(rewards[name]) == 1:  # one sequence is too few to rule out chance
+    if not ahead or len(rewards[name]) < ENOUGH:
         return ""
     ahead.sort(key=lambda rule: float(rewards[rule].mean()), reverse=True)
     return f"the policy is still behind the simple rule{'s' * (len(ahead) > 1)} {' and '.join(ahead)}"
