@@ -3,6 +3,7 @@ from .comparison import (
     AGAINST_MOVES as AGAINST_MOVES,
     Comparison as Comparison,
     compare as compare,
+    usual_against as usual_against,
 )
 from .dataset import record_dataset as record_dataset
 from .entries import KINDS as KINDS, Setting as Setting, complete_own_first as complete_own_first, entry_of as entry_of

@@ -110,7 +110,7 @@ def compare(
         How many of the task's sequences to play, from the first; default: all, as a submission requires.
     against : Sequence[str], optional
         Names of the schedulers to compare with; default: `AGAINST`, or `AGAINST_MOVES` where workloads may move, and
-        expected-cost beside entries that use forecasts, all without names of entries.
+        expected-cost beside entries that use forecasts.
     observe : Mapping[str, Any], optional
         Fields that change what functions and models observe, such as {"observe_forecast": True}; the same as in
         `gym.make("tvwrl/<task>", **observe)`.
@@ -140,7 +140,7 @@ def compare(
     task = find_task(task)
     within(1, task.sequences, sequences=sequences)
     usual = against is None
-    against = [name for name in usual_against(task) if name not in entries] if against is None else against
+    against = usual_against(task) if against is None else against
     if twice := sorted(set(entries) & set(against)):
         raise InputError(f"entry '{twice[0]}' has the name of a scheduler that it is compared with: rename it")
     setting = Setting.of_task(task)

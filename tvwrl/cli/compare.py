@@ -97,8 +97,11 @@ def compare_on_task(settings: TaskComparison) -> None:
     at_least(1, sequences=settings.sequences)
     out = settings.out or default_folder(f"compare-{settings.task}")
     check_new_folder(out)
-    from tvwrl.benchmark import compare
+    from tvwrl.benchmark import compare, find_task, usual_against
 
-    found = compare(named, settings.task, settings.sequences, settings.against, settings.observed(), settings.bounds)
+    against, usual = settings.against, usual_against(find_task(settings.task))
+    if against is None and set(usual) & set(named):  # it may be asked how another version of a rule does
+        against = tuple(name for name in usual if name not in named)
+    found = compare(named, settings.task, settings.sequences, against, settings.observed(), settings.bounds)
     print(found)
     print(f"written to {found.write(out)}")
