@@ -85,7 +85,7 @@ def folder(tmp_path, monkeypatch):
     """The current folder, with a module of its user's, which nobody has imported."""
     (tmp_path / "my_networks.py").write_text(SOURCE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])  # before what other tests have left there
     monkeypatch.setenv(ALLOWED, "")
     monkeypatch.delitem(sys.modules, "my_networks", raising=False)
     yield tmp_path

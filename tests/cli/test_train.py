@@ -47,10 +47,10 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
     assert not (out / "evaluation").exists()
     play = Runner.play
 
-    def interrupted(runner, scheduler, sequence):
+    def interrupted(runner, scheduler, sequence, **options):
         if scheduler.name == "best-fit":  # which only the comparison plays
             raise KeyboardInterrupt
-        return play(runner, scheduler, sequence)
+        return play(runner, scheduler, sequence, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(Runner, "play", interrupted)

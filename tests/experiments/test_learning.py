@@ -29,9 +29,9 @@ def rows_of(best, initial):
     ],
 )
 def test_an_interval_without_zero_decides(best, begins):
-    said = what_training_brought(rows_of(best, [-10000.0, -11000.0, -9000.0]), "mine", 7)
+    said = what_training_brought(rows_of(4 * best, 4 * [-10000.0, -11000.0, -9000.0]), "mine", 7)
     assert said.startswith(begins)
-    assert "to that of iteration 7, on 3 unseen sequences" in said
+    assert "to that of iteration 7, on 12 unseen sequences" in said
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,12 @@ def test_an_interval_without_zero_decides(best, begins):
         ({"spread": [-4.0, -6.0, -5.0], "random": [-3.0, -5.0, -4.0]}, "rules random and spread"),
         ({"spread": [-4.0, -6.0, -5.0], "random": [-9.0, -9.0, -9.0]}, "rule spread"),
         ({"spread": [-4.0, -9.0, -5.0], "clairvoyant": [-1.0, -1.0, -1.0]}, ""),  # by chance; it knows more
-        ({"spread": [-4.0], "random": [-3.0]}, ""),
+        ({"spread": [-4.0, -3.0], "random": [-3.0, -4.0]}, ""),  # of too few sequences
     ],
 )
 def test_simple_rules_that_are_ahead_are_named(rewards, said):
-    own = {"mine": [-8.0, -8.0, -8.0][: len(rewards["spread"])]}
+    rewards = {name: 4 * values for name, values in rewards.items()}
+    own = {"mine": [-8.0] * len(rewards["spread"])}
     rows = [
         {"scheduler": name, "load": 0.5, "sequence": i, "reward": reward}
         for name, values in (own | rewards).items()
@@ -57,5 +58,6 @@ def test_simple_rules_that_are_ahead_are_named(rewards, said):
 def test_one_sequence_says_nothing_about_chance():
     said = what_training_brought(rows_of([-8000.0], [-10000.0]), "mine", 7)
     assert said.startswith("on one unseen sequence, +2.0 thousand (+20.0 %) from the initial policy")
-    assert "one is too few to rule out chance; compare on more (--comparison-sequences)" in said
+    assert "too few to rule out chance; compare on more (--comparison-sequences)" in said
     assert "nan" not in said
+    assert "on 9 unseen sequences" in what_training_brought(rows_of(9 * [-8.0], 9 * [-9.0]), "mine", 7)

@@ -55,8 +55,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.train_command:TrainingSettings",
             "tvwrl.experiments.train_command:train",
             (
-                "trace", "slot_seconds", "preset", "config_file", "out", "resume", "iterations", "load", "machines",
-                "algo", "policy", "network", "start_from", "checkpoint_every", "seed", "seeds",
+                "trace", "preset", "config_file", "out", "resume", "iterations", "load", "algo", "policy", "seed",
+                "seeds",
             ),
             fresh=True,
             alone=True,
