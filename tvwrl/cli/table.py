@@ -55,8 +55,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.train_command:TrainingSettings",
             "tvwrl.experiments.train_command:train",
             (
-                "trace", "preset", "config_file", "out", "resume", "iterations", "load", "algo", "policy", "seed",
-                "seeds",
+                "trace", "preset", "config_file", "out", "resume", "iterations", "load", "algo", "seed", "seeds",
             ),
             fresh=True,
             alone=True,
