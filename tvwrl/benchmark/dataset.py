@@ -187,6 +187,7 @@ def record_dataset(
         _make_namespace(minari, name)
         facts = _facts(minari, name, task, sources, episodes, seed, author)
         judged = copy.deepcopy(made.spec)
+        assert judged is not None
         judged.kwargs["split"] = "validation"  # what `recover_environment(eval_env=True)` plays was not recorded
         facts["eval_env_spec"] = judged.to_json()
         with whole_folder(folder) as partial, ticking(f"episodes of {name}", report, total=episodes) as bar:
