@@ -138,7 +138,7 @@ def main(args: Args) -> None:
     def act(observation: dict[str, np.ndarray], mask: np.ndarray) -> int:
         logits, _ = policy(torch.from_numpy(observation[rows.name][None]))
         chances = logits.masked_fill(~torch.from_numpy(np.asarray(mask)), -1e9).softmax(1)[0]
-        if drawn.random() < chances[-1]:  # always the likeliest action would wait for ever where nothing changes
+        if drawn.random() < chances[-1]:  # the likeliest action would be to wait again, as nothing changes
             return len(chances) - 1
         return int(chances[:-1].argmax())
 

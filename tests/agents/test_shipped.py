@@ -74,3 +74,10 @@ def test_wherever_a_policy_may_stand(problem):
 def test_other_names_are_refused(name):
     with pytest.raises(InputError, match="no agent"):
         load(name)
+
+
+def test_what_needs_the_state_of_training_says_how_to_get_it(call, tmp_path):
+    done = call("learn-online", "--checkpoint", "shipped:google", "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "tvwrl train --start-from shipped:google" in done.stderr
+    assert call("export", "shipped:google").returncode == 2

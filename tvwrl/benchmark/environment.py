@@ -52,7 +52,8 @@ class TaskEnv(_PickledByTask, PlacementEnv):
     ## Observations
     By default the queue shows requests and the demand in a workload's first slot, and the action mask is `room`. With
     `hold_action` the last action places nothing. In any single slot waiting is cheaper than placing, so an agent that
-    discounts slots of waiting learns to wait for ever; `reward=Shaped(Penalties(), Waiting(), gamma=1.0)` is a way out.
+    discounts slots of waiting learns never to place anything; `reward=Shaped(Penalties(), Waiting(), gamma=1.0)` is a
+    way out.
 
     Parameters
     ----------

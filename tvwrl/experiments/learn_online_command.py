@@ -87,10 +87,15 @@ def learn_online(settings: OnlineSettings) -> int:
 
 def _start(settings: OnlineSettings) -> tuple[OnlineLearner, list[str]]:
     """A new run in its folder."""
-    from tvwrl.agents import Checkpoint, find_checkpoint
+    from tvwrl.agents import Checkpoint, find_checkpoint, is_shipped
 
     if settings.checkpoint is None:
         raise InputError("no policy to start from: give --checkpoint RUN or --resume RUN")
+    if is_shipped(settings.checkpoint):
+        raise InputError(
+            f"{settings.checkpoint} has weights alone, without the state of its training: train a run that starts from "
+            f"it (tvwrl train --start-from {settings.checkpoint}), and give that"
+        )
     positive(shift_load=settings.shift_load)
     if settings.slot_seconds is not None and settings.trace is None and settings.shift_to is None:
         raise InputError("--slot-seconds needs --trace or --shift-to: without them, the checkpoint's trace is used")
