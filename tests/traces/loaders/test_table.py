@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tvwrl.traces.canonical import read_trace
 from tvwrl.traces.loaders.table import Csv, Parquet
 from tvwrl.traces.preparation import files
 from tvwrl.traces.preparation.prepare import prepare
@@ -106,7 +108,6 @@ def own_table(kind: str, folder: Path, times: list[str]) -> tuple[Path, Any]:
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("time", pl.Series([0, 300], dtype=pl.Duration("ms")), "of type Duration.*; numbers are needed"),
         ("time", pl.Series([0, 300], dtype=pl.Int64).cast(pl.Time), "of type Time; numbers are needed"),
         ("cpu", [[0.1], [0.2]], "of type List.*; numbers are needed"),
         ("cpu", [{"a": 1}, {"a": 2}], "of type Struct.*; numbers are needed"),
@@ -219,6 +220,60 @@ def test_percents_without_a_scale_are_warned_of(tmp_path: Path) -> None:
             warnings.simplefilter("always")
             prepare(loader, str(source), tmp_path / f"out{number}", rules, plots=False)
         assert ["is --scale cpu 0.5 right?" in str(w.message) for w in found] == ([True] if scale == 0.5 else [])
+
+
+def test_percents_of_a_few_busy_workloads_and_columns_called_percentages_are_warned_of(tmp_path: Path) -> None:
+    """The median workload is idle, so it does not show that a busy one uses 30 machines."""
+    source = write(tmp_path, *(f"{300 * i},{w},{(30 if w == 0 else 0.4)},0.2" for i in range(5) for w in range(10)))
+    with pytest.warns(UserWarning, match=r"one in twenty workloads uses .* of cpu .* or more: is --scale cpu missing"):
+        run(source)
+    table = "time,workload_id,cpu_pct,mem\n" + "".join(f"{300 * i},a,0.4,0.2\n" for i in range(5))
+    (tmp_path / "named.csv").write_text(table)
+    for scale, warned in (({}, 1), ({"cpu": 0.01}, 0)):
+        loader = Csv(columns={"cpu": "cpu_pct", "mem": "mem"}, scale=scale)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            out = tmp_path / f"named{warned}"
+            prepare(loader, str(tmp_path / "named.csv"), out, SeriesRules(300, min_records=1), plots=False)
+        assert len([w for w in found if "'cpu_pct' is read as fractions" in str(w.message)]) == warned
+
+
+GOOD = "time,workload_id,cpu,mem\n0,a,0.1,0.2\n300,a,0.1,0.2\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.csv", GOOD.encode("utf-16"), "this is UTF-16: .* iconv -f UTF-16 "),
+        ("x.csv", GOOD.encode("utf-16-le"), "line 1: this is UTF-16LE, .* iconv -f UTF-16LE "),
+        ("x.csv", GOOD.encode("utf-16-be"), "line 1: this is UTF-16BE, .* iconv -f UTF-16BE "),
+        ("x.csv", b"sep=,\n" + GOOD.encode(), "line 1 is 'sep=,', which only spreadsheets read: .*tail -n \\+2 FILE"),
+        ("x.csv", b"sep=;\n" + GOOD.replace(",", ";").encode(), "line 1 is 'sep=;', .* --separator ';'"),
+        ("x.csv.gz", gzip.compress(GOOD.encode())[:-9], "it is truncated; copy or download it again"),
+        ("x.csv.gz", GOOD.encode(), "it is not packed by gzip, as its name says"),
+    ],
+)
+def test_what_to_do_with_a_file_of_another_kind_is_said(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        run(tmp_path / name)
+
+
+def test_durations_are_times_and_lists_are_refused(tmp_path: Path) -> None:
+    table = pl.DataFrame(
+        {"workload_id": ["a"] * 4, "time": [0, 300, 600, 900], "cpu": 0.1, "mem": [0.1, 0.2, 0.3, 0.4]}
+    )
+    table.with_columns(pl.duration(seconds="time").alias("time")).write_parquet(tmp_path / "x.parquet")
+    out = tmp_path / "out"
+    prepare(Parquet(), str(tmp_path / "x.parquet"), out, SeriesRules(300, min_records=1), plots=False)
+    assert read_trace(out).usage[:, 1].tolist() == [0.1, 0.2, 0.3, 0.4]
+    table.with_columns(pl.concat_list("cpu")).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(
+        InputError, match=r"column 'cpu' is of type List\(Float64\); numbers are needed, one in each row"
+    ):
+        prepare(Parquet(), str(tmp_path / "x.parquet"), tmp_path / "not", SeriesRules(300), plots=False)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -207,12 +207,12 @@ class Parquet(_OwnTable):
     patterns: ClassVar[tuple[str, ...]] = ("*.parquet",)
 
     def read(self, part: Part) -> Rows:
-        """One file. A column of dates needs no unit."""
+        """One file. A column of dates, or of durations since any origin, needs no unit."""
         found = parquet_columns(part.source)
         self._note_unused(found)
         _, dtype = found.get(self.time_column, (None, None))
         reader, columns = self, self._columns()
-        if dtype in (pl.Date, pl.Datetime):
+        if dtype in (pl.Date, pl.Datetime, pl.Duration):
             reader = replace(self, time_unit="us")
             columns = tuple(replace(c, kind=datetime) if c.name == self.time_column else c for c in reader._columns())
         table = Table(tuple(column.name for column in columns), columns, names=reader._names())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import hashlib
@@ -28,6 +29,7 @@ PIECE_ROWS = 1_000_000  # rows of Parquet that are read at a time
 ROW = 48  # bytes counted per row of Parquet, whatever its compression
 BLOCK = 2 << 20  # bytes that are looked at together where a piece has bad rows
 DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what text in UTF-16 begins with
 
 
 def files_of(source: str | Path, patterns: Sequence[str]) -> list[Path]:
@@ -159,7 +161,7 @@ def blocks_of(part: Part, quoted: bool = False) -> Iterator[tuple[int, bytes]]:
             if rest:
                 yield line, rest
     except DAMAGE as error:
-        raise InputError(f"{part.source}: cannot be read past line {line}, truncated or damaged: {error}") from None
+        raise _unreadable(part.source, f" past line {line}", error) from None
 
 
 def decoded(source: str, before: int, block: bytes) -> str:
@@ -168,10 +170,23 @@ def decoded(source: str, before: int, block: bytes) -> str:
         return block.decode()
     except UnicodeDecodeError as error:
         line = before + block.count(b"\n", 0, error.start) + 1
+        utf_16 = not before and block.startswith(UTF_16)
+        known, kind = ("this is UTF-16", "UTF-16") if utf_16 else ("convert text in Latin-1", "ISO-8859-1")
+        convert = f"{known}: convert it" if utf_16 else known
         raise InputError(
             f"{source}: line {line}: byte 0x{block[error.start]:02x} is not UTF-8, which is required; "
-            "convert text in Latin-1 with: iconv -f ISO-8859-1 -t UTF-8 FILE > NEW_FILE"
+            f"{convert} with: iconv -f {kind} -t UTF-8 FILE > NEW_FILE"
         ) from None
+
+
+def _unreadable(source: str, where: str, error: BaseException) -> InputError:
+    """What is wrong with a file that cannot be read on, `where` (such as " past line 3"), and what to do about it."""
+    if isinstance(error, gzip.BadGzipFile) and "Not a gzipped file" in str(error):
+        return InputError(f"{source}: it is not packed by gzip, as its name says: rename it if it is plain text")
+    if isinstance(error, EOFError):
+        again = "copy or download it again (gzip -t FILE checks a copy)"
+        return InputError(f"{source}: cannot be read{where}: it is truncated; {again}")
+    return InputError(f"{source}: cannot be read{where}, truncated or damaged: {error}")
 
 
 def header_of(source: str, separator: str = ",") -> list[str]:
@@ -186,9 +201,20 @@ def header_of(source: str, separator: str = ",") -> list[str]:
             if blank and not any(line.strip() for line in binary):
                 return []
     except DAMAGE as error:
-        raise InputError(f"{source}: cannot be read, truncated or damaged: {error}") from None
+        raise _unreadable(source, "", error) from None
     if blank:
         raise InputError(f"{source}: line 1 is blank: it must hold the names of the columns")
+    if "\0" in first and ("\0" not in first[::2] or "\0" not in first[1::2]):  # every second byte of plain UTF-16
+        kind = "UTF-16LE" if "\0" not in first[::2] else "UTF-16BE"
+        convert = f"iconv -f {kind} -t UTF-8 FILE > NEW_FILE"
+        raise InputError(f"{source}: line 1: this is {kind}, but UTF-8 is required; convert it with: {convert}")
+    if first.lower().startswith("sep=") and len(first.strip()) <= len("sep=") + 1:
+        own = first.strip()[len("sep=") :] or separator
+        other = "" if own == separator else f", and name the separator: --separator '{own}'"
+        raise InputError(
+            f"{source}: line 1 is '{first.strip()}', which only spreadsheets read: line 1 must hold the names of the "
+            f"columns; remove it with: tail -n +2 FILE > NEW_FILE{other}"
+        )
     if "\0" in first or "\r" in first.rstrip("\r\n"):
         raise InputError(f"{source}: line 1 holds null bytes or carriage returns: not a text file with line feeds")
     names = [name.strip() for name in next(csv.reader([first], delimiter=separator))]

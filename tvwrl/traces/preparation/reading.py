@@ -243,6 +243,8 @@ def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = Non
         value, dtype = there[name]
         if not _fits(column, dtype):
             needed = f"{NEEDED[column.kind]} are needed"
+            if dtype in (pl.List, pl.Array):
+                needed += ", one in each row (polars and pandas: explode)"
             raise InputError(f"{part.source}: column '{name}' is of type {dtype}; {needed}")
         given.append(value.alias(column.name))
     first = part.span[0] if part.span else 0
@@ -264,7 +266,7 @@ def _fits(column: Column, dtype: Any) -> bool:
     import polars as pl
 
     if column.kind is datetime:
-        return dtype in (pl.Date, pl.Datetime)
+        return dtype in (pl.Date, pl.Datetime, pl.Duration)
     if column.kind is str:
         return bool(dtype.is_integer()) or dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
     return bool(dtype.is_numeric()) or dtype in (pl.String, pl.Null)
@@ -276,7 +278,7 @@ def _as_kind(column: Column, dtype: Any) -> pl.Expr:
 
     value = pl.col(column.name)
     if column.kind is datetime:
-        return value.cast(pl.Datetime("us")).cast(pl.Int64)
+        return value.cast(pl.Duration("us") if dtype == pl.Duration else pl.Datetime("us")).cast(pl.Int64)
     if column.kind is int and dtype.is_float():
         value = pl.when((value == value.round()) & (value.abs() <= 2**53)).then(value)
     return value.cast(dtype_of(column), strict=False)
