@@ -244,13 +244,17 @@ GOOD = "time,workload_id,cpu,mem\n0,a,0.1,0.2\n300,a,0.1,0.2\n"
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.csv", GOOD.encode("utf-16"), "this is UTF-16: .* iconv -f UTF-16 "),
+        ("x.csv", GOOD.encode("utf-16"), "line 1: this is UTF-16, .* iconv -f UTF-16 "),
         ("x.csv", GOOD.encode("utf-16-le"), "line 1: this is UTF-16LE, .* iconv -f UTF-16LE "),
         ("x.csv", GOOD.encode("utf-16-be"), "line 1: this is UTF-16BE, .* iconv -f UTF-16BE "),
+        ("x.csv", GOOD.encode("utf-32"), "line 1: this is UTF-32, .* iconv -f UTF-32 "),
+        ("x.csv", f"時間,{GOOD}".encode("utf-16-le"), "line 1: this is UTF-16LE, .* iconv -f UTF-16LE "),
+        ("x.csv", b"ti\0me,workload_id,cpu,mem\n0,a,0.1,0.2\n", "line 1 holds null bytes"),
+        ("x.csv", b"sep=\t\n" + GOOD.replace(",", "\t").encode(), "line 1 is 'sep=\t', .* --separator '\t'"),
         ("x.csv", b"sep=,\n" + GOOD.encode(), "line 1 is 'sep=,', which only spreadsheets read: .*tail -n \\+2 FILE"),
         ("x.csv", b"sep=;\n" + GOOD.replace(",", ";").encode(), "line 1 is 'sep=;', .* --separator ';'"),
         ("x.csv.gz", gzip.compress(GOOD.encode())[:-9], "it is truncated; copy or download it again"),
-        ("x.csv.gz", GOOD.encode(), "it is not packed by gzip, as its name says"),
+        ("x.csv.gz", GOOD.encode(), "its name ends with .gz, but gzip did not pack it"),
     ],
 )
 def test_what_to_do_with_a_file_of_another_kind_is_said(

@@ -29,7 +29,11 @@ PIECE_ROWS = 1_000_000  # rows of Parquet that are read at a time
 ROW = 48  # bytes counted per row of Parquet, whatever its compression
 BLOCK = 2 << 20  # bytes that are looked at together where a piece has bad rows
 DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
-UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what text in UTF-16 begins with
+MARKS = {  # what text in these encodings may begin with; the mark of UTF-32 begins with that of UTF-16
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+BEGINNING = 4096  # bytes of a file that show its encoding
 
 
 def files_of(source: str | Path, patterns: Sequence[str]) -> list[Path]:
@@ -166,23 +170,35 @@ def blocks_of(part: Part, quoted: bool = False) -> Iterator[tuple[int, bytes]]:
 
 def decoded(source: str, before: int, block: bytes) -> str:
     """Some text of a file that comes after `before` lines. Raises InputError if it is not UTF-8."""
+    if not before and (found := _wide_encoding(block[:BEGINNING])):
+        convert = f"iconv -f {found} -t UTF-8 FILE > NEW_FILE"
+        raise InputError(f"{source}: line 1: this is {found}, but UTF-8 is required; convert it with: {convert}")
     try:
         return block.decode()
     except UnicodeDecodeError as error:
         line = before + block.count(b"\n", 0, error.start) + 1
-        utf_16 = not before and block.startswith(UTF_16)
-        known, kind = ("this is UTF-16", "UTF-16") if utf_16 else ("convert text in Latin-1", "ISO-8859-1")
-        convert = f"{known}: convert it" if utf_16 else known
         raise InputError(
             f"{source}: line {line}: byte 0x{block[error.start]:02x} is not UTF-8, which is required; "
-            f"{convert} with: iconv -f {kind} -t UTF-8 FILE > NEW_FILE"
+            "convert text in Latin-1 with: iconv -f ISO-8859-1 -t UTF-8 FILE > NEW_FILE"
         ) from None
+
+
+def _wide_encoding(beginning: bytes) -> str | None:
+    """The encoding of text of two or four bytes a character, as iconv calls it; None for any other text.
+
+    Without a mark it shows by null bytes, which are every second one of Latin letters, digits and separators.
+    """
+    for name, marks in MARKS.items():
+        if beginning.startswith(marks):
+            return name
+    even, odd = (beginning[place::2].count(0) > len(beginning) / 4 for place in (0, 1))
+    return None if even == odd else "UTF-16BE" if even else "UTF-16LE"
 
 
 def _unreadable(source: str, where: str, error: BaseException) -> InputError:
     """What is wrong with a file that cannot be read on, `where` (such as " past line 3"), and what to do about it."""
     if isinstance(error, gzip.BadGzipFile) and "Not a gzipped file" in str(error):
-        return InputError(f"{source}: it is not packed by gzip, as its name says: rename it if it is plain text")
+        return InputError(f"{source}: its name ends with .gz, but gzip did not pack it: remove .gz if it is plain text")
     if isinstance(error, EOFError):
         again = "copy or download it again (gzip -t FILE checks a copy)"
         return InputError(f"{source}: cannot be read{where}: it is truncated; {again}")
@@ -204,15 +220,11 @@ def header_of(source: str, separator: str = ",") -> list[str]:
         raise _unreadable(source, "", error) from None
     if blank:
         raise InputError(f"{source}: line 1 is blank: it must hold the names of the columns")
-    if "\0" in first and ("\0" not in first[::2] or "\0" not in first[1::2]):  # every second byte of plain UTF-16
-        kind = "UTF-16LE" if "\0" not in first[::2] else "UTF-16BE"
-        convert = f"iconv -f {kind} -t UTF-8 FILE > NEW_FILE"
-        raise InputError(f"{source}: line 1: this is {kind}, but UTF-8 is required; convert it with: {convert}")
-    if first.lower().startswith("sep=") and len(first.strip()) <= len("sep=") + 1:
-        own = first.strip()[len("sep=") :] or separator
+    if (line := first.rstrip("\r\n")).lower().startswith("sep=") and len(line) <= len("sep=") + 1:
+        own = line[len("sep=") :] or separator
         other = "" if own == separator else f", and name the separator: --separator '{own}'"
         raise InputError(
-            f"{source}: line 1 is '{first.strip()}', which only spreadsheets read: line 1 must hold the names of the "
+            f"{source}: line 1 is '{line}', which only spreadsheets read: line 1 must hold the names of the "
             f"columns; remove it with: tail -n +2 FILE > NEW_FILE{other}"
         )
     if "\0" in first or "\r" in first.rstrip("\r\n"):
