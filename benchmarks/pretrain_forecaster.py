@@ -1,4 +1,4 @@
-"""Fits the forecaster that ships with the package, on traces that may be passed on, and writes its weights."""
+"""Fits what ships with the package, on traces that may be passed on: a forecaster's weights, and how demand drifts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import numpy as np
 import tyro
 
 from tvwrl.forecasting import NetworkForecaster, training_windows
-from tvwrl.forecasting.pretrained import FILE, digest
+from tvwrl.forecasting.drift import Drift
+from tvwrl.forecasting.pretrained import DRIFT_FILE, FILE, digest
 from tvwrl.runs import whole_file
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_trace, trace_hash
+from tvwrl.traces import Windows, open_trace, trace_hash
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.synthetic import POPULATIONS, synthetic_trace
 from tvwrl.types import Trace
@@ -33,18 +34,53 @@ ABOUT = (
 )
 
 
-def main(out: Path = Path("tvwrl/forecasting") / FILE) -> None:
-    """Write the file.
+DRIFT_TRACES = ("google2011", "alibaba")  # not google2019, which unseen applications are judged on
+DRIFT_ABOUT = (
+    "How demand changes after so many slots, counted on the Google cluster-usage trace of 2011 (Reiss, Wilkes, "
+    "Hellerstein), which Google publishes under CC-BY 4.0 (https://github.com/google/cluster-data, "
+    "https://creativecommons.org/licenses/by/4.0/), and on synthetic workloads. It holds no part of these data."
+)
+
+
+def main(folder: Path = Path("tvwrl/forecasting"), drift_alone: bool = False) -> None:
+    """Write the files.
 
     Args:
-        out: where.
+        folder: where.
+        drift_alone: leave the forecaster as it is.
     """
+    write_drift(folder / DRIFT_FILE)
+    if not drift_alone:
+        write_forecaster(folder / FILE)
+
+
+def write_drift(out: Path) -> None:
+    """Write how demand drifts."""
+    traces = [
+        synthetic_trace(name, WORKLOADS, SEED) if name in POPULATIONS else open_trace(name) for name in DRIFT_TRACES
+    ]
+    drawn = [training_windows(SequenceSampler(trace, Scenario())) for trace in traces]
+    drift = Drift().fit(*_first_and_others(drawn))
+    content = {
+        "about": DRIFT_ABOUT,
+        "levels": drift.levels,
+        "step_seconds": drift.step_seconds,
+        "traces": {trace_hash(trace): trace.name for trace in traces},
+        "workloads": sorted(digest(name) for trace in traces if trace.source == "real" for name in trace.workload_id),
+        "shares": _rounded(drift.shares()),
+    }
+    with whole_file(out) as partial:
+        partial.write_text(json.dumps(content, separators=(",", ":")) + "\n")
+    print(f"{out}: {out.stat().st_size / 1000:.0f} kB")
+
+
+def write_forecaster(out: Path) -> None:
+    """Write the forecaster's weights."""
     traces = [open_trace(name) for name in RECORDED]
     traces += [synthetic_trace(name, WORKLOADS, SEED) for name in POPULATIONS]
     drawn = [training_windows(SequenceSampler(trace, Scenario())) for trace in traces]
-    windows = [part.without_folds() for part in drawn]  # one network of all series
     started = time.perf_counter()
-    forecaster = NetworkForecaster().fit(windows[0], windows[1:])
+    forecaster = NetworkForecaster().fit(*_first_and_others(drawn))
     content = describe(forecaster, traces)
     with whole_file(out) as partial:
         partial.write_text(json.dumps(content, separators=(",", ":")) + "\n")
@@ -53,7 +89,7 @@ def main(out: Path = Path("tvwrl/forecasting") / FILE) -> None:
 
 def describe(forecaster: NetworkForecaster, traces: Sequence[Trace]) -> dict[str, Any]:
     """The file's content: a forecaster that learnt from these traces, without the windows that it learnt from."""
-    weights = forecaster.to_dict() | {"learnt": None, "without": {}}
+    weights = forecaster.to_dict() | {"learnt": None, "without": {}, "trust": None}
     weights["networks"] = weights["networks"][:1]  # the one that others begin as
     recorded = [trace for trace in traces if trace.source == "real"]
     return {
@@ -63,6 +99,11 @@ def describe(forecaster: NetworkForecaster, traces: Sequence[Trace]) -> dict[str
         "workloads": sorted({digest(name) for trace in recorded for name in trace.workload_id}),
         "forecaster": weights | {name: _rounded(weights[name]) for name in ("shift", "width", "values", "networks")},
     }
+
+
+def _first_and_others(windows: Sequence[Windows]) -> tuple[Windows, Sequence[Windows]]:
+    without = [part.without_folds() for part in windows]  # one fit of all series
+    return without[0], without[1:]
 
 
 def _rounded(value: Any) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 from tvwrl.forecasting import Beginnings, NetworkForecaster, training_windows
 from tvwrl.forecasting import pretrained as shipped
-from tvwrl.forecasting.pretrained import FEW_SERIES, digest, fit_or_adapt, start_for, unseen_error
+from tvwrl.forecasting.pretrained import FEW_SERIES, digest, fit_or_adapt, prior_for, start_for, unseen_error
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import trace_hash
 from tvwrl.traces.sequences import SequenceSampler
@@ -42,6 +42,7 @@ def test_a_start_gives_the_same_result_twice_and_changes_it(trace, windows):
     adapted = [chances(NetworkForecaster().fit(windows, start=start), windows) for _ in range(2)]
     assert np.array_equal(*adapted)
     alone = NetworkForecaster(adapt_rate=1e-9).fit(windows, start=start)
+    alone.trust_ = None  # its networks, unmixed
     assert np.allclose(chances(alone, windows), chances(start, windows), atol=1e-4)  # it begins where `start` ended
     assert not np.allclose(adapted[0], chances(start, windows), atol=1e-4)
     again = start_for(trace, NetworkForecaster())
@@ -65,16 +66,16 @@ def test_other_resources_do_not_start_from_it(trace):
 
 def test_a_trace_that_it_learnt_from_does_not_start_from_it(trace, monkeypatch):
     assert start_for(trace, NetworkForecaster()) is not None
-    seen = shipped._content() | {"traces": {trace_hash(trace): trace.name}, "workloads": []}
-    monkeypatch.setattr(shipped, "_content", lambda: seen)
+    seen = shipped._content(shipped.FILE) | {"traces": {trace_hash(trace): trace.name}, "workloads": []}
+    monkeypatch.setattr(shipped, "_content", lambda name: seen)
     assert start_for(trace, NetworkForecaster()) is None
     assert start_for(synthetic_trace("alibaba", workloads=20, seed=4, days=3), NetworkForecaster()) is not None
 
 
 def test_recorded_workloads_are_known_however_they_were_prepared(trace, monkeypatch):
     real = replace(trace, source="real")
-    seen = shipped._content() | {"traces": {}, "workloads": [digest(name) for name in real.workload_id]}
-    monkeypatch.setattr(shipped, "_content", lambda: seen)
+    seen = shipped._content(shipped.FILE) | {"traces": {}, "workloads": [digest(name) for name in real.workload_id]}
+    monkeypatch.setattr(shipped, "_content", lambda name: seen)
     part = real.select(np.arange(4))
     assert start_for(replace(part, name="other", usage=part.usage * 2), NetworkForecaster()) is None
     others = np.array([f"another-{i}" for i in range(4)], dtype=object)
@@ -87,19 +88,30 @@ def test_the_synthetic_trace_of_every_run_is_unseen():
 
 def test_the_better_one_on_unseen_folds_is_kept(trace, windows):
     start = start_for(trace, NetworkForecaster())
-    errors = [unseen_error(NetworkForecaster().fit(windows, start=begin)) for begin in (None, start)]
+    prior = prior_for(trace, NetworkForecaster())
+    errors = [unseen_error(NetworkForecaster().fit(windows, start=begin, prior=prior)) for begin in (None, start)]
     assert unseen_error(fit_or_adapt(NetworkForecaster(), windows, trace)) == min(errors)
 
 
 def test_a_trace_without_folds_adapts_and_one_of_many_series_does_not(trace, windows):
     start = start_for(trace, NetworkForecaster())
     one = replace(windows, fold=np.full(len(windows), UNSEEN))
-    adapted = NetworkForecaster().fit(one, start=start)
+    prior = prior_for(trace, NetworkForecaster())
+    adapted = NetworkForecaster().fit(one, start=start, prior=prior)
     assert np.array_equal(chances(fit_or_adapt(NetworkForecaster(), one, trace), one), chances(adapted, one))
     many = replace(one, series=np.arange(len(one)))
     assert len(many) > FEW_SERIES
-    fitted = NetworkForecaster().fit(many)
+    fitted = NetworkForecaster().fit(many, prior=prior)
     assert np.array_equal(chances(fit_or_adapt(NetworkForecaster(), many, trace), one), chances(fitted, one))
+
+
+def test_drift_elsewhere_is_for_traces_that_it_was_not_counted_on(trace, monkeypatch):
+    assert prior_for(trace, NetworkForecaster()) is not None
+    assert prior_for(trace, NetworkForecaster(step_seconds=900)) is None
+    known = shipped._content(shipped.DRIFT_FILE) | {"workloads": [digest(trace.workload_id[0])]}
+    monkeypatch.setattr(shipped, "_content", lambda name: known)
+    assert prior_for(trace, NetworkForecaster()) is not None  # a synthetic one may have the names of a recorded one
+    assert prior_for(replace(trace, source="real"), NetworkForecaster()) is None
 
 
 def test_it_holds_weights_alone_and_says_whose_data_it_learnt_from(trace):
@@ -116,4 +128,5 @@ def test_it_holds_weights_alone_and_says_whose_data_it_learnt_from(trace):
 def test_it_is_part_of_the_package():
     root = Path(__file__).parents[2]
     data = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["tvwrl"]
-    assert any(fnmatch(f"forecasting/{shipped.FILE}", pattern) for pattern in data)
+    for name in (shipped.FILE, shipped.DRIFT_FILE):
+        assert any(fnmatch(f"forecasting/{name}", pattern) for pattern in data)

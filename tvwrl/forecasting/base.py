@@ -87,7 +87,11 @@ class Forecaster(Parameters, ABC):
                 with phase(f"fitting forecaster {place} of {count}, without fold {fold}", report):
                     self.without_[fold] = self._for_fold()._learn(seen, self.values_)
         self._learnt, self._continuations = own, {}
+        self._calibrate(drawn, report)
         return self
+
+    def _calibrate(self, drawn: list[Beginnings], report: Report) -> None:
+        """Learn from what is forecast of beginnings that were held out; nothing, unless a forecaster says so."""
 
     def _learn(self, drawn: list[Beginnings], values: npt.NDArray[np.float32]) -> Self:
         self.resources_, self.values_, self.without_ = drawn[0].windows.demand.shape[-1], values, {}

@@ -168,6 +168,13 @@ class Beginnings:
         last: Float = self.windows.demand[self.row, self.seen - 1]
         return last
 
+    @property
+    def deviation(self) -> Float:
+        """(m, D) units: standard deviation of the demand seen."""
+        first = 1 + self.windows.demand.shape[-1]  # after the slots seen and the means
+        deviation: Float = self._prefixes[self.row, self.seen, first : 2 * first - 1]
+        return deviation
+
     @cached_property
     def _prefixes(self) -> Float:
         return prefix_features(self.windows.demand).astype(np.float32)

@@ -6,16 +6,19 @@ import base64
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.compiled import njit
 from tvwrl.forecasting.base import Forecaster
 from tvwrl.forecasting.beginnings import Beginnings, outcome_levels, scale_of, scaled
+from tvwrl.forecasting.drift import Drift
 from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists, seeded
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
-from tvwrl.progress import Report, nothing
+from tvwrl.forecasting.trust import HeldOut, Trust, prototypes_of, unlike
+from tvwrl.progress import Report, nothing, phase
 from tvwrl.traces import Windows
 from tvwrl.types import Float32, InputError, Int
 
@@ -30,21 +33,26 @@ def packed(learnt: Beginnings) -> dict[str, Any]:
     """Name -> shape and compressed bytes of every array."""
     windows = learnt.windows
     parts = {name: getattr(windows, name) for name in WINDOW_PARTS} | {"row": learnt.row, "seen": learnt.seen}
-    return {
-        name: [list(part.shape), base64.b64encode(zlib.compress(part.astype(KINDS[name]).tobytes())).decode()]
-        for name, part in parts.items()
-    }
+    return {name: _packed(part, KINDS[name]) for name, part in parts.items()}
+
+
+def _packed(part: npt.NDArray[Any], kind: str) -> list[Any]:
+    """The shape and the compressed bytes of an array."""
+    return [list(part.shape), base64.b64encode(zlib.compress(part.astype(kind).tobytes())).decode()]
+
+
+def _unpacked(name: str, content: dict[str, Any], kind: str) -> npt.NDArray[Any]:
+    """The array that `_packed` described, by its name. Raises ValueError for what does not fit together."""
+    shape, text = content[name]
+    try:
+        return np.frombuffer(zlib.decompress(base64.b64decode(text)), kind).reshape(shape)
+    except zlib.error as error:
+        raise ValueError(f"{name} cannot be unpacked: {error}") from None
 
 
 def unpacked(content: dict[str, Any], resources: int) -> Beginnings:
     """The beginnings that `packed` described. Raises ValueError or LookupError for what does not fit together."""
-    parts = {}
-    for name, kind in KINDS.items():
-        shape, text = content[name]
-        try:
-            parts[name] = np.frombuffer(zlib.decompress(base64.b64decode(text)), kind).reshape(shape)
-        except zlib.error as error:
-            raise ValueError(f"{name} cannot be unpacked: {error}") from None
+    parts = {name: _unpacked(name, content, kind) for name, kind in KINDS.items()}
     n, slots = parts["demand"].shape[:2]
     lengths, row, seen = parts["length"], parts["row"], parts["seen"]
     good = parts["demand"].shape[2] == resources and all(len(parts[name]) == n for name in WINDOW_PARTS)
@@ -61,6 +69,7 @@ THREADS = 1  # of torch; more would gain little, since the networks are small
 FARTHEST_LOGIT = np.float32(30.0)  # so that exponentials stay finite
 CLOCK_INPUTS = 2
 ALIKE = ("peak_units", "levels", "step_seconds", "hidden")  # of a forecaster and of the one that it starts from
+GROUPS = 3  # of applications that are left out in turn
 PEAK_WEIGHT = 0.5  # of the peak in the loss, beside the segments
 
 
@@ -117,6 +126,7 @@ class NetworkForecaster(Forecaster):
     adapt_rate: float = 5e-4
     random_state: int = 0
     adapted_ = False  # whether it started from another one
+    trust_ = cast("Trust | None", None)  # None: the networks alone are believed
 
     def fit(
         self,
@@ -124,6 +134,7 @@ class NetworkForecaster(Forecaster):
         also: Sequence[Windows] = (),
         report: Report = nothing,
         start: NetworkForecaster | None = None,
+        prior: dict[str, Any] | None = None,
     ) -> Self:
         """Learn from windows of training series, from nothing or from another forecaster.
 
@@ -137,6 +148,8 @@ class NetworkForecaster(Forecaster):
             Gets a line as each fit begins.
         start : NetworkForecaster, optional
             Every network begins as the first one of this, and adapts; the scaling of its inputs is kept.
+        prior : dict, optional
+            How demand drifts elsewhere, as of `Drift.shares`.
 
         Raises
         ------
@@ -146,7 +159,7 @@ class NetworkForecaster(Forecaster):
         if start is not None:
             for name, (own, other) in self.differences(start, windows.demand.shape[-1]).items():
                 raise InputError(f"{name} is {own}, but the forecaster to start from has {other}: fit without it")
-        self._start, self.adapted_ = start, start is not None
+        self._start, self.adapted_, self._prior = start, start is not None, prior
         return super().fit(windows, also, report)
 
     def differences(self, start: NetworkForecaster, resources: int) -> dict[str, tuple[int, int]]:
@@ -165,8 +178,26 @@ class NetworkForecaster(Forecaster):
 
     def _for_fold(self) -> Self:
         one = replace(self, networks=1)
-        one._start, one.adapted_ = self._start, self.adapted_
+        one._start, one.adapted_, one._prior = self._start, self.adapted_, self._prior
         return one
+
+    def _calibrate(self, drawn: list[Beginnings], report: Report) -> None:
+        own = drawn[0]
+        held = [one._held_out(own[np.flatnonzero(own.fold == fold)]) for fold, one in self.without_.items()]
+        parts = _left_out(drawn)
+        left = []
+        for number, (rest, out) in enumerate(parts, 1):
+            what = "trace" if len(drawn) > 1 else "group of applications"
+            with phase(f"fitting forecaster {number} of {len(parts)} that leave out a {what}", report):
+                left.append(self._for_fold()._learn(rest, self.values_)._held_out(out))
+        self.trust_ = Trust.fit(held, left, self.peak_units)
+        for one in self.without_.values():
+            one.trust_ = self.trust_
+
+    def _held_out(self, beginnings: Beginnings) -> HeldOut:
+        shown = scaled(beginnings.inputs(self.slots_per_day), self.shift_, self.width_)
+        forecasts = self._by_networks(shown), self.drift_.predict(beginnings)
+        return HeldOut(beginnings, *forecasts, unlike(shown, self.prototypes_))
 
     def _fit(self, drawn: list[Beginnings]) -> None:
         inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
@@ -179,6 +210,8 @@ class NetworkForecaster(Forecaster):
         declared = (place >= wide - 2 * (self.resources_ + 2)) & (place < wide)  # inputs of what was declared
         hidden = scaled(np.where(declared, np.float32(0), inputs), self.shift_, self.width_)
         self.networks_ = [self._train(shown, hidden, targets, number) for number in range(self.networks)]
+        self.prototypes_ = prototypes_of(shown, np.random.default_rng([self.random_state, 6]))
+        self.drift_ = Drift(self.peak_units, self.step_seconds, prior=self._prior)._learn(drawn, self.values_)
 
     def _train(self, shown: Float32, hidden: Float32, targets: _Targets, number: int) -> Layers:
         """The layers of a network; `number` tells apart those of equal examples."""
@@ -215,7 +248,21 @@ class NetworkForecaster(Forecaster):
 
     def _predict(self, beginnings: Beginnings) -> Distribution:
         shown = scaled(beginnings.inputs(self.slots_per_day), self.shift_, self.width_)
-        levels, resources, count = self.levels, self.resources_, len(beginnings)
+        found = self._by_networks(shown)
+        if self.trust_ is None:
+            return found
+        kind = self.trust_.kind(unlike(shown, self.prototypes_))
+        doubted = np.flatnonzero((self.trust_.weight[kind].min(axis=1) < 1) | (self.trust_.widening[kind] > 0))
+        if not len(doubted):
+            return found
+        mixed = self.trust_.mixed(found[doubted], self.drift_.predict(beginnings[doubted]), kind[doubted])
+        for name in ("most", "peak", "mean"):
+            getattr(found, name)[doubted] = getattr(mixed, name)
+        return found
+
+    def _by_networks(self, shown: Float32) -> Distribution:
+        """What the networks alone predict from scaled inputs (m, I)."""
+        levels, resources, count = self.levels, self.resources_, len(shown)
         wide = len(SEGMENTS) * resources
         most = np.zeros((count, wide, levels + 1), np.float32)
         peak = np.zeros((count, resources, levels + 1), np.float32)  # its last slot seen counts, so it is never 0
@@ -240,7 +287,11 @@ class NetworkForecaster(Forecaster):
 
     def _weights(self) -> dict[str, Any]:
         networks = [layers_to_lists(network) for network in self.networks_]
-        return {"shift": self.shift_.tolist(), "width": self.width_.tolist(), "networks": networks}
+        own = {"shift": self.shift_.tolist(), "width": self.width_.tolist(), "networks": networks}
+        if self.trust_ is None:
+            return own
+        known = {"trust": self.trust_.to_dict(), "drift": self.drift_.counts()}
+        return own | known | {"prototypes": _packed(self.prototypes_, "<f4")}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> NetworkForecaster:
@@ -280,6 +331,11 @@ class NetworkForecaster(Forecaster):
         ):
             raise ValueError(f"shift or width have numbers that are not finite, or are not of {inputs} inputs")
         self.networks_ = [layers_from_lists(one, len(self.shift_), np.float32) for one in content["networks"]]
+        if content.get("trust") is not None:  # those of earlier versions believe their networks alone
+            self.trust_ = Trust.from_dict(content["trust"])
+            self.prototypes_ = _unpacked("prototypes", content, "<f4").reshape(-1, inputs)
+            drift = Drift(self.peak_units, self.step_seconds)
+            self.drift_ = drift.filled(content["drift"], self.resources_, self.values_)
         wide = len(SEGMENTS) * self.resources_
         wanted = wide * (self.levels + 2) + self.resources_ * self.levels
         outputs = {len(network[-1][1]) for network in self.networks_}
@@ -319,6 +375,24 @@ def _add_shares(odds: Float32, share: np.float32, out: Float32) -> None:
     scale = share / total
     for v in range(len(odds)):
         out[v] += odds[v] * scale
+
+
+def _left_out(drawn: list[Beginnings]) -> list[tuple[list[Beginnings], Beginnings]]:
+    """What to learn from, and what is left out then: each trace in turn, or groups of a trace's applications.
+
+    There are none where there is one application, or where folds leave out whole ones already.
+    """
+    if len(drawn) > 1:
+        return [(drawn[:place] + drawn[place + 1 :], part) for place, part in enumerate(drawn)]
+    (own,) = drawn
+    application, fold = own.windows.application[own.row], own.fold
+    names, place = np.unique(application, return_inverse=True)
+    pairs = np.unique(np.stack([place, fold]), axis=1).shape[1]
+    if len(names) < 2 or (pairs == len(names) and fold.min() >= 0):
+        return []
+    group = place % min(len(names), GROUPS)
+    rows = [(np.flatnonzero(group != number), np.flatnonzero(group == number)) for number in range(group.max() + 1)]
+    return [([own[rest]], own[out]) for rest, out in rows]
 
 
 class _Targets:

@@ -1,4 +1,4 @@
-"""The forecaster that ships with the package: weights alone, fitted on traces that may be passed on."""
+"""What ships with the package: a forecaster, weights alone, and how demand drifts; of traces that may be passed on."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tvwrl.progress import Report, nothing
 from tvwrl.traces import UNSEEN, Windows, trace_hash
 from tvwrl.types import Trace
 
-FILE = "pretrained.json"  # benchmarks/pretrain_forecaster.py writes it
+FILE, DRIFT_FILE = "pretrained.json", "drift.json"  # benchmarks/pretrain_forecaster.py writes them
 FEW_SERIES = 100  # a trace of so many training series or more learns better from its own alone
 
 
 def shipped_forecaster() -> NetworkForecaster:
     """The one that ships with the package, with weights alone: it predicts, and cannot sample."""
-    return NetworkForecaster.from_dict(_content()["forecaster"])
+    return NetworkForecaster.from_dict(_content(FILE)["forecaster"])
 
 
 def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster | None:
@@ -33,12 +33,23 @@ def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster 
     It knows a trace if it learnt from a recorded workload with the name of one of its workloads, or from the whole
     trace. It has weights alone, and cannot sample.
     """
-    content = _content()
+    content = _content(FILE)
     start = shipped_forecaster()
     matches = list(trace.resources) == content["resources"] and not forecaster.differences(start, len(trace.resources))
+    return start if matches and not _knows(content, trace) else None
+
+
+def prior_for(trace: Trace, forecaster: NetworkForecaster) -> dict[str, Any] | None:
+    """How demand drifts elsewhere, as of `Drift.shares`; None where that does not match, or knows the trace."""
+    content = _content(DRIFT_FILE)
+    matches = all(getattr(forecaster, name) == content[name] for name in ("levels", "step_seconds"))
+    return content["shares"] if matches and not _knows(content, trace) else None
+
+
+def _knows(content: dict[str, Any], trace: Trace) -> bool:
+    """Whether what ships learnt from a trace, or from a recorded workload with the name of one of its workloads."""
     recorded = {digest(name) for name in trace.workload_id} if trace.source == "real" else set()
-    knows = trace_hash(trace) in content["traces"] or not recorded.isdisjoint(content["workloads"])
-    return start if matches and not knows else None
+    return trace_hash(trace) in content["traces"] or not recorded.isdisjoint(content["workloads"])
 
 
 def fit_or_adapt(
@@ -49,12 +60,13 @@ def fit_or_adapt(
     The one with the lower error on held-out folds is kept. Without folds they cannot be compared, and the forecaster
     starts from the shipped one where it may. `report` gets a line as each step begins.
     """
-    fitted = forecaster.fit(windows, report=report)
+    prior = prior_for(trace, forecaster)
+    fitted = forecaster.fit(windows, report=report, prior=prior)
     start = start_for(trace, forecaster) if len(np.unique(windows.series)) < FEW_SERIES else None
     if start is None:
         return fitted
     report("adapting the shipped forecaster, as this trace has few series")
-    adapted = replace(forecaster).fit(windows, report=report, start=start)
+    adapted = replace(forecaster).fit(windows, report=report, start=start, prior=prior)
     if (windows.fold == UNSEEN).all():
         return adapted
     return min(fitted, adapted, key=unseen_error)
@@ -72,7 +84,7 @@ def digest(workload: str) -> str:
     return hashlib.sha256(workload.encode()).hexdigest()[:12]
 
 
-@lru_cache(maxsize=1)
-def _content() -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(files("tvwrl.forecasting").joinpath(FILE).read_text("utf-8"))
+@lru_cache(maxsize=2)
+def _content(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(files("tvwrl.forecasting").joinpath(name).read_text("utf-8"))
     return content

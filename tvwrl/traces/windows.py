@@ -68,6 +68,12 @@ class Windows:
     clock: Float  # (...) time of day at the first slot, as a share of a day, 0 <= clock < 1
     fold: Int  # (...) fold of its training series: 0..FOLDS - 1; UNSEEN: it is in none
     series: Int  # (...) number of its workload in the trace
+    application: Int = None  # type: ignore[assignment]  # (...) number of a workload of the same application, its own
+    # where it has none; that is the default
+
+    def __post_init__(self) -> None:
+        if self.application is None:
+            object.__setattr__(self, "application", self.series)
 
     def __len__(self) -> int:
         return len(self.length)
@@ -120,4 +126,13 @@ def stack_windows(windows: Sequence[Window], trace: Trace, unit: Float) -> Windo
     begin = np.array([window.source_slot for window in windows], dtype=np.int64)
     clock = begin * trace.slot_seconds % DAY_SECONDS / DAY_SECONDS
     fold = np.array([window.fold for window in windows], dtype=np.int64)
-    return Windows(demand, length, metadata_of(trace, series, unit), clock, fold, series)
+    application = first_of_application(trace)[series]
+    return Windows(demand, length, metadata_of(trace, series, unit), clock, fold, series, application)
+
+
+def first_of_application(trace: Trace) -> Int:
+    """(n,) for each workload of a trace the first one of its application: itself, where it has none."""
+    every = np.arange(len(trace))
+    names, first, place = np.unique(np.asarray(trace.application, str), return_index=True, return_inverse=True)
+    found: Int = np.where(names[place] == "", every, first[place])
+    return found
