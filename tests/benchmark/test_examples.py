@@ -127,3 +127,23 @@ def test_a_trace_of_ones_own_has_a_table_too(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = [line.split()[0] for line in done.stdout.splitlines() if line]
     assert {"spread", "kube-default", "best-fit-peak", "clairvoyant"} <= set(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.outside
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_forecaster_of_ones_own_is_judged_beside_the_network():
+    command = [
+        sys.executable,
+        "examples/own_forecaster.py",
+        "--trace",
+        "google",
+        "--sequences",
+        "2",
+        "--windows",
+        "300",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    rewards = {line.split()[0]: float(line.split()[1].replace(",", "")) for line in done.stdout.splitlines()}
+    assert rewards.keys() == {"own", "network"}
+    assert all(reward < 0 for reward in rewards.values())

@@ -5,11 +5,12 @@ Letters: J segments, D resources, V levels of demand. Demand is a share of `peak
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.types import Byte, Float, Float32, ForecastTable, Int
+from tvwrl.types import Byte, Float, Float32, ForecastTable, InputError, Int
 
 SEGMENTS = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 63))  # slots ahead, first and last
 HORIZON = SEGMENTS[-1][1]
@@ -139,6 +140,64 @@ class Distribution:
         running: Float32 = 1 - self.most[..., 0].mean(axis=2)
         return running
 
+    @classmethod
+    def from_quantiles(
+        cls, shares: Sequence[float], most: Float, peak: Float, mean: Float, alive: Float, values: Float32
+    ) -> Distribution:
+        """The distribution with these quantiles of demand while a workload runs, straight lines between them.
+
+        Quantiles that cross are sorted, and cut to 0..1. What lies below the lowest or above the highest one is put on
+        it.
+
+        Parameters
+        ----------
+        shares : sequence of float
+            (Q,) probabilities of the quantiles, rising, each between 0 and 1.
+        most : array of float
+            (m, J, D, Q) quantiles of the largest demand in a segment, given that the workload still runs; share of
+            `peak_units`.
+        peak : array of float
+            (m, D, Q) those of the largest demand from the last slot seen on, none below the demand in that slot.
+        mean : array of float
+            (m, J, D) expected demand in a segment, 0 for the time after the end.
+        alive : array of float
+            (m, J) probability of running at a segment's first slot.
+        values : array of float32
+            (V + 1,) as of `Distribution`: `values_` of a fitted forecaster.
+
+        Raises
+        ------
+        InputError
+            For shares that do not rise, or quantiles of another shape.
+
+        Examples
+        --------
+        >>> values = np.array([0, 0.25, 0.75], np.float32)
+        >>> most, peak = np.full((1, 6, 1, 2), 0.9), np.full((1, 1, 2), 0.9)
+        >>> found = Distribution.from_quantiles((0.1, 0.9), most, peak, most[..., 0], np.full((1, 6), 0.8), values)
+        >>> found.most[0, 0, 0].round(2).tolist()
+        [0.2, 0.0, 0.8]
+        """
+        at = np.asarray(shares, np.float64)
+        if at.ndim != 1 or not len(at) or (np.diff(at) <= 0).any() or at[0] <= 0 or at[-1] >= 1:
+            raise InputError(f"shares of the quantiles are {list(shares)}: must rise, each between 0 and 1")
+        for name, part in (("most", most), ("peak", peak)):
+            if part.shape[-1:] != at.shape:
+                raise InputError(
+                    f"{name} has {part.shape[-1]} quantiles in its last axis, but there are {len(at)} shares"
+                )
+        running, rest = (_level_chances(at, np.asarray(part, np.float64), len(values) - 1) for part in (most, peak))
+        runs = np.clip(alive, 0.0, 1.0)[..., None, None]
+        ended = np.broadcast_to(1 - runs, (*running.shape[:-1], 1))
+        none = np.zeros((*rest.shape[:-1], 1))
+        most_chances, peak_chances = np.concatenate([ended, running * runs], -1), np.concatenate([none, rest], -1)
+        return cls(
+            most_chances.astype(np.float32),
+            peak_chances.astype(np.float32),
+            np.clip(mean, 0, 1).astype(np.float32),
+            np.asarray(values, np.float32),
+        )
+
     def forecast(self) -> Forecast:
         """Means and variances, as placement sums them."""
         parts = []
@@ -161,3 +220,24 @@ class Distribution:
         level = (self.most.cumsum(axis=-1) < share - 1e-6).sum(axis=-1)
         found: Float32 = self.values[np.minimum(level, len(self.values) - 1)]
         return found
+
+
+def _level_chances(shares: Float, quantiles: Float, levels: int) -> Float:
+    """(..., V) probabilities of levels 1..V from `quantiles` (..., Q) of a share of the peak, at `shares` (Q,)."""
+    sorted_ = np.sort(np.clip(quantiles, 0.0, 1.0), axis=-1)
+    edges = np.arange(1, levels) / levels
+    flat = sorted_.reshape(-1, len(shares))
+    at_most = np.empty((len(flat), levels))
+    at_most[:, -1] = 1.0
+    for v, edge in enumerate(edges):
+        place = (flat <= edge + 1e-9).sum(axis=1)  # quantiles that lie within the level
+        low, high = (
+            flat[np.arange(len(flat)), np.maximum(place - 1, 0)],
+            np.take_along_axis(flat, np.minimum(place, len(shares) - 1)[:, None], axis=1)[:, 0],
+        )
+        part = np.clip((edge - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
+        begin, end = shares[np.maximum(place - 1, 0)], shares[np.minimum(place, len(shares) - 1)]
+        inside = begin + part * (end - begin)
+        at_most[:, v] = np.where(place == 0, 0.0, np.where(place == len(shares), 1.0, inside))
+    found: Float = np.diff(at_most, axis=1, prepend=0.0).reshape(*sorted_.shape[:-1], levels)
+    return found
