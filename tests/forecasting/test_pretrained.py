@@ -12,7 +12,7 @@ import pytest
 
 from tvwrl.forecasting import Beginnings, NetworkForecaster, training_windows
 from tvwrl.forecasting import pretrained as shipped
-from tvwrl.forecasting.pretrained import FEW_SERIES, digest, fit_or_adapt, prior_for, start_for, unseen_error
+from tvwrl.forecasting.pretrained import FEW_SERIES, digest, fit_or_adapt, prior_for, start_for
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import trace_hash
 from tvwrl.traces.sequences import SequenceSampler
@@ -89,8 +89,8 @@ def test_the_synthetic_trace_of_every_run_is_unseen():
 def test_the_better_one_on_unseen_folds_is_kept(trace, windows):
     start = start_for(trace, NetworkForecaster())
     prior = prior_for(trace, NetworkForecaster())
-    errors = [unseen_error(NetworkForecaster().fit(windows, start=begin, prior=prior)) for begin in (None, start)]
-    assert unseen_error(fit_or_adapt(NetworkForecaster(), windows, trace)) == min(errors)
+    errors = [NetworkForecaster().fit(windows, start=begin, prior=prior).unseen_error() for begin in (None, start)]
+    assert fit_or_adapt(NetworkForecaster(), windows, trace).unseen_error() == min(errors)
 
 
 def test_a_trace_without_folds_adapts_and_one_of_many_series_does_not(trace, windows):

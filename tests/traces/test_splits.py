@@ -109,7 +109,7 @@ def test_long_series_are_in_every_part(make_trace: MakeTrace) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(data=st.data(), by=st.sampled_from(["workloads", "applications", "time"]))
+@given(data=st.data(), by=st.sampled_from(["workloads", "applications", "time", "placements"]))
 def test_no_row_is_in_two_splits(make_trace: MakeTrace, data: st.DataObject, by: str) -> None:
     lengths = data.draw(st.lists(st.integers(2, 60), min_size=2, max_size=14))
     applications = data.draw(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=14, max_size=14))
@@ -126,7 +126,7 @@ def test_no_row_is_in_two_splits(make_trace: MakeTrace, data: st.DataObject, by:
     assert not splits.holds_out or not train & validation
     assert train | validation <= {r for run in splits.not_test for r in range(run.first, run.first + run.rows)}
     assert set(np.flatnonzero(splits.fold >= 0)) in (set(), workloads(splits, "train"))
-    if by != "time":
+    if by in ("workloads", "applications"):
         others = workloads(splits, "test") | (workloads(splits, "validation") if splits.holds_out else set())
         assert not others & workloads(splits, "train")
         assert (splits.fold[sorted(others)] == UNSEEN).all()
@@ -145,8 +145,24 @@ def test_no_row_is_in_two_splits(make_trace: MakeTrace, data: st.DataObject, by:
 
 
 def test_every_row_is_in_a_split(make_trace: MakeTrace) -> None:
-    for by in ("workloads", "applications", "time"):
+    for by in ("workloads", "applications", "time", "placements"):
         trace = of_lengths(make_trace, [20, 31, 40, 9, 77])
         splits = split_trace(trace, by)
         assert set.union(*(rows(splits, split) for split in splits.runs)) == set(range(177))
         assert {r.workload for r in gapless_runs(trace, [0, 3])} == {0, 3}
+
+
+def test_placements_by_hand(make_trace: MakeTrace) -> None:
+    """Of ten replicas three are for testing and one or two for validation; a single workload is cut in time."""
+    trace = of_lengths(make_trace, [20] * 11)
+    splits = split_trace(replace(trace, application=np.array(["web"] * 10 + [""], dtype=object)), "placements")
+    assert [len(workloads(splits, name) - {10}) for name in ("train", "validation", "test")] == [6, 1, 3]
+    alone = {name: [run for run in splits.runs[name] if run.workload == 10] for name in splits.runs}
+    ends = [
+        (run.first - int(trace.offsets[10]), run.rows)
+        for name in ("train", "validation", "test")
+        for run in alone[name]
+    ]
+    assert ends == [(0, 11), (11, 3), (14, 6)]
+    again = split_trace(replace(trace, application=np.array(["web"] * 10 + ["db"], dtype=object)), "placements")
+    assert again.runs == splits.runs  # an application of one workload is a workload alone

@@ -53,7 +53,6 @@ from tvwrl.traces import (
     open_and_describe,
     open_trace,
     share_workloads,
-    stack_windows,
     trace_hash,
 )
 from tvwrl.types import Float, InputError, Trace
@@ -500,7 +499,7 @@ def plot_examples(comparison: Comparison, forecaster: Forecaster, file: Path) ->
     seen = max(1, round(SEEN_HOURS / step))
     longest = sorted(drawn, key=lambda window: -len(window.demand))[: 4 * EXAMPLES]
     chosen = sorted(longest, key=lambda window: -float(window.demand.std()))[::4]
-    windows = stack_windows(chosen, sampler.trace, sampler.unit)
+    windows = sampler.stacked(chosen, "test")
     beginnings = Beginnings(windows, np.arange(len(windows)), np.minimum(windows.length, seen))
     forecast = forecaster.predict(beginnings)
     bands = {

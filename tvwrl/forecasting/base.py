@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tvwrl.forecasting.beginnings import Beginnings, levels_of
 from tvwrl.forecasting.segments import Distribution, columns, forecast_table, steps
 from tvwrl.progress import Report, nothing, phase
-from tvwrl.traces import DAY_SECONDS, UNSEEN, SequenceSampler, Windows, stack_windows
+from tvwrl.traces import DAY_SECONDS, UNSEEN, SequenceSampler, Windows
 from tvwrl.types import Float, ForecastTable, InputError, Int
 
 
@@ -222,7 +222,7 @@ def training_windows(sampler: SequenceSampler, count: int = WINDOWS, random_stat
     >>> windows = training_windows(sampler, 1000)  # doctest: +SKIP
     """
     drawn = sampler.windows("train", count, np.random.default_rng([random_state, 1]))
-    return stack_windows(drawn, sampler.trace, sampler.unit)
+    return sampler.stacked(drawn, "train")
 
 
 def level_values(drawn: Sequence[Beginnings], levels: int, peak_units: int) -> npt.NDArray[np.float32]:

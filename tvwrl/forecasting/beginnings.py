@@ -180,34 +180,58 @@ class Beginnings:
         return prefix_features(self.windows.demand).astype(np.float32)
 
     @staticmethod
-    def input_count(resources: int) -> int:
+    def input_count(resources: int, past: bool = False) -> int:
         """I, the number of `inputs`.
 
         Parameters
         ----------
         resources : int
             D, the number of resources.
+        past : bool, default False
+            Whether what the application used before is among them.
         """
         seen = 1 + resources * PER_RESOURCE + len(SEGMENTS) * (2 * resources + 1)
-        return seen + 2 * (resources + 2) + 2  # what was declared, with a mask; the time
+        before = len(SEGMENTS) * (3 * resources + 1) if past else 0
+        return before + seen + 2 * (resources + 2) + 2  # what was declared, with a mask; the time
 
-    def inputs(self, slots_per_day: float) -> Float32:
+    def inputs(self, slots_per_day: float, past: bool = False) -> Float32:
         """(m, I) `prefix_features`, `yesterday`, what was declared (0 where it was not, with a mask), and the time.
 
         Parameters
         ----------
         slots_per_day : float
             Slots in a day.
+        past : bool, default False
+            Begin with what the application used before (`before`).
         """
         angle = 2 * np.pi * (self.windows.clock[self.row] + self.seen / slots_per_day)
         declared = masked(self.windows.metadata)[self.row]
-        parts: list[npt.NDArray[np.floating]] = [
-            self._prefixes[self.row, self.seen],
-            self.yesterday(max(1, round(slots_per_day))),
-        ]
+        parts: list[npt.NDArray[np.floating]] = [self.before()] if past else []
+        parts += [self._prefixes[self.row, self.seen], self.yesterday(max(1, round(slots_per_day)))]
         parts += [declared, np.sin(angle)[:, None], np.cos(angle)[:, None]]
         inputs: Float32 = np.concatenate(parts, axis=1, dtype=np.float32)
         return inputs
+
+    @property
+    def told(self) -> Bool:
+        """(m,) whether something is known of what the application used before."""
+        told: Bool = self._told[self.row]
+        return told
+
+    @cached_property
+    def _told(self) -> Bool:
+        return self.windows.told
+
+    def before(self) -> Float32:
+        """(m, 3 J D + J) what the application used before in the hours of each segment: the largest of all earlier
+        days, the largest and the mean of a usual day; and the share of these slots that are known. 0 where none is.
+        """
+        resources = self.windows.demand.shape[-1]
+        out = np.zeros((len(self), len(SEGMENTS) * (3 * resources + 1)), np.float32)
+        past = self.windows.past
+        if past is not None:
+            _fill_before(past, self.windows.clock, self.row, self.seen, np.array(SEGMENTS), out)
+        return out
 
     def yesterday(self, day: int) -> Float32:
         """(m, 2 J D + J) largest and mean demand in the same slots of the day before, segment by segment, and whether
@@ -334,6 +358,40 @@ def _fill_yesterday(demand: Float32, row: Int, seen: Int, day: int, segments: In
                     total += value
                 out[i, j * resources + d] = most
                 out[i, means + j * resources + d] = total / np.float32(end - first + 1)
+
+
+@njit
+def _fill_before(past: Float32, clock: Float, row: Int, seen: Int, segments: Int, out: Float32) -> None:
+    """See `Beginnings.before`.
+
+    `past`: (n, day, 2, D) of the windows, NaN where unknown
+    `clock`: (n,) time of day at a window's first slot, share of a day
+    `row`, `seen`: (m,) as of `Beginnings`
+    `segments`: (J, 2) slots ahead, first and last
+    `out`: (m, 3 J D + J)
+    """
+    day, resources, each = past.shape[1], past.shape[3], len(segments)
+    for i in range(len(row)):
+        now = int(np.floor(clock[row[i]] * day + 1e-6)) + seen[i] - 1
+        for j in range(each):
+            first, end = segments[j]
+            known = 0
+            for ahead in range(first, end + 1):
+                hour = (now + ahead) % day
+                if np.isnan(past[row[i], hour, 0, 0]):
+                    continue
+                known += 1
+                for d in range(resources):
+                    largest, usual = past[row[i], hour, 0, d], past[row[i], hour, 1, d]
+                    place = j * resources + d
+                    out[i, place] = max(out[i, place], largest)
+                    place += each * resources
+                    out[i, place] = max(out[i, place], usual)
+                    out[i, place + each * resources] += usual
+            if known:
+                for d in range(resources):
+                    out[i, (2 * each + j) * resources + d] /= np.float32(known)
+                out[i, 3 * each * resources + j] = np.float32(known / (end - first + 1))
 
 
 def outcome_levels(drawn: Sequence[Beginnings], levels: int, peak_units: int) -> tuple[Int, Int, Float32]:

@@ -13,13 +13,14 @@ import numpy.typing as npt
 
 from tvwrl.compiled import njit
 from tvwrl.forecasting.base import Forecaster
-from tvwrl.forecasting.beginnings import Beginnings, outcome_levels, scale_of, scaled
+from tvwrl.forecasting.beginnings import Beginnings, Outcomes, outcome_levels, scale_of, scaled
 from tvwrl.forecasting.drift import Drift
 from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists, seeded
+from tvwrl.forecasting.scores import ranked_probability
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.forecasting.trust import HeldOut, Trust, prototypes_of, unlike
 from tvwrl.progress import Report, nothing, phase
-from tvwrl.traces import Windows
+from tvwrl.traces import UNSEEN, Windows
 from tvwrl.types import Float32, InputError, Int
 
 KINDS = {
@@ -70,6 +71,7 @@ FARTHEST_LOGIT = np.float32(30.0)  # so that exponentials stay finite
 CLOCK_INPUTS = 2
 ALIKE = ("peak_units", "levels", "step_seconds", "hidden")  # of a forecaster and of the one that it starts from
 GROUPS = 3  # of applications that are left out in turn
+FEWEST_TOLD = 300  # windows of which the past is told, to learn from
 PEAK_WEIGHT = 0.5  # of the peak in the loss, beside the segments
 
 
@@ -107,6 +109,9 @@ class NetworkForecaster(Forecaster):
         Largest learning rate there.
     random_state : int
         Seed of all that is drawn.
+    past : bool
+        Look at what an application used before. One that does not look learns a second network that does, for the
+        workloads of which windows tell it, and keeps it where it errs less on held-out series.
 
     Examples
     --------
@@ -125,8 +130,10 @@ class NetworkForecaster(Forecaster):
     adapt_epochs: int = 1
     adapt_rate: float = 5e-4
     random_state: int = 0
+    past: bool = False
     adapted_ = False  # whether it started from another one
     trust_ = cast("Trust | None", None)  # None: the networks alone are believed
+    informed_ = cast("NetworkForecaster | None", None)  # of workloads whose past is told
 
     def fit(
         self,
@@ -160,7 +167,57 @@ class NetworkForecaster(Forecaster):
             for name, (own, other) in self.differences(start, windows.demand.shape[-1]).items():
                 raise InputError(f"{name} is {own}, but the forecaster to start from has {other}: fit without it")
         self._start, self.adapted_, self._prior = start, start is not None, prior
-        return super().fit(windows, also, report)
+        super().fit(windows, also, report)
+        self.informed_ = None if self.past else self._informed(windows, report)
+        return self
+
+    def _informed(self, windows: Windows, report: Report) -> NetworkForecaster | None:
+        """One that looks at what applications used before, where that errs less on what was held out."""
+        told = np.flatnonzero(windows.told)
+        if len(told) < FEWEST_TOLD or (windows.fold == UNSEEN).all():
+            return None
+        with phase("fitting forecasters that look at what applications used before", report):
+            informed = replace(self, past=True).fit(windows[told], prior=self._prior)
+        errors = informed.unseen_error(), self.unseen_error(informed.learnt)
+        return informed if errors[0] < errors[1] else None
+
+    def unseen_error(self, beginnings: Beginnings | None = None) -> float:
+        """Mean CRPS, as a share of the peak, on beginnings of series that it learnt from, each forecast without its
+        fold; of all that it learnt from, unless others are given.
+
+        Parameters
+        ----------
+        beginnings : Beginnings, optional
+            Those to forecast.
+        """
+        judged = self.learnt if beginnings is None else beginnings
+        level, _ = Outcomes.of(judged).levels(self.levels, self.peak_units)
+        return float(ranked_probability(self.predict(judged).most.astype(np.float64), level).mean())
+
+    def predict(self, beginnings: Beginnings) -> Distribution:
+        """What will come after m beginnings; never looks at later slots.
+
+        Each fold is forecast by networks fitted without it. What an application used before is looked at where windows
+        tell it and this helped on held-out series.
+
+        Parameters
+        ----------
+        beginnings : Beginnings
+            m beginnings.
+        """
+        informed = self.informed_
+        told = np.flatnonzero(beginnings.told) if informed is not None else np.empty(0, np.int64)
+        if informed is None or not len(told):
+            return super().predict(beginnings)
+        if len(told) == len(beginnings):
+            return informed.predict(beginnings)
+        rest = np.setdiff1d(np.arange(len(beginnings)), told)
+        parts = informed.predict(beginnings[told]), super().predict(beginnings[rest])
+        order = np.argsort(np.concatenate([told, rest]))
+        most, peak, mean = (
+            np.concatenate([getattr(part, name) for part in parts])[order] for name in ("most", "peak", "mean")
+        )
+        return Distribution(most, peak, mean, self.values_)
 
     def differences(self, start: NetworkForecaster, resources: int) -> dict[str, tuple[int, int]]:
         """Field -> its value here and in another forecaster, where they differ and so nothing can start from it.
@@ -195,12 +252,12 @@ class NetworkForecaster(Forecaster):
             one.trust_ = self.trust_
 
     def _held_out(self, beginnings: Beginnings) -> HeldOut:
-        shown = scaled(beginnings.inputs(self.slots_per_day), self.shift_, self.width_)
+        shown = scaled(beginnings.inputs(self.slots_per_day, self.past), self.shift_, self.width_)
         forecasts = self._by_networks(shown), self.drift_.predict(beginnings)
         return HeldOut(beginnings, *forecasts, unlike(shown, self.prototypes_))
 
     def _fit(self, drawn: list[Beginnings]) -> None:
-        inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
+        inputs = np.concatenate([part.inputs(self.slots_per_day, self.past) for part in drawn])
         targets = _Targets(drawn, self.levels, self.peak_units)
         self.shift_, self.width_ = scale_of(inputs)
         if self._start is not None:
@@ -247,7 +304,7 @@ class NetworkForecaster(Forecaster):
         return [(layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in dense]
 
     def _predict(self, beginnings: Beginnings) -> Distribution:
-        shown = scaled(beginnings.inputs(self.slots_per_day), self.shift_, self.width_)
+        shown = scaled(beginnings.inputs(self.slots_per_day, self.past), self.shift_, self.width_)
         found = self._by_networks(shown)
         if self.trust_ is None:
             return found
@@ -280,6 +337,7 @@ class NetworkForecaster(Forecaster):
             "resources": self.resources_,
             "adapted": self.adapted_,
             "values": self.values_.tolist(),
+            "informed": None if self.informed_ is None else self.informed_.to_dict() | {"learnt": None},
             "without": {str(fold): one._weights() for fold, one in self.without_.items()},
             "learnt": None if self._learnt is None else packed(self._learnt),
             **self._weights(),
@@ -320,12 +378,14 @@ class NetworkForecaster(Forecaster):
             one._set_weights(weights)
         made._learnt = None if content["learnt"] is None else unpacked(content["learnt"], made.resources_)
         made._continuations = {}
+        if (informed := content.get("informed")) is not None:
+            made.informed_ = cls.from_dict(informed)
         return made
 
     def _set_weights(self, content: dict[str, Any]) -> None:
         self.shift_, self.width_ = (np.array(content[name], np.float32) for name in ("shift", "width"))
         scales = np.concatenate([self.shift_, self.width_])
-        inputs = Beginnings.input_count(self.resources_)
+        inputs = Beginnings.input_count(self.resources_, self.past)
         if not (
             np.isfinite(scales).all() and (self.width_ > 0).all() and len(self.width_) == len(self.shift_) == inputs
         ):

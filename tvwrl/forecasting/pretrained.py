@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.forecasting.beginnings import Outcomes
 from tvwrl.forecasting.network import NetworkForecaster
-from tvwrl.forecasting.scores import ranked_probability
 from tvwrl.progress import Report, nothing
 from tvwrl.traces import UNSEEN, Windows, trace_hash
 from tvwrl.types import Trace
@@ -69,14 +67,7 @@ def fit_or_adapt(
     adapted = replace(forecaster).fit(windows, report=report, start=start, prior=prior)
     if (windows.fold == UNSEEN).all():
         return adapted
-    return min(fitted, adapted, key=unseen_error)
-
-
-def unseen_error(fitted: NetworkForecaster) -> float:
-    """Mean CRPS, as a share of the peak, on the beginnings that it learnt from, each forecast without its fold."""
-    beginnings = fitted.learnt
-    level, _ = Outcomes.of(beginnings).levels(fitted.levels, fitted.peak_units)
-    return float(ranked_probability(fitted.predict(beginnings).most.astype(np.float64), level).mean())
+    return min(fitted, adapted, key=NetworkForecaster.unseen_error)
 
 
 def digest(workload: str) -> str:

@@ -7,6 +7,8 @@ forecast is then brought back. Only what was seen of a workload decides on its s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -33,7 +35,8 @@ def scaled_forecasts(forecaster: Forecaster, beginnings: Beginnings) -> Float32:
     metadata = scaled.metadata.copy()
     metadata[:, :resources] = np.minimum(metadata[:, :resources] / power, units)
     demand = np.minimum(scaled.demand / power[:, None], units)
-    known = Windows(demand, scaled.length, metadata, scaled.clock, scaled.fold, scaled.series)
+    past = None if scaled.past is None else np.minimum(scaled.past / power[:, None, None], units).astype(np.float32)
+    known = replace(scaled, demand=demand, metadata=metadata, past=past)
     at_scale = forecaster.predict(Beginnings(known, place.ravel(), beginnings.seen)).forecast().values
     found: Float32 = (at_scale * _factors(power[place.ravel()], resources)).astype(np.float32)
     peak, _, running = _places(resources)

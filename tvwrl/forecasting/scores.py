@@ -13,7 +13,7 @@ import numpy as np
 from tvwrl.forecasting.base import BLOCK, Forecaster
 from tvwrl.forecasting.beginnings import Beginnings, Outcomes
 from tvwrl.forecasting.segments import Distribution
-from tvwrl.traces import SequenceSampler, Split, stack_windows
+from tvwrl.traces import SequenceSampler, Split
 from tvwrl.types import Float, Int
 
 JUDGED = 1500  # windows whose beginnings are judged
@@ -44,7 +44,7 @@ class Scores:
 def judged_beginnings(sampler: SequenceSampler, split: Split, seed: int, count: int = JUDGED) -> Beginnings:
     """Beginnings of `count` windows of a split's series, drawn as those that forecasters learn from."""
     rng = np.random.default_rng([seed, STREAM])
-    return Beginnings.draw(stack_windows(sampler.windows(split, count, rng), sampler.trace, sampler.unit), rng)
+    return Beginnings.draw(sampler.stacked(sampler.windows(split, count, rng), split), rng)
 
 
 def score(forecaster: Forecaster, beginnings: Beginnings) -> Scores:

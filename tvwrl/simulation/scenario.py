@@ -63,9 +63,13 @@ class Scenario:
         all the same.
     placements_per_slot : int, default 1
         Placements per slot; None: no limit.
-    split : Literal['workloads', 'applications', 'time'], default 'workloads'
-        Validate and test on workloads that training never sees, on applications that it never sees, or on the last part
-        of every series (time).
+    split : Literal['workloads', 'applications', 'time', 'placements'], default 'workloads'
+        Validate and test on workloads that training never sees, on applications that it never sees, on the last part
+        of every series (time), or on new placements of known applications (placements): replicas that training never
+        sees, and of what has no replicas, the last part of its series.
+    own_past : bool, default False
+        Forecasts may use what a workload's application used before the workload was placed: the workload itself and its
+        replicas, in the same hours of earlier days.
     max_slots : int, default 200
         Cut training episodes after this many slots; 0: never. Evaluation episodes are never cut, but for those of
         agents in a comparison on a task that are not placed by then.
@@ -136,7 +140,8 @@ class Scenario:
     choose_from_queue: bool = False
     mask: Literal["any", "room"] = "any"
     placements_per_slot: int | None = 1
-    split: Literal["workloads", "applications", "time"] = "workloads"
+    split: Literal["workloads", "applications", "time", "placements"] = "workloads"
+    own_past: bool = False
     max_slots: int = 200
     classes: int = 6
     relabel_every: int = 1
@@ -188,7 +193,7 @@ class Scenario:
         within(1, 1000, move_slots=self.move_slots)
         within(0, 1, immovable=self.immovable)
         one_of(("mean", "max"), sample=self.sample)
-        one_of(("workloads", "applications", "time"), split=self.split)
+        one_of(("workloads", "applications", "time", "placements"), split=self.split)
         one_of(("workload", "machine"), overshoot_per=self.overshoot_per)
         one_of(("any", "room"), mask=self.mask)
         if self.choose_from_queue and self.queue < 2:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tvwrl.checks import at_least
 from tvwrl.simulation import Scenario
+from tvwrl.traces.past import EarlierUsage
 from tvwrl.traces.splits import UNSEEN, Run, Split, split_trace
 from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.traces.windows import Window, Windows, peak_over_first, stack_windows
@@ -143,6 +144,7 @@ class SequenceSampler:
                 self._note(f"the longest {split} window is {reach} slots, not {longest}: no {split} series is longer")
         self._candidates: dict[tuple[Split, int], list[Run]] = {}
         self._demands: dict[int, Float] = {}
+        self._told: dict[bool, EarlierUsage] = {}
         self._sums: dict[int, npt.NDArray[np.int64]] = {}
         self.rate: dict[Split, float] = {}
         self.arrivals: dict[Split, int] = {}
@@ -328,6 +330,29 @@ class SequenceSampler:
             drawn.append(Window(run.workload, slot, self._cut(run, begin, length), fold))
         return drawn
 
+    def stacked(self, windows: Sequence[Window], split: Split) -> Windows:
+        """The windows in one table, with what the scenario tells of earlier usage.
+
+        Parameters
+        ----------
+        windows : sequence of Window
+            n windows of this trace, at least one.
+        split : {"train", "validation", "test"}
+            Whose they are. Only those for testing are told of usage in rows for testing.
+        """
+        past = self._earlier(split == "test").before(windows) if self.scenario.own_past else None
+        return stack_windows(windows, self.trace, self.unit, past)
+
+    def _earlier(self, tests: bool) -> EarlierUsage:
+        if tests not in self._told:
+            scenario, hidden = self.scenario, np.zeros(len(self.trace.slot), np.bool_)
+            for run in () if tests else self.runs["test"]:
+                hidden[run.first : run.first + run.rows] = True
+            self._told[tests] = EarlierUsage(
+                self.trace, self.ratio, self.unit, scenario.peak_units, scenario.sample, hidden
+            )
+        return self._told[tests]
+
     def _calibrate(self, split: Split) -> tuple[float, float]:
         """Arrivals per slot that offer the load on the busier resource, and the mean length of a workload, slots."""
         windows = self.windows(split, CALIBRATION_WINDOWS, np.random.default_rng(0))
@@ -413,14 +438,14 @@ class SequenceSampler:
             if (most := scenario.background) > 0:
                 noise = np.random.default_rng([*key, BACKGROUND])
                 background.append(draw_background(most, self.machines.capacity.shape, noise))
-        sequences = self._assemble(drawn, np.array(arrivals, dtype=np.int64), classes, forecasts)
+        sequences = self._assemble(drawn, np.array(arrivals, dtype=np.int64), classes, forecasts, split)
         return replace(sequences, background=np.array(background)) if background else sequences
 
     def _assemble(
-        self, drawn: list[list[Window]], arrival: Int, classes: Labels, forecasts: Forecasts | None
+        self, drawn: list[list[Window]], arrival: Int, classes: Labels, forecasts: Forecasts | None, split: Split
     ) -> SequenceSet:
         trace = self.trace
-        windows = stack_windows([window for row in drawn for window in row], trace, self.unit).reshape(*arrival.shape)
+        windows = self.stacked([window for row in drawn for window in row], split).reshape(*arrival.shape)
         workload_id: Strings = np.empty(arrival.shape, dtype=object)
         for s, row in enumerate(drawn):
             seen: dict[int, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,6 +18,7 @@ Split = Literal["train", "validation", "test"]
 TEST_SHARE = 0.3  # of the workloads (or of each series in time)
 VALIDATION_SHARE = 0.2  # of what is not for testing; of all workloads where applications are kept whole
 FOLDS = 3
+FEWEST_REPLICAS = 3  # of an application of which some are held out: one for each part
 UNSEEN = -1  # fold of a series that is in none: not for training, or the only one for training
 
 
@@ -61,7 +63,7 @@ def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
     ----------
     trace : Trace
         The trace.
-    by : {"workloads", "applications", "time"}
+    by : {"workloads", "applications", "time", "placements"}
         What is kept whole: workloads; applications (a workload whose application is unknown is one of its own); or
         nothing, and every run is cut: the last part is for testing, the last part of the rest for validation.
     least_rows : int
@@ -88,6 +90,8 @@ def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
         every = gapless_runs(trace, np.argsort(trace.workload_id, kind="stable"))
         not_test, test = _cut(every, TEST_SHARE)
         train, validation = _cut(not_test, VALIDATION_SHARE)
+    elif by == "placements":
+        not_test, train, validation, test = _by_placements(trace)
     else:
         parts = _by_applications(trace, least_rows) if by == "applications" else _by_workloads(trace, least_rows)
         not_test, train, validation, test = (gapless_runs(trace, part) for part in parts)
@@ -172,6 +176,29 @@ def _by_workloads(trace: Trace, least_rows: int) -> tuple[Int, Int, Int, Int]:
     groups = _groups(trace, [run for run in gapless_runs(trace, not_test) if run.rows >= least_rows])
     train, validation = _deal(groups, [1 - VALIDATION_SHARE, VALIDATION_SHARE])
     return not_test, _named(trace, train), _named(trace, validation), by_name[np.sort(order[:test])]
+
+
+def _by_placements(trace: Trace) -> tuple[list[Run], list[Run], list[Run], list[Run]]:
+    """Of an application with replicas some of them are held out, and of all other workloads the end of the series."""
+    parts: tuple[list[int], ...] = ([], [], [])
+    alone = []
+    applications: dict[str, list[int]] = {}
+    for i in np.argsort(trace.workload_id, kind="stable").tolist():
+        applications.setdefault(trace.application[i] or f"/{trace.workload_id[i]}", []).append(i)
+    for name in sorted(applications):
+        group = applications[name]
+        if len(group) < FEWEST_REPLICAS:
+            alone += group
+            continue
+        order = np.random.default_rng(zlib.crc32(name.encode())).permutation(group).tolist()
+        first = len(group) - max(1, round(TEST_SHARE * len(group)))  # of those for testing
+        middle = first - max(1, round(VALIDATION_SHARE * first))
+        for part, members in zip(parts, (order[:middle], order[middle:first], order[first:]), strict=True):
+            part.extend(members)
+    replicas = [gapless_runs(trace, part) for part in parts]
+    not_test, test_ends = _cut(gapless_runs(trace, alone), TEST_SHARE)
+    begins, ends = _cut(not_test, VALIDATION_SHARE)
+    return replicas[0] + replicas[1] + not_test, replicas[0] + begins, replicas[1] + ends, replicas[2] + test_ends
 
 
 def _by_applications(trace: Trace, least_rows: int) -> tuple[Int, Int, Int, Int]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.statistics import DAY_SECONDS
-from tvwrl.types import Float, InputError, Int, Trace
+from tvwrl.types import Bool, Float, Float32, InputError, Int, Trace
 
 STANDS_IN = 95.0  # percentile of lifetime peak over first demand that stands in for undeclared requests
 
@@ -70,6 +70,7 @@ class Windows:
     series: Int  # (...) number of its workload in the trace
     application: Int = None  # type: ignore[assignment]  # (...) number of a workload of the same application, its own
     # where it has none; that is the default
+    past: Float32 | None = None  # (..., day, 2, D) usage before, as of `EarlierUsage`; None: nothing is told of it
 
     def __post_init__(self) -> None:
         if self.application is None:
@@ -84,7 +85,7 @@ class Windows:
 
     def __getitem__(self, rows: Any) -> Windows:
         """The windows at some places of the leading axes, by any index of an array."""
-        return Windows(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return Windows(**{name: part[rows] for name, part in self._parts().items()})
 
     def without_folds(self) -> Windows:
         """The same windows as if nothing had been fitted on them: one forecaster learns from all."""
@@ -93,8 +94,20 @@ class Windows:
     def reshape(self, *leading: int) -> Windows:
         """The same windows with other leading axes."""
         axes = self.length.ndim
-        values = (getattr(self, field.name) for field in fields(self))
-        return Windows(*(value.reshape(*leading, *value.shape[axes:]) for value in values))
+        parts = self._parts().items()
+        return Windows(**{name: part.reshape(*leading, *part.shape[axes:]) for name, part in parts})
+
+    def _parts(self) -> dict[str, Any]:
+        """Every array that there is, by the name of its field."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    @property
+    def told(self) -> Bool:
+        """(...) whether something is known of what the application used before."""
+        if self.past is None:
+            return np.zeros(self.length.shape, np.bool_)
+        return np.asarray(np.isfinite(self.past).any(axis=(-3, -2, -1)))
 
 
 def metadata_of(trace: Trace, workloads: Int, unit: Float) -> Float:
@@ -116,8 +129,9 @@ def peak_over_first(windows: Sequence[Window]) -> Float:
     return factor
 
 
-def stack_windows(windows: Sequence[Window], trace: Trace, unit: Float) -> Windows:
-    """The n windows, at least one, of a trace in one table (n,); `unit` (D,) is the input value of one unit."""
+def stack_windows(windows: Sequence[Window], trace: Trace, unit: Float, past: Float32 | None = None) -> Windows:
+    """The n windows, at least one, of a trace in one table (n,); `unit` (D,) is the input value of one unit, `past`
+    what is told of earlier usage."""
     length = np.array([len(window.demand) for window in windows], dtype=np.int64)
     demand = np.zeros((len(windows), int(length.max()), len(trace.resources)))
     for row, window in zip(demand, windows, strict=True):
@@ -127,7 +141,7 @@ def stack_windows(windows: Sequence[Window], trace: Trace, unit: Float) -> Windo
     clock = begin * trace.slot_seconds % DAY_SECONDS / DAY_SECONDS
     fold = np.array([window.fold for window in windows], dtype=np.int64)
     application = first_of_application(trace)[series]
-    return Windows(demand, length, metadata_of(trace, series, unit), clock, fold, series, application)
+    return Windows(demand, length, metadata_of(trace, series, unit), clock, fold, series, application, past)
 
 
 def first_of_application(trace: Trace) -> Int:

@@ -1,0 +1,127 @@
+"""What is told of earlier usage: by hand, never of later slots, and never of what is held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tvwrl.forecasting import SEGMENTS, Beginnings, NetworkForecaster, training_windows
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.past import EarlierUsage
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.synthetic import synthetic_trace
+from tvwrl.traces.windows import Window, Windows
+from tvwrl.types import Trace
+
+MakeTrace = Callable[..., Trace]
+UNIT = np.array([0.1, 0.1])
+
+
+def window(workload: int, slot: int) -> Window:
+    return Window(workload, slot, np.ones((4, 2)), -1)
+
+
+def trace_of(make_trace: MakeTrace) -> Trace:
+    """Two replicas and another workload; slots of 6 h, three days. The first uses 1, 2, ... tenths of a machine."""
+    rising = np.repeat(np.arange(1.0, 13.0)[:, None], 2, axis=1) / 10
+    steady = np.full((12, 2), 0.5)
+    trace = make_trace([rising, steady, steady], slot_seconds=21_600)
+    return replace(trace, application=np.array(["web", "web", ""], dtype=object))
+
+
+def test_by_hand(make_trace: MakeTrace) -> None:
+    earlier = EarlierUsage(trace_of(make_trace), 1, UNIT, most=100, sample="max")
+    past = earlier.before([window(0, 8), window(2, 1), window(2, 0)])
+    assert past.shape == (3, 4, 2, 2)
+    assert past[0, :, 0, 0] == pytest.approx([5, 6, 7, 8])  # the second day of the first, over 5 of its replica
+    assert past[0, :, 1, 0] == pytest.approx(
+        [(1 + 5 + 5 + 5) / 4, (2 + 6 + 10) / 4, (3 + 7 + 10) / 4, (4 + 8 + 10) / 4]
+    )
+    assert past[1, 0, :, 0] == pytest.approx([5, 5])
+    assert np.isnan(past[1, 1:]).all()
+    assert np.isnan(past[2]).all()
+
+
+def test_later_slots_make_no_difference(make_trace: MakeTrace) -> None:
+    trace = trace_of(make_trace)
+    usage = trace.usage.copy()
+    usage[trace.slot >= 7] = 0.01
+    told = [
+        EarlierUsage(one, 1, UNIT, 100, "max").before([window(0, 7)]) for one in (trace, replace(trace, usage=usage))
+    ]
+    assert np.array_equal(*told, equal_nan=True)
+
+
+def test_hidden_rows_make_no_difference(make_trace: MakeTrace) -> None:
+    trace = trace_of(make_trace)
+    hidden = np.arange(len(trace.slot)) >= trace.offsets[1]  # of all but the first
+    alone = EarlierUsage(trace, 1, UNIT, 100, "max", hidden).before([window(0, 8)])
+    assert alone[0, :, 1, 0] == pytest.approx([3, 4, 5, 6])
+
+
+def test_slots_are_joined_as_the_environment_joins_them(make_trace: MakeTrace) -> None:
+    trace = trace_of(make_trace)
+    largest, mean = (
+        EarlierUsage(trace, 2, UNIT, 100, sample).before([window(2, 4), window(0, 4)]) for sample in ("max", "mean")
+    )
+    assert largest[1, :, 0, 0] == pytest.approx([5, 5])
+    assert mean[1, :, 0, 0] == pytest.approx([5, 5])
+    assert mean[1, :, 1, 0] == pytest.approx([(1.5 + 5) / 2, (3.5 + 5) / 2])
+
+
+def test_inputs_by_hand() -> None:
+    """A day of four slots; the window begins in the third one, and two slots of it were seen."""
+    past = np.full((1, 4, 2, 1), np.nan, np.float32)
+    past[0, :3, 0, 0], past[0, :3, 1, 0] = [4, 5, 6], [1, 2, 3]
+    one = np.zeros(1, np.int64)
+    windows = Windows(np.ones((1, 3, 1)), one + 3, np.full((1, 3), np.nan), one + 0.5, one - 1, one, one, past)
+    found = Beginnings(windows, one, one + 2).before()[0]
+    largest, most, mean, known = found[:6], found[6:12], found[12:18], found[18:]
+    assert largest.tolist() == [4, 6, 6, 6, 6, 6]  # the next slot is the first of the day
+    assert most.tolist() == [1, 3, 3, 3, 3, 3]
+    assert mean[:2] == pytest.approx([1, 2.5])
+    assert known[:3] == pytest.approx([1, 1, 3 / 4])
+    nothing = replace(windows, past=None)
+    assert not Beginnings(nothing, one, one + 2).before().any()
+    assert nothing.told.tolist() == [False]
+    assert len(known) == len(SEGMENTS)
+
+
+@pytest.fixture(scope="module")
+def sampler() -> SequenceSampler:
+    trace = synthetic_trace("google", workloads=40, seed=0, days=4)
+    return SequenceSampler(trace, Scenario(machines=4, workloads=12, split="time", own_past=True))
+
+
+def test_training_is_told_nothing_of_what_is_held_out(sampler: SequenceSampler) -> None:
+    trace = sampler.trace
+    usage = trace.usage.copy()
+    for run in sampler.runs["test"]:
+        usage[run.first : run.first + run.rows] *= 0.5
+    other = SequenceSampler(replace(trace, usage=usage), sampler.scenario, sampler.unit)
+    assert np.array_equal(training_windows(sampler, 60).past, training_windows(other, 60).past, equal_nan=True)
+
+
+def test_first_placements_are_forecast_as_before(sampler: SequenceSampler) -> None:
+    windows = training_windows(sampler, 400)
+    assert windows.told.mean() > 0.8
+    with_past = NetworkForecaster(epochs=2, hidden=8).fit(windows)
+    without = NetworkForecaster(epochs=2, hidden=8).fit(replace(windows, past=None))
+    untold = Beginnings.every(replace(windows[np.arange(20)], past=None))
+    assert np.array_equal(with_past.predict(untold).most, without.predict(untold).most)
+    with_past.informed_ = with_past.informed_ or replace(with_past, past=True).fit(windows)
+    told = windows[np.flatnonzero(windows.told)[:10]]
+    own = with_past.informed_.predict(Beginnings.every(told))
+    assert np.array_equal(with_past.predict(Beginnings.every(told)).most, own.most)
+    assert not np.array_equal(own.most, without.predict(Beginnings.every(told)).most)
+    mixed = replace(
+        windows[np.arange(20)], past=np.where(np.arange(20)[:, None, None, None] % 2, np.nan, windows.past[:20])
+    )
+    every = Beginnings.every(mixed)
+    both = with_past.predict(every).most
+    assert np.array_equal(both[~every.told], without.predict(every[np.flatnonzero(~every.told)]).most)
+    again = NetworkForecaster.from_dict(with_past.to_dict())
+    assert np.array_equal(again.predict(every).most, both)
