@@ -16,6 +16,7 @@ from tvwrl.checks import at_least, positive
 from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.envs import Problem
 from tvwrl.experiments.statistics import ratio_bootstrap
+from tvwrl.forecasting import Forecaster, NetworkForecaster, training_windows
 from tvwrl.progress import say
 from tvwrl.runs import whole_file
 from tvwrl.schedulers import Runner, make_scheduler
@@ -36,18 +37,16 @@ class PopulationOptions:
     far the rewards of eight schedulers on a synthetic population are from those on the trace.
     """
 
-    name: tyro.conf.Positional[str]
-    """Name of the population, which generated traces get."""
     trace: TraceName
     file: Path | None = None
-    """File to write, or with --judge alone to judge: NAME.json."""
+    """File to write, NAME.json; generated traces get that name."""
     slot_seconds: SlotSeconds = None
     groups: int | None = None
     """Most groups of similar workloads around which parameters are drawn; default: one for 8 workloads."""
-    against: str | None = None
+    population: str | None = None
     """Fit nothing, and judge this trace or population, such as synthetic:google, instead."""
     judge: int = 0
-    """Number of populations on which schedulers play, each against the trace split at random once more; 0: none."""
+    """Number of populations on which schedulers play, each against the trace, split at random once more; 0: none."""
     workloads: int = 400
     """Workloads of a population that is judged."""
     sequences: int = 20
@@ -64,15 +63,16 @@ def fit_and_judge(options: PopulationOptions, report: Callable[[str], object] = 
     at_least(2, workloads=options.workloads)
     at_least(1, sequences=options.sequences)
     positive(**{f"loads[{i}]": load for i, load in enumerate(options.loads)})
-    if options.file is None and options.against is None:
-        raise InputError("nothing to do: give --file to fit a population, or --against one to judge")
+    if (options.file is None) == (options.population is None):
+        raise InputError("give --file to fit a population and write it there, or --population to judge one that exists")
+    if options.file is not None and options.file.suffix != ".json":
+        raise InputError(f"file is {options.file}: must end with .json")
     real = open_trace(options.trace, options.slot_seconds)
-    if options.against is not None:
-        open_trace(options.against)  # an unknown name is refused before anything is played
-        makes = _others(options.against)
+    if options.file is None:
+        makes = _others(str(options.population))
     else:
-        content = fit_population(real, options.name, options.groups)
-        with whole_file(options.file) as partial:  # type: ignore[arg-type]
+        content = fit_population(real, options.file.stem, options.groups)
+        with whole_file(options.file) as partial:
             partial.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
         report(f"{options.file}: {len(content['groups']['share'])} groups of {len(real)} workloads")
         makes = _of_figures(content, options.workloads)
@@ -82,7 +82,7 @@ def fit_and_judge(options: PopulationOptions, report: Callable[[str], object] = 
         report(f"{name:20s}{distance:8.3f}")
     if options.judge:
         found = judge(real, makes, options.judge, options.sequences, options.loads, options.yardstick)
-        for line in judged_lines(found, options.loads):
+        for line in judged_lines(found):
             report(line)
 
 
@@ -141,19 +141,22 @@ def judge(
 def rewards_on(trace: Trace, sequences: int, loads: Sequence[float]) -> dict[tuple[float, str], float]:
     """Mean reward of each of `JUDGES` on test sequences of a trace at each load."""
     out: dict[tuple[float, str], float] = {}
-    forecaster = None
+    forecaster: Forecaster | None = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what a trace cannot give is the same in all
         for load in loads:
-            problem = Problem.build(trace, Scenario(load=load), "none", forecaster=forecaster).with_forecasts()
-            forecaster = problem.forecaster
+            problem = Problem.build(trace, Scenario(load=load), "none")
+            if forecaster is None:  # one for all training series, because test series are all that is played
+                made = NetworkForecaster(problem.scenario.peak_units, problem.scenario.step_seconds)
+                forecaster = made.fit(training_windows(problem.sampler).without_folds())
+            problem = replace(problem, forecaster=forecaster)
             runner = Runner(problem.sequences("test", sequences, seed=0), problem.machines, problem.scenario)
             for name in JUDGES:
                 out[load, name] = float(problem.rewards(runner, make_scheduler(name)).mean())
     return out
 
 
-def judged_lines(found: dict[str, tuple[Cells, Cells]], loads: Sequence[float]) -> list[str]:
+def judged_lines(found: dict[str, tuple[Cells, Cells]]) -> list[str]:
     """The table of `judge` as lines of text."""
     made, truth = found["population"]
     lines = [f"{'load':>5s} {'scheduler':14s}{'trace':>10s}{'population':>12s}{'difference':>12s}   95 % interval"]
@@ -169,8 +172,8 @@ def judged_lines(found: dict[str, tuple[Cells, Cells]], loads: Sequence[float]) 
         for k in range(len(next(iter(a_cells.values())))):
             reference = {key: v[k] if what.startswith("one half") else v.mean() for key, v in b_cells.items()}
             single.append(sum(abs(v[k] / reference[key] - 1) <= NEAR for key, v in a_cells.items()))
-        of = len(truth)
-        line = f"{what}: within {NEAR:.0%} in {np.mean(single):.1f} of {of} cells one by one ({min(single)} to {max(single)})"
+        cells = f"{np.mean(single):.1f} of {len(truth)} cells one by one ({min(single)} to {max(single)})"
+        line = f"{what}: within {NEAR:.0%} in {cells}"
         if a_cells is not b_cells:
             gaps = [a.mean() / b_cells[key].mean() - 1 for key, a in a_cells.items()]
             line += f"; by their means in {sum(abs(g) <= NEAR for g in gaps)}, mean distance {np.abs(gaps).mean():.1%}"

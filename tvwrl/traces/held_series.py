@@ -1,6 +1,6 @@
 """Series that keep a value for a while and then take another: how recorded ones are measured, and new ones made.
 
-A series is described by its distribution and by how its variance, after its values were replaced by normal scores, is
+A series is described by its distribution and by how the variance of the Gaussian series whose monotone image it is, is
 shared between a daily shape, white noise, and parts that keep a value for 10 minutes, an hour, ... on average. Recorded
 series move in steps, so that most windows of them are calm. Noises of the same autocorrelation that move at all times
 make every window a little restless, and a scheduler pays for that (docs/results/traces.md).
@@ -18,8 +18,9 @@ from tvwrl.types import Float, Trace
 HELD_HOURS = (1 / 6, 1.0, 4.0, 12.0, 48.0, 192.0)  # mean times for which a part keeps its value
 PARTS = ("daily", "white", *(f"held{k}" for k in range(len(HELD_HOURS))))
 LAG_HOURS = (1 / 12, 1 / 6, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 18.0, 24.0, 36.0, 48.0, 72.0, 96.0)  # where parts are fitted
-LEAST_SHARE = 1e-3  # added before logarithms, so that a part of no share stays finite
+SHARES = ("daily", *(f"over{k}" for k in range(len(HELD_HOURS))))  # parameters that hold the shares of the parts
 SAMPLES = 48  # series of which the autocorrelation of a part is the mean
+HERMITE_TERMS = 12
 LEAST_PAIRS = 12  # of which an autocorrelation is computed
 DIGITS = 7  # decimals kept where processors and BLAS libraries differ in the last ones
 MOVED = ("_lag1", "_hour", "_halfday", "_day", "_peak_ratio")  # parameters of a workload that shares stand in for
@@ -28,13 +29,15 @@ MOVED = ("_lag1", "_hour", "_halfday", "_day", "_peak_ratio")  # parameters of a
 def held_parameters(trace: Trace, profiles: Any) -> dict[str, Float]:
     """What `held_series` needs to know of each workload of a trace, (N,) per name; NaN = undefined.
 
-    Levels, variations, shapes, durations, and request ratios are those of `population_parameters`. `r_daily`, `r_white`
-    and `r_held0` and on are logarithms of the shares of the variance of resource r; `correlation` is that of the normal
-    scores of the first two resources. `profiles`: as of `daily_profiles`
+    Levels, variations, shapes, durations, and request ratios are those of `population_parameters`. `r_daily`
+    is the share of the daily shape in the variance of resource r; of the rest, `r_over0` is the share of all that is
+    not white noise, `r_over1` the share of what keeps its value for an hour or more, and so on: independent errors in
+    these leave an autocorrelation about as it is, those in shares of single parts even it out. `correlation` is that of
+    the normal scores of the first two resources. `profiles`: as of `daily_profiles`
     """
     n, day = len(trace), DAY_SECONDS // trace.slot_seconds
     out = {name: v for name, v in population_parameters(trace).items() if not name.endswith(MOVED)}
-    out |= {f"{r}_{part}": np.full(n, np.nan) for r in trace.resources for part in PARTS}
+    out |= {f"{r}_{name}": np.full(n, np.nan) for r in trace.resources for name in SHARES}
     out["correlation"] = np.full(n, np.nan)
     lags = np.maximum(1, np.rint(np.array(LAG_HOURS) * day / 24)).astype(int)
     reach: dict[tuple[int, int], Float] = {}
@@ -43,14 +46,17 @@ def held_parameters(trace: Trace, profiles: Any) -> dict[str, Float]:
         for d, r in enumerate(trace.resources):
             if out[f"{r}_variation"][i] == 0.0:
                 continue
-            scores = _normal_scores(usage[:, d])
+            values, scores = usage[:, d], _normal_scores(usage[:, d])
             length = max(1, round(2 * len(scores) / day)) * (day // 2)  # to half days: few lengths are looked up
             if (length, d) not in reach:
                 parts = make_parts(profiles[d], SAMPLES, length, trace.slot_seconds, np.random.default_rng(0))
                 reach[length, d] = _autocorrelation(parts, lags).mean(0)
             found.append(scores)
-            for part, share in zip(PARTS, fitted_shares(_autocorrelation(scores, lags), reach[length, d]), strict=True):
-                out[f"{r}_{part}"][i] = np.log(share + LEAST_SHARE)
+            own = _autocorrelation((values - values.mean()) / values.std(), lags)
+            share = fitted_shares(before_mapping(values, own), reach[length, d])
+            over = share[1:][::-1].cumsum()[::-1] / max(share[1:].sum(), 1e-9)
+            for name, value in zip(SHARES, [share[0], *over[1:]], strict=True):
+                out[f"{r}_{name}"][i] = value
         if len(found) > 1:
             out["correlation"][i] = row_correlation(found[0][None], found[1][None])[0]
     return out
@@ -71,16 +77,41 @@ def fitted_shares(autocorrelation: Float, reach: Float) -> Float:
     return np.asarray(share / share.sum())
 
 
+def before_mapping(values: Float, autocorrelation: Float) -> Float:
+    """Autocorrelations (K,) of the Gaussian series whose monotone image has these values (L,) and autocorrelations.
+
+    The image's is the sum over n of c_n^2 rho^n, where c_n are the coefficients of the map's expansion in Hermite
+    polynomials and rho is the correlation before (Cario and Nelson 1997, "Modeling and generating random vectors with
+    arbitrary marginal distributions and correlation matrix"). NaN stays NaN.
+    """
+    from scipy.special import eval_hermitenorm, gamma, ndtri
+
+    image = np.sort(values)
+    image = (image - image.mean()) / image.std()
+    z = ndtri((np.arange(len(image)) + 0.5) / len(image))
+    terms = range(1, HERMITE_TERMS + 1)
+    share = np.array([(image * eval_hermitenorm(n, z)).mean() ** 2 / gamma(n + 1) for n in terms])
+    share = np.append(share, max(0.0, 1.0 - share.sum()))  # what is left of a heavy tail: to the next power
+    before = np.linspace(-1.0, 1.0, 401)
+    after = (share / share.sum()) @ before ** np.arange(1, len(share) + 1)[:, None]
+    rising = np.maximum.accumulate(after) + 1e-9 * np.arange(len(after))
+    known = np.isfinite(autocorrelation)
+    out = np.full(len(autocorrelation), np.nan)
+    out[known] = np.interp(autocorrelation[known], rising, before)
+    return out
+
+
 def held_series(content: dict[str, Any], drawn: dict[str, Float], length: int, rng: np.random.Generator) -> Float:
     """Usage (n, length, D) of n workloads of the parameters `drawn`, as `held_parameters` measures them."""
     resources, n = content["resources"], len(drawn["duration"])
     own = [make_parts(p, n, length, content["slot_seconds"], rng) for p in content["profiles"]]
     amplitude = []
     for r in resources:
-        share = np.exp(np.stack([np.nan_to_num(drawn[f"{r}_{part}"]) for part in PARTS], 1)) - LEAST_SHARE
-        share = np.maximum(rounded(share), 0.0) + 1e-9
-        amplitude.append(np.sqrt(share / share.sum(1, keepdims=True)))
-    overlap = np.maximum(np.einsum("nc,nc->n", amplitude[0], amplitude[-1]), LEAST_SHARE)
+        daily, *over = (np.clip(np.nan_to_num(drawn[f"{r}_{name}"]), 0.0, 1.0) for name in SHARES)
+        falling = np.minimum.accumulate(np.stack([np.ones(n), *over, np.zeros(n)], 1), axis=1)
+        rest = (1.0 - daily)[:, None] * -np.diff(falling, axis=1)
+        amplitude.append(np.sqrt(rounded(np.concatenate([daily[:, None], rest], axis=1))))
+    overlap = np.maximum(np.einsum("nc,nc->n", amplitude[0], amplitude[-1]), 1e-3)
     common = np.clip(np.nan_to_num(drawn["correlation"]) / overlap, -1.0, 1.0)[:, None]
     out = np.empty((n, length, len(resources)))
     for d, r in enumerate(resources):
@@ -94,7 +125,7 @@ def held_series(content: dict[str, Any], drawn: dict[str, Float], length: int, r
 
 
 def make_parts(profile: Any, n: int, length: int, slot_seconds: int, rng: np.random.Generator) -> Float:
-    """(n, C, length) the `PARTS` of n series, independent, each of mean 0 and variance 1 (0 where it never changes)."""
+    """(n, C, length) the `PARTS` of n series, independent, each of mean 0 and variance 1."""
     table, day, slots = np.array(profile), DAY_SECONDS // slot_seconds, np.arange(length)
     multiples = rng.standard_normal((n, len(table)))
     multiples[:, 0] = 1.0
@@ -106,6 +137,7 @@ def make_parts(profile: Any, n: int, length: int, slot_seconds: int, rng: np.ran
     out[:, 0], out[:, 1] = one_day[:, slots % day], rng.standard_normal((n, length))
     for part, hours in enumerate(HELD_HOURS, 2):
         changes = rng.random((n, length)) < min(1.0, slot_seconds / 3600 / hours)
+        changes[np.arange(n), rng.integers(1, length, n)] |= ~changes[:, 1:].any(1)  # a recorded part changed, too
         since = np.maximum.accumulate(np.where(changes, slots, 0), axis=1)
         out[:, part] = np.take_along_axis(rng.standard_normal((n, length)), since, 1)
     out -= out.mean(2, keepdims=True)

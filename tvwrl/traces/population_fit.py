@@ -58,7 +58,7 @@ def fit_population(trace: Trace, name: str, groups: int | None = None) -> dict[s
     spread = np.sqrt(np.maximum((within**2).mean(0), 1e-6))
     correlation = nearest_correlation(within.T @ within / len(trace) / np.outer(spread, spread))
     tables = {
-        n: np.quantile(value[np.isfinite(value)], levels)
+        n: np.quantile(value[np.isfinite(value)], levels, method="inverted_cdf" if n == "duration" else "linear")
         for n, value in found.items()
         if n != "kind" and np.isfinite(value).any()
     }
