@@ -70,7 +70,7 @@ def find_trace(name_or_path: str) -> Path | None:
     for name in SUBFOLDERS.get(name_or_path, (name_or_path,)):
         if name in prepared:
             return data / name
-    if name_or_path in SUBFOLDERS or (name_or_path.startswith(SYNTHETIC) and _population(name_or_path)):
+    if name_or_path in SUBFOLDERS or (name_or_path.startswith(SYNTHETIC) and _population(name_or_path)[0]):
         return None
     path = Path(name_or_path).expanduser()
     if name_or_path and os.path.exists(path):

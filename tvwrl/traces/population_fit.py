@@ -12,7 +12,7 @@ from tvwrl.traces.synthetic import daily_profiles, nearest_correlation, workload
 from tvwrl.types import Float, InputError, Int, Trace
 
 TABLE_LEVELS = 41  # entries of a fitted quantile table
-GROUPED_BY = {"_level": 3.0, "_variation": 3.0, "duration": 3.0, "_ratio": 0.5}  # weight by ending of a name; else 1
+GROUPED_BY = {"_level": 3.0, "_variation": 3.0, "duration": 3.0, "_ratio": 1.5}  # weight by ending of a name; else 1
 LEAST_WORKLOADS = 20  # of which the figures of a population are fitted
 WORKLOADS_PER_GROUP = 8
 LEAST_IN_GROUP = 2
