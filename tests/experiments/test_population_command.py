@@ -78,7 +78,7 @@ def test_the_command_fits_and_judges(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_bad_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give --file to fit"):
         fit_and_judge(PopulationOptions("synthetic:google"))
-    with pytest.raises(InputError, match="file is m.txt: must end with .json"):
+    with pytest.raises(InputError, match=r"file is m\.txt: must end with \.json"):
         fit_and_judge(PopulationOptions("synthetic:google", Path("m.txt")))
     with pytest.raises(InputError, match="judge is -1"):
         fit_and_judge(PopulationOptions("synthetic:google", tmp_path / "m.json", judge=-1))
