@@ -82,13 +82,13 @@ def test_seed_and_slot_of_a_synthetic_population(asked):
         open_trace("alibaba", slot_seconds=60)
 
 
-@pytest.mark.parametrize("name", ["alibaba", "google"])
+@pytest.mark.parametrize("name", ["alibaba", "google", "synthetic:google-v2"])
 def test_the_shipped_populations(data, name, monkeypatch):
     few = partial(synthetic.synthetic_trace, workloads=3, days=1)
     monkeypatch.setattr(synthetic, "synthetic_trace", few)
     trace = open_trace(name)
     assert (trace.source, find_trace(name)) == ("synthetic", None)
-    assert trace_hash(trace) == trace_hash(few(name, seed=0))
+    assert trace_hash(trace) == trace_hash(few(name.removeprefix("synthetic:"), seed=0))
 
 
 def test_any_prepared_name_and_any_path(data, recorded):
@@ -116,7 +116,10 @@ def test_an_unknown_trace(data, recorded, name):
     said = str(error.value)
     assert said.startswith(f"unknown trace {name!r}: no such file, folder or name; ")
     assert (f"did you mean {meant[name]}" in said) if name in meant else ("did you mean" not in said)
-    assert "a trace is a name (alibaba, google, mine, synthetic:alibaba, synthetic:google), or the path of a" in said
+    assert (
+        "a trace is a name (alibaba, google, mine, synthetic:alibaba, synthetic:google, synthetic:google-v2), or the"
+        in said
+    )
     assert said.endswith(f"names are looked up in TVWRL_DATA ({data})")
 
 

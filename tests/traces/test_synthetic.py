@@ -60,7 +60,7 @@ def test_the_seed_decides_everything(population: str) -> None:
     assert a.usage.shape != c.usage.shape or not np.array_equal(a.usage, c.usage)
 
 
-@pytest.mark.parametrize(("population", "slot_seconds"), [("google", 300), ("alibaba", 900)])
+@pytest.mark.parametrize(("population", "slot_seconds"), [("google", 300), ("google-v2", 300), ("alibaba", 900)])
 @pytest.mark.parametrize("workloads", [1, 33])
 def test_shapes_and_ranges(population: str, slot_seconds: int, workloads: int) -> None:
     trace = synthetic_trace(population, workloads=workloads, seed=3)
@@ -98,7 +98,7 @@ def test_unknown_requests_come_in_the_fitted_share() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(InputError, match=r"'azure'.*google, alibaba"):
+    with pytest.raises(InputError, match=r"'azure'.*google, google-v2, alibaba"):
         synthetic_trace("azure")
     with pytest.raises(InputError, match="workloads is 0"):
         synthetic_trace("google", workloads=0)

@@ -43,9 +43,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command(
             "population",
-            "fit a synthetic population of workloads to a trace",
-            "tvwrl.traces.population_fit:PopulationFitOptions",
-            "tvwrl.traces.population_fit:fit_and_report",
+            "fit a synthetic population of workloads to a trace, and judge it by outcomes",
+            "tvwrl.experiments.population_command:PopulationOptions",
+            "tvwrl.experiments.population_command:fit_and_judge",
         ),
     ),
     "Policies": (

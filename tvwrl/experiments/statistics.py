@@ -101,6 +101,22 @@ def paired_bootstrap(
     return (point_estimate(pairs, difference), *bootstrap_interval(pairs, rng, difference, resamples))
 
 
+def ratio_bootstrap(a: Float, b: Float, resamples: int = FEWER) -> tuple[float, float, float]:
+    """Mean of `a` (n,) over mean of `b` (m,), and its 95 % interval (low, high); both are resampled by themselves.
+
+    NaN bounds where one has fewer than two values.
+
+    >>> ratio_bootstrap(np.array([2.0, 2.0]), np.array([1.0, 1.0]))
+    (2.0, 2.0, 2.0)
+    """
+    ratio = float(a.mean() / b.mean())
+    if min(len(a), len(b)) < 2:
+        return ratio, float("nan"), float("nan")
+    rng = np.random.default_rng(0)
+    drawn = [v[rng.integers(len(v), size=(resamples, len(v)))].mean(1) for v in (a, b)]
+    return (ratio, *_middle(drawn[0] / drawn[1]))
+
+
 def stratified_bootstrap(
     strata: Sequence[Float], statistic: Statistic = interquartile_mean, resamples: int = FEWER
 ) -> tuple[float, float, float]:

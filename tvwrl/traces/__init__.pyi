@@ -56,8 +56,9 @@ from .splits import (
     share_workloads as share_workloads,
     split_trace as split_trace,
 )
-from .statistics import DAY_SECONDS as DAY_SECONDS
-from .synthetic import synthetic_trace as synthetic_trace
+from .population_fit import fit_population as fit_population
+from .statistics import DAY_SECONDS as DAY_SECONDS, compare_populations as compare_populations
+from .synthetic import generate as generate, synthetic_trace as synthetic_trace
 from .windows import (
     Windows as Windows,
     checked_series as checked_series,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl import SUPERSEDED_TASKS, TASK_NAMES
-from tvwrl.checks import hint
+from tvwrl.checks import at_least, hint
+from tvwrl.names import numbers, read_name, written
 from tvwrl.traces.canonical import HEADER, read_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
@@ -18,7 +19,9 @@ SUBFOLDERS = {  # of TVWRL_DATA: where a recorded trace of that name is looked f
     "alibaba": ("alibaba", "alibaba2018", "tianchi"),
 }
 
-SYNTHETIC = "synthetic:"  # before one of these names: the synthetic population, whatever was prepared
+SYNTHETIC = "synthetic:"  # before the name or file of a population: that one, whatever was prepared
+POPULATIONS = ("alibaba", "google", "google-v2")  # that come with the package
+OPTIONS = {"workloads": int, "seed": int}  # in brackets behind a population
 
 
 def data_folder() -> Path:
@@ -67,7 +70,7 @@ def find_trace(name_or_path: str) -> Path | None:
     for name in SUBFOLDERS.get(name_or_path, (name_or_path,)):
         if name in prepared:
             return data / name
-    if name_or_path.removeprefix(SYNTHETIC) in SUBFOLDERS:
+    if name_or_path in SUBFOLDERS or (name_or_path.startswith(SYNTHETIC) and _population(name_or_path)[0]):
         return None
     path = Path(name_or_path).expanduser()
     if name_or_path and os.path.exists(path):
@@ -76,7 +79,7 @@ def find_trace(name_or_path: str) -> Path | None:
         own = name_or_path.removeprefix("tvwrl/").partition("-")[0]
         own = f"{SYNTHETIC}{own}" if own in SUBFOLDERS else own  # tasks never use the recorded google
         raise InputError(f"unknown trace {name_or_path!r}: this is a task of the benchmark; name its trace, {own}")
-    known = sorted({*SUBFOLDERS, *(f"{SYNTHETIC}{name}" for name in SUBFOLDERS), *prepared})
+    known = sorted({*SUBFOLDERS, *(f"{SYNTHETIC}{name}" for name in POPULATIONS), *prepared})
     possible = (
         f"a trace is a name ({', '.join(known)}), or the path of a folder that tvwrl prepare made, or of a "
         f"CSV file; names are looked up in TVWRL_DATA ({data})"
@@ -86,6 +89,14 @@ def find_trace(name_or_path: str) -> Path | None:
     )
 
 
+def _population(name: str) -> tuple[str, dict[str, Any]]:
+    """Name or file of the population of `name`, and the options in its brackets; both empty if there is none."""
+    read = read_name(name.removeprefix(SYNTHETIC), "trace")
+    if read.head not in POPULATIONS and not read.head.endswith(".json"):
+        return "", {}
+    return read.head, numbers(name, ([read.of] if read.of else []) + list(read.options), OPTIONS)
+
+
 def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: int = 0) -> Trace:
     """Open a trace by name or path.
 
@@ -93,12 +104,14 @@ def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: 
     ----------
     name_or_path : str or path
         google and alibaba are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic population, which
-        synthetic:google and synthetic:alibaba always are; a folder of TVWRL_DATA goes by its name; all else is the path
-        of a folder or a CSV.
+        synthetic:google, synthetic:google-v2 and synthetic:alibaba always are, and synthetic:FILE.json by a file that
+        `tvwrl population` wrote; in brackets, how many workloads and the seed, as in
+        synthetic:google-v2(workloads=10000,seed=1). A folder of TVWRL_DATA goes by its name; all else is the path of a
+        folder or a CSV.
     slot_seconds : int, optional
         Length of a slot, seconds, which a CSV lacks.
     seed : int
-        Seed of a synthetic population, >= 0.
+        Seed of a synthetic population, >= 0, unless its brackets have one.
 
     Returns
     -------
@@ -126,7 +139,9 @@ def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: 
         return read_trace(path, slot_seconds)
     from tvwrl.traces.synthetic import synthetic_trace
 
-    trace = synthetic_trace(name_or_path.removeprefix(SYNTHETIC), seed=seed)
+    population, given = _population(name_or_path)
+    at_least(0, seed=(options := {"seed": seed} | given)["seed"])
+    trace = synthetic_trace(population, **options)
     if slot_seconds not in (None, trace.slot_seconds):
         raise InputError(
             f"synthetic trace {trace.name!r}: slot_seconds is {trace.slot_seconds}: must not be given as {slot_seconds}"
@@ -141,12 +156,19 @@ def trace_identity(trace: Trace, name_or_path: str | None, slot_seconds: int | N
     """
     path = None if name_or_path is None else find_trace(name_or_path)
     return {
-        "argument": name_or_path and (f"{SYNTHETIC}{trace.name}" if path is None else str(path.resolve())),
+        "argument": name_or_path and (_synthetic(name_or_path) if path is None else str(path.resolve())),
         "slot_seconds": slot_seconds,
         "name": trace.name,
         "source": trace.source,
         "hash": trace_hash(trace),
     }
+
+
+def _synthetic(name: str) -> str:
+    """The name of a population that opens it from any folder, whatever was prepared since."""
+    population, options = _population(name)
+    head = str(Path(population).expanduser().resolve()) if population.endswith(".json") else population
+    return f"{SYNTHETIC}{written(head, options=options)}"
 
 
 def how_to_open(identity: Mapping[str, Any]) -> tuple[str, int | None]:
