@@ -6,7 +6,7 @@ from .classes import (
     classes_from as classes_from,
     find_classes as find_classes,
 )
-from .comparison import compare as compare
+from .comparison import clustered as clustered, network_gains as network_gains
 from .representations import (
     Population as Population,
     REPRESENTATIONS as REPRESENTATIONS,

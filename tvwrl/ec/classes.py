@@ -203,6 +203,27 @@ class EquivalenceClasses(Parameters):
         self.medoids_: Int = found.rows_[found.medoids_[order]]
         self.representation_ = found
 
+    def clustering_to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists from which `restore_clustering` has what `cluster` found."""
+        arrays = {"rank": self._rank, "labels": self.labels_, "medoids": self.medoids_}
+        content: dict[str, Any] = {name: array.tolist() for name, array in arrays.items()}
+        search = None if self.search_ is None else self.search_.to_dict()
+        return content | {"k": self.k, "search": search, "fitted": self.representation_.to_dict()}
+
+    def restore_clustering(self, content: dict[str, Any]) -> None:
+        """Set what `cluster` sets, as `clustering_to_dict` described it.
+
+        Parameters
+        ----------
+        content : dict
+            What it gave.
+        """
+        self._rank, self.labels_, self.medoids_ = (
+            np.array(content[n], np.int64) for n in ("rank", "labels", "medoids")
+        )
+        self.k, self.representation_ = content["k"], representation_from(content["fitted"])
+        self.search_ = None if content["search"] is None else KSearch.from_dict(content["search"])
+
     def predict(self, series: Sequence[Float]) -> Int:
         """(n,) labels of whole series: that of the nearest centre or medoid.
 
