@@ -45,7 +45,13 @@ def with_starting_rule(config: TrainConfig, problem: Problem, report: Report) ->
     return replace(config, teacher=best, base_policy=config.base_policy or best)
 
 
-def check_start(config: TrainConfig, resources: Sequence[str], labels: int) -> None:
+def labels_of_start(config: TrainConfig) -> int | None:
+    """The number of classes that the policy of `config.start_from` knows; None if it looks at none."""
+    found: int | None = Checkpoint.load(find_checkpoint(Path(config.start_from))).shapes.get("classes")
+    return found
+
+
+def check_start(config: TrainConfig, resources: Sequence[str], labels: int | None) -> None:
     """Raise InputError unless the policy of `config.start_from` sees, and chooses from, what training shows.
 
     `labels`: the number of classes

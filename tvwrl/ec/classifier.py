@@ -233,6 +233,8 @@ def report_classifier(
 ) -> ClassifierReport | None:
     """Train on 70 % of the workloads of every class and predict others, `splits` times; None if none can be held out.
 
+    Of classes of two or three, one workload is held out.
+
     `progress` is called after each split.
     """
     found = []
@@ -273,7 +275,7 @@ def _ask(population: Population, labels: Int, random_state: int, number: int) ->
     held = np.zeros(len(labels), np.bool_)
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
-        held[members[: int(HELD_OUT * len(members))]] = True
+        held[members[: max(int(HELD_OUT * len(members)), int(len(members) > 1))]] = True
     if not held.any():
         return None
     asked = np.sort(rng.permutation(np.flatnonzero(held))[:MOST_ASKED])

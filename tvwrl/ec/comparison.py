@@ -78,15 +78,15 @@ class Candidate:
 
     def to_cache(self) -> dict[str, Any]:
         """Plain numbers and lists of all that was measured but LSTNet's gain."""
-        parts = {"stability": self.stability, "recognition": self.recognition, "linear": self.linear}
+        parts: dict[str, Any] = {"stability": self.stability, "recognition": self.recognition, "linear": self.linear}
         content: dict[str, Any] = {name: None if part is None else part.to_dict() for name, part in parts.items()}
         classes = self.classes.clustering_to_dict()
         return content | {"classes": classes, "seconds": self.seconds, "no_forecasts": self.no_forecasts}
 
     def to_dict(self) -> dict[str, Any]:
         """For report.json."""
-        parts = {"search": self.classes.search_, "stability": self.stability, "recognition": self.recognition}
-        parts |= {"linear": self.linear, "gain": self.gain}
+        parts: dict[str, Any] = {"search": self.classes.search_, "stability": self.stability}
+        parts |= {"recognition": self.recognition, "linear": self.linear, "gain": self.gain}
         content = {name: None if part is None else part.to_dict() for name, part in parts.items()}
         return {"representation": self.name, "k": self.classes.k} | content | {"seconds": self.seconds}
 

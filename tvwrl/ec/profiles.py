@@ -37,8 +37,9 @@ class Profile:
         content = {
             name: getattr(self, name) for name in ("label", "workloads", "name", "variation", "rhythm", "busiest")
         }
-        hours = np.where(np.isnan(self.by_hour), None, self.by_hour.astype(object)).tolist()
-        return content | {"level": self.level.tolist(), "quartiles_by_hour": hours}
+        hours = self.by_hour.astype(object)
+        hours[np.isnan(self.by_hour)] = None
+        return content | {"level": self.level.tolist(), "quartiles_by_hour": hours.tolist()}
 
 
 def profiles(population: Population, labels: Int, machine: Any = None) -> list[Profile]:

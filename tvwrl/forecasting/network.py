@@ -163,13 +163,23 @@ class NetworkForecaster(Forecaster):
         pairs["resources"] = resources, start.resources_
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
+    def inputs(self, beginnings: Beginnings) -> Float32:
+        """(m, I) what the networks see; a subclass may put more in front.
+
+        Parameters
+        ----------
+        beginnings : Beginnings
+            m beginnings.
+        """
+        return beginnings.inputs(self.slots_per_day)
+
     def _for_fold(self) -> Self:
         one = replace(self, networks=1)
         one._start, one.adapted_ = self._start, self.adapted_
         return one
 
     def _fit(self, drawn: list[Beginnings]) -> None:
-        inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
+        inputs = np.concatenate([self.inputs(part) for part in drawn])
         targets = _Targets(drawn, self.levels, self.peak_units)
         self.shift_, self.width_ = scale_of(inputs)
         if self._start is not None:
@@ -214,7 +224,7 @@ class NetworkForecaster(Forecaster):
         return [(layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in dense]
 
     def _predict(self, beginnings: Beginnings) -> Distribution:
-        shown = scaled(beginnings.inputs(self.slots_per_day), self.shift_, self.width_)
+        shown = scaled(self.inputs(beginnings), self.shift_, self.width_)
         levels, resources, count = self.levels, self.resources_, len(beginnings)
         wide = len(SEGMENTS) * resources
         most = np.zeros((count, wide, levels + 1), np.float32)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvwrl.agents import PRESETS, TrainConfig, load_policy, preset_for
 from tvwrl.checks import hint, one_of
+from tvwrl.ec import DEFAULT_CLASSES
 from tvwrl.envs import Problem
 from tvwrl.experiments import Evaluation, TrainingSettings, begin, compare_with_heuristics, pass_on_signal, take_up
 from tvwrl.progress import Report, nothing, say
@@ -96,7 +97,7 @@ def train(
     *,
     scenario: Scenario | None = None,
     slot_seconds: int | None = None,
-    ec: str = "temporal",
+    ec: str = DEFAULT_CLASSES,
     forecaster: str | Path | None = None,
     out: str | Path | None = None,
     resume: str | Path | None = None,
@@ -117,8 +118,8 @@ def train(
         The environment, in place of the preset's.
     slot_seconds : int, optional
         Length of a slot of the trace, seconds, which a CSV lacks.
-    ec : str, default 'temporal'
-        Equivalence classes: temporal, aggregate, dtw or none, or a file of fitted ones.
+    ec : str, default 'aggregate'
+        Equivalence classes: aggregate, dtw, temporal or none, or a file of fitted ones.
     forecaster : str | Path, optional
         A file of a fitted forecaster; default: fitted now, if the policy sees forecasts.
     out : str | Path, optional
@@ -186,7 +187,7 @@ def train(
 
 OWN = {"trace", "preset", "scenario", "slot_seconds", "ec", "forecaster", "out", "resume", "deeprm", "report"}
 # What `train` is given beside `resume`: the defaults
-_ALONE = ("google", None, None, None, "temporal", None, None, True)
+_ALONE = ("google", None, None, None, DEFAULT_CLASSES, None, None, True)
 
 
 def config_from(preset: str | None, scenario: Scenario | None, changes: dict[str, Any]) -> TrainConfig:

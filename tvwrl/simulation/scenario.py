@@ -69,8 +69,9 @@ class Scenario:
     max_slots : int, default 200
         Cut training episodes after this many slots; 0: never. Evaluation episodes are never cut, but for those of
         agents in a comparison on a task that are not placed by then.
-    classes : int, default 6
-        Number of equivalence classes (G), unless a classes file sets it.
+    classes : int, optional
+        Number of equivalence classes (G), unless a classes file sets it; default: the one of 3 to 15 with the highest
+        mean silhouette, and 40 labels where there are no classes.
     relabel_every : int, default 1
         Slots between predictions of a running workload's class.
     usage_delay : int, default 0
@@ -138,7 +139,7 @@ class Scenario:
     placements_per_slot: int | None = 1
     split: Literal["workloads", "applications", "time"] = "workloads"
     max_slots: int = 200
-    classes: int = 6
+    classes: int | None = None
     relabel_every: int = 1
     usage_delay: int = 0
     burst: float = 1.0
