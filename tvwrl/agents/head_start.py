@@ -54,7 +54,7 @@ def labels_of_start(config: TrainConfig) -> int | None:
 def check_start(config: TrainConfig, resources: Sequence[str], labels: int | None) -> None:
     """Raise InputError unless the policy of `config.start_from` sees, and chooses from, what training shows.
 
-    `labels`: the number of classes
+    `labels`: the number of classes; None: as many as the policy knows
     """
     saved = Checkpoint.load(find_checkpoint(Path(config.start_from)))
     scenario, before = config.scenario, saved.config
@@ -69,7 +69,7 @@ def check_start(config: TrainConfig, resources: Sequence[str], labels: int | Non
         shapes = saved.shapes | {
             "grid": [*capacity.shape, scenario.history, int(capacity.max())],
             "queue": [scenario.queue, saved.shapes["queue"][1]],
-            "classes": labels,
+            "classes": saved.shapes["classes"] if labels is None else labels,
             "peak_units": scenario.peak_units,
         }
         trained = environment_signature(saved.shapes, before.scenario)

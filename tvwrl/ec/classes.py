@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ FORMAT = 2  # 2: one more classifier per fold
 CLASSES_FILE = "classes.json"
 INITIALISATIONS = 50  # as in the paper
 # What classes are made by where nobody says: of the three, found again most surely with other seeds and workloads
-DEFAULT_CLASSES = "aggregate"
+DEFAULT_CLASSES: Final = "aggregate"
 OWN_LABELS = 40  # workloads of a sequence that get a label of their own where there are no classes
 
 

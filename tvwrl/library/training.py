@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tvwrl.agents import PRESETS, TrainConfig, load_policy, preset_for
 from tvwrl.checks import hint, one_of
-from tvwrl.ec import DEFAULT_CLASSES
 from tvwrl.envs import Problem
 from tvwrl.experiments import Evaluation, TrainingSettings, begin, compare_with_heuristics, pass_on_signal, take_up
 from tvwrl.progress import Report, nothing, say
@@ -97,7 +96,7 @@ def train(
     *,
     scenario: Scenario | None = None,
     slot_seconds: int | None = None,
-    ec: str = DEFAULT_CLASSES,
+    ec: str = TrainingSettings.ec,
     forecaster: str | Path | None = None,
     out: str | Path | None = None,
     resume: str | Path | None = None,
@@ -187,7 +186,7 @@ def train(
 
 OWN = {"trace", "preset", "scenario", "slot_seconds", "ec", "forecaster", "out", "resume", "deeprm", "report"}
 # What `train` is given beside `resume`: the defaults
-_ALONE = ("google", None, None, None, DEFAULT_CLASSES, None, None, True)
+_ALONE = ("google", None, None, None, TrainingSettings.ec, None, None, True)
 
 
 def config_from(preset: str | None, scenario: Scenario | None, changes: dict[str, Any]) -> TrainConfig:

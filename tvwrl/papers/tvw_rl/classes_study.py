@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from tvwrl.agents import PRESETS, TrainConfig
 from tvwrl.checks import at_least, different, one_of
-from tvwrl.ec import DEFAULT_CLASSES, REPRESENTATIONS, Classes
+from tvwrl.ec import DEFAULT_CLASSES, Classes
 from tvwrl.envs import Problem
 from tvwrl.experiments import (
     TEST_SEED,
@@ -126,10 +126,10 @@ class ClassesStudy:
 
     traces: tuple[str, ...] = ("google2011", "google2019", "bitbrains")
     """Names or folders of traces."""
-    representation: str = DEFAULT_CLASSES
-    """Representation of the classes: aggregate, dtw or temporal; the silhouette chooses how many."""
+    representation: Literal["aggregate", "temporal", "dtw"] = DEFAULT_CLASSES
+    """Representation of the classes; the silhouette chooses how many."""
     learners: tuple[str, ...] = tuple(LEARNERS)
-    """Agents to train: reinforce (the paper's), ppo."""
+    """Agents to train: reinforce (the paper's), ppo; none: forecasts alone."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Seeds of trainings and forecasters, and of what is dealt out at random."""
     load: float = 0.5
@@ -146,8 +146,9 @@ class ClassesStudy:
     def cells(self, figure: str) -> list[Cell]:
         """Forecasts first, which are quick, then agents, all seed by seed."""
         check_seeds(self.seeds)
-        different(traces=self.traces, learners=self.learners)
-        one_of(REPRESENTATIONS, representation=self.representation)
+        different(traces=self.traces)
+        if self.learners or not self.forecasts:
+            different(learners=self.learners)
         one_of(LEARNERS, learners=self.learners)
         at_least(1, iterations=self.iterations, sequences=self.sequences)
         return [*self._forecasts(), *cells_of(self._columns())]
@@ -180,7 +181,7 @@ class ClassesStudy:
     def _config(self, learner: str, seed: int) -> TrainConfig:
         base = LEARNERS[learner]
         iterations = base.iterations if self.iterations is None else self.iterations
-        done = {"iterations": iterations, "eval_every": min(base.eval_every, iterations), "seed": seed}
+        done: dict[str, Any] = {"iterations": iterations, "eval_every": min(base.eval_every, iterations), "seed": seed}
         return replace(base, scenario=replace(base.scenario, load=self.load), **done)
 
     def _labels(self, arm: str, seed: int) -> str:
