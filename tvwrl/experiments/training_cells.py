@@ -316,7 +316,9 @@ def fitted(trace: str, representation: str, scenario: Scenario) -> Classes:
         everything = population_of(sampler, gapless_runs(found, range(len(found))))
         labels = np.ones(len(found), np.int64)  # of workloads too short for a slot, which are in no sequence
         place = {workload: i for i, workload in enumerate(found.workload_id)}
-        labels[[place[w] for w in everything.workload_id]] = fitted(trace, name, scenario).predict(everything.series)
+        classes = fitted(trace, name, scenario)
+        assert isinstance(classes, EquivalenceClasses)
+        labels[[place[w] for w in everything.workload_id]] = classes.predict(everything.series)
         if told.startswith("random"):
             labels = np.random.default_rng(int(told.removeprefix("random"))).permutation(labels)
         return GivenLabels(labels)
