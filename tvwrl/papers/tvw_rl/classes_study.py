@@ -98,7 +98,7 @@ class ForecastCell(RowsCell):
     @property
     def name(self) -> str:
         """Of the rule, the trace, the labels and the seed."""
-        return f"{self.trace}-{RULE}-{self.arm.replace(' ', '-')}-seed{self.seed}"
+        return f"{Path(self.trace).name}-{RULE}-{self.arm.replace(' ', '-')}-seed{self.seed}"
 
     def request(self) -> dict[str, Any]:
         """The trace by its content."""
@@ -146,7 +146,7 @@ class ClassesStudy:
     def cells(self, figure: str) -> list[Cell]:
         """Forecasts first, which are quick, then agents, all seed by seed."""
         check_seeds(self.seeds)
-        different(traces=self.traces)
+        different(traces=[Path(trace).name for trace in self.traces])
         if self.learners or not self.forecasts:
             different(learners=self.learners)
         one_of(LEARNERS, learners=self.learners)
@@ -210,7 +210,7 @@ class ClassesStudy:
                 for learner in self.learners:
                     config = self._config(learner, seed)
                     for arm in ARMS:
-                        name = f"{trace}-{learner}-{arm.replace(' ', '-')}-seed{seed}"
+                        name = f"{Path(trace).name}-{learner}-{arm.replace(' ', '-')}-seed{seed}"
                         who, labels = f"{learner}, {arm}", self._labels(arm, seed)
                         columns.append(trained_column(name, trace, who, trace, config, labels, self.sequences))
         return columns
