@@ -30,7 +30,13 @@ class Profile:
     variation: float  # median over workloads of standard deviation / mean, of the resource that varies most
     rhythm: float  # (highest - lowest hour) / mean, of the resource where that is largest
     busiest: int  # hour of the highest median there
-    name: str
+    habit: str  # how usage changes, in words
+    size: str  # how much it is, in words
+
+    @property
+    def name(self) -> str:
+        """What to call the class."""
+        return f"{self.habit}, {self.size}"
 
     def to_dict(self) -> dict[str, Any]:
         """For report.json; hours in which nothing ran are None."""
@@ -70,8 +76,8 @@ def profiles(population: Population, labels: Int, machine: Any = None) -> list[P
         by_hour = _quartiles(hourly[members])
         rhythm, busiest = _rhythm(by_hour[:, :, 1])
         middle, varies = np.median(level[members], axis=0), float(np.median(variation[members]))
-        words = (describe(varies, rhythm, busiest), size(population, middle, machine))
-        made.append(Profile(label, int(members.sum()), by_hour, middle, varies, rhythm, busiest, ", ".join(words)))
+        words = describe(varies, rhythm, busiest), size(population, middle, machine)
+        made.append(Profile(label, int(members.sum()), by_hour, middle, varies, rhythm, busiest, *words))
     return made
 
 

@@ -131,6 +131,11 @@ class ClassesReport:
         else:
             answer = "**No classes for forecasts:** nothing shows that classes help to forecast here."
         lines = [f"- {c.name}: {'; '.join(why)}" for c in found.candidates if (why := c.objections(tried))]
+        if (applications := self.facts.get("applications")) is not None:
+            lines.append(
+                f"- mind: these are workloads of {applications} applications, and those held out are often replicas of "
+                "others that were learnt from; of applications never seen this says little"
+            )
         return [answer, "", *lines, *([""] if lines else [])]
 
     def _forecasts(self) -> list[str]:
@@ -334,7 +339,7 @@ def plot_silhouettes(searches: dict[str, KSearch], path: Path) -> None:
 
 def plot_profiles(found: Sequence[Profile], population: Population, path: Path) -> None:
     """A row per class, a column per resource: median workload by hour of the day, and the quartiles around it."""
-    shown, unit = found[:MOST_CLASSES], "units" if population.unit is None else "% of a machine"
+    shown, unit = found[:MOST_CLASSES], "units" if population.unit is None else "%"
     factor = 1 if population.unit is None else 100
     figure = new_figure(WIDTH, 1.6 * len(shown) + 0.8)
     grid = figure.subplots(len(shown), len(population.resources), squeeze=False, sharex=True)
@@ -348,7 +353,8 @@ def plot_profiles(found: Sequence[Profile], population: Population, path: Path) 
             axes.set_xticks(range(0, len(middle) + 1, 6))
             last = profile is shown[-1]
             _finish(axes, "hour of the trace's day" if last else "", f"{people_call(name)}, {unit}")
-        row[0].set_title(f"class {profile.label}: {profile.name}", fontsize=10, loc="left")
+        row[0].set_title(f"class {profile.label}: {profile.habit}", fontsize=10, loc="left")
+        row[-1].set_title(profile.size, fontsize=10, loc="right")
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, **LEGEND)
     figure.savefig(path, dpi=DPI)
 
