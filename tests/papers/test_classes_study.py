@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tvwrl.ec import EquivalenceClasses, GivenLabels, OwnLabels
-from tvwrl.experiments.statistics import crossed_estimate
 from tvwrl.experiments.training_cells import fitted, opened
 from tvwrl.forecasting import Beginnings, NetworkForecaster, training_windows
-from tvwrl.papers.tvw_rl.classes_study import ARMS, NONE, ClassAwareForecaster, ClassesStudy, verdict
+from tvwrl.papers.tvw_rl.classes_study import ARMS, NONE, ClassAwareForecaster, ClassesStudy, change, table, verdict
 from tvwrl.simulation import Scenario
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError
@@ -59,21 +60,33 @@ def test_a_forecaster_sees_the_label_of_that_time() -> None:
     assert np.array_equal(seen[:, 2:], plain)
 
 
+def rows_of(name: str, seeds: Sequence[int], rewards: np.ndarray) -> list[dict[str, object]]:
+    """Rewards (seeds, sequences) of one column as rows."""
+    rows = zip(seeds, rewards, strict=True)
+    return [
+        {"group": "t", "column": name, "seed": seed, "sequence": i, "reward": float(r)}
+        for seed, own in rows
+        for i, r in enumerate(own)
+    ]
+
+
 def test_the_verdict_counts_what_chance_does_not_explain() -> None:
-    rewards = np.random.default_rng(0).normal(size=(3, 20))
-    group = {f"ppo, {NONE}": crossed_estimate(rewards)}
-    noise = np.random.default_rng(1).normal(size=(3, 20))
-    group |= {
-        "ppo, random": crossed_estimate(rewards - 5),
-        "ppo, predicted": crossed_estimate(rewards + noise - noise.mean()),
-        "ppo, true": crossed_estimate(rewards + 5),
-    }
-    lines = verdict({"t": group}).splitlines()[2:]
-    assert lines == [
+    rewards, noise = np.random.default_rng(0).normal(size=(2, 3, 20))
+    rows = rows_of(f"ppo, {NONE}", (0, 1, 2), rewards)
+    rows += rows_of("ppo, random", (0, 1, 2), rewards - 5)
+    rows += rows_of("ppo, predicted", (0, 1, 2), rewards + noise - noise.mean())
+    rows += rows_of("ppo, true", (2,), rewards[2:] + 5)  # a single seed, compared with the same one
+    frame = pl.DataFrame(rows)
+    assert change(frame, "ppo, true").mean == pytest.approx(5)
+    assert change(frame, "ppo, true").interval == pytest.approx((5, 5))
+    assert np.isnan(change(frame.filter(pl.col("column") != f"ppo, {NONE}"), "ppo, true").mean)
+    assert verdict([frame]).splitlines()[2:] == [
         "- random: of 1 comparisons, 0 significantly better, 1 significantly worse",
         "- predicted: of 1 comparisons, 0 significantly better, 0 significantly worse",
         "- true: of 1 comparisons, 1 significantly better, 0 significantly worse",
     ]
+    body = table(frame).splitlines()[2:]
+    assert [line.split("|")[3].strip() for line in body] == ["3", "3", "3", "1"]
 
 
 def test_cells_and_what_is_refused() -> None:

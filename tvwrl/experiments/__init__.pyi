@@ -57,7 +57,9 @@ from .scheduler_names import (
 )
 from .statistics import (
     Estimate as Estimate,
+    NO_ESTIMATE as NO_ESTIMATE,
     bootstrap_interval as bootstrap_interval,
+    crossed_estimate as crossed_estimate,
     estimate_of_one as estimate_of_one,
     estimates_by_column as estimates_by_column,
     interval_name as interval_name,

@@ -18,6 +18,7 @@ from tvwrl.checks import at_least, different, one_of
 from tvwrl.ec import DEFAULT_CLASSES, Classes
 from tvwrl.envs import Problem
 from tvwrl.experiments import (
+    NO_ESTIMATE,
     TEST_SEED,
     Cell,
     Column,
@@ -27,6 +28,7 @@ from tvwrl.experiments import (
     RowsCell,
     cells_of,
     check_seeds,
+    crossed_estimate,
     estimates_by_column,
     fitted,
     opened,
@@ -163,10 +165,10 @@ class ClassesStudy:
         parts = [read_columns(out, columns)] if columns else []
         parts += [pl.DataFrame(read_cell_rows(out, own))] if own else []
         rows = pl.concat(parts, how="diagonal_relaxed")
-        groups = estimates_by_column(rows, "reward")
+        groups = {trace: rows.filter(group=trace) for trace in rows["group"].unique(maintain_order=True)}
         sources = [describe_source(opened(trace)[0], trace) for trace in self.traces]
-        tables = [f"## {trace}\n\n{table(groups[trace], rows.filter(group=trace))}" for trace in groups]
-        text = "\n\n".join([f"# {TITLE}", *sources, self._how(), *tables, verdict(groups)])
+        tables = [f"## {trace}\n\n{table(own)}" for trace, own in groups.items()]
+        text = "\n\n".join([f"# {TITLE}", *sources, self._how(), *tables, verdict(list(groups.values()))])
         kept = [name for name in ("group", "column", "seed", "sequence", "reward") if name in rows.columns]
         return Report(text, rows.select(kept).to_dicts(), facts={"sources": sources})
 
@@ -226,28 +228,34 @@ NOTE = (
 )
 
 
-def table(group: dict[str, Estimate], rows: pl.DataFrame) -> str:
-    """A row per scheduler and labels: the reward, and what it is more than with no classes."""
+def change(rows: pl.DataFrame, name: str) -> Estimate:
+    """What a column's labels change against no classes, over the seeds that both have; `rows` of one trace."""
+    plain = f"{name.rpartition(', ')[0]}, {NONE}"
+    of_both = rows.filter(column=name).join(rows.filter(column=plain), on=["seed", "sequence"], suffix="_plain")
+    if not len(of_both):
+        return NO_ESTIMATE
+    of_both = of_both.sort("seed", "sequence")
+    more = (of_both["reward"] - of_both["reward_plain"]).to_numpy().astype(np.float64)
+    return crossed_estimate(more.reshape(of_both["seed"].n_unique(), -1))
+
+
+def table(rows: pl.DataFrame) -> str:
+    """A row per scheduler and labels of one trace: the reward, and what it is more than with no classes."""
     body = []
-    for name, found in group.items():
+    for name, found in next(iter(estimates_by_column(rows, "reward").values())).items():
         who, _, arm = name.rpartition(", ")
-        plain = group.get(f"{who}, {NONE}")
         seeds = rows.filter(column=name)["seed"].n_unique()
-        more = "" if plain is None or arm == NONE else _thousands(found - plain, "+")
+        more = "" if arm == NONE else _thousands(change(rows, name), "+")
         body.append([who, arm, str(seeds), _thousands(found), more])
     return markdown_table(["scheduler", "labels", "seeds", "reward", "more than with no classes"], body)
 
 
-def verdict(groups: dict[str, dict[str, Estimate]]) -> str:
-    """How often labels of each kind help, and hurt, beyond what chance explains."""
+def verdict(groups: Sequence[pl.DataFrame]) -> str:
+    """How often labels of each kind help, and hurt, beyond what chance explains; `groups` are rows by trace."""
     lines = []
     for arm in ARMS[1:]:
-        found = [
-            of - group[plain]
-            for group in groups.values()
-            for name, of in group.items()
-            if name.endswith(f", {arm}") and (plain := f"{name.rpartition(', ')[0]}, {NONE}") in group
-        ]
+        found = [change(rows, name) for rows in groups for name in rows["column"].unique() if name.endswith(f", {arm}")]
+        found = [one for one in found if np.isfinite(one.mean)]
         better = sum(one.excludes_zero and one.mean > 0 for one in found)
         worse = sum(one.excludes_zero and one.mean < 0 for one in found)
         lines.append(
