@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tyro
 
-from tvwrl.benchmark.tasks import EMBEDDED, PREPARED, TASKS, Task, sequences_hash, trace_of
+from tvwrl.benchmark.tasks import CLASSES, EMBEDDED, PREPARED, TASKS, Task, sequences_hash, trace_of
 from tvwrl.ec import OwnLabels
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
@@ -47,7 +47,7 @@ def write_prepared(folder: Path) -> None:
     """Write classes and forecaster of the embedded trace, in slots of either length."""
     for name in (f"{EMBEDDED}-0.5-v1", f"{EMBEDDED}-0.5-burst-v1"):
         task = TASKS[name]
-        problem = Problem.build(trace_of(task), task.scenario).with_forecasts(print)
+        problem = Problem.build(trace_of(task), task.scenario, CLASSES).with_forecasts(print)
         assert problem.forecaster is not None
         for kind, made in (("classes", problem.classes), ("forecaster", problem.forecaster)):
             named = PREPARED.format(kind=kind, trace=task.trace, seconds=task.scenario.step_seconds)

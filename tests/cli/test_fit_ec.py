@@ -16,7 +16,7 @@ FORECAST = ["--forecast.window", "8", "--forecast.steps", "4", "--forecast.folds
 def made(call, trace, tmp_path_factory):
     """Classes by two representations and a forecaster of few steps."""
     out = tmp_path_factory.mktemp("ec") / "classes"
-    options = ["--representations", "aggregate", "dtw", "--radius", "12", *QUICK, *FORECAST]
+    options = ["--representations", "aggregate", "dtw", "--radius", "12", *QUICK, *FORECAST, "--compare-by-forecast"]
     done = call("classes", "--trace", trace, "--out", out, *options)
     assert done.returncode == 0, done.stderr
     return out, done.stdout
@@ -27,22 +27,33 @@ def test_the_report_says_what_was_chosen_and_why(made):
     out, printed = made
     report = json.loads((out / "report.json").read_text())
     assert {c["representation"] for c in report["candidates"]} == {"aggregate", "dtw"}
-    gains = {c["representation"]: c["gain"]["effective_gain"] for c in report["candidates"]}
-    if "highest effective prediction gain" in report["why"]:
-        assert gains[report["chosen"]] == max(gains.values()) > 0
-    else:  # a forecaster of a few steps may not beat plain rules, or no class may gain
-        assert report["chosen"] == "dtw"
-        assert "does not beat plain rules" in report["why"] or not any(gains.values())
-    classes = EquivalenceClasses.load(out / "classes.json")
     chosen = next(c for c in report["candidates"] if c["representation"] == report["chosen"])
+    assert report["helps_forecasts"] == (not report["objections"][report["chosen"]])
+    assert len(chosen["stability"]["seeds"]) == 5
+    assert len(chosen["linear"]["permuted"]) >= 20
+    assert [p["label"] for p in report["profiles"]] == list(range(1, chosen["k"] + 1))
+    classes = EquivalenceClasses.load(out / "classes.json")
     means = {int(k): np.mean(row) for k, row in chosen["search"]["silhouettes"].items()}
     assert classes.k == chosen["k"] == max(means, key=means.get)
     assert set(report["labels"].values()) == set(range(1, classes.k + 1))
     assert (out / "report.md").read_text() in printed
-    for shown in ("silhouette", "EG", "last value", "slots seen", "| class "):
+    for shown in ("silhouette", "same in samples", "EG", "last value", "slots seen", "true class", "| class "):
         assert shown in printed
     drawn = {path.stem for path in (out / "plots").iterdir()}
     assert {"silhouettes", "members-aggregate", "members-dtw", "features-aggregate", "classifier"} <= drawn
+    assert f"day-{report['chosen']}" in drawn
+
+
+@pytest.mark.slow
+def test_the_same_command_continues_and_says_so(call, trace, made, tmp_path):
+    options = ["--representations", "aggregate", "dtw", "--radius", "12", *QUICK, *FORECAST, "--compare-by-forecast"]
+    done = call("classes", "--trace", trace, "--out", tmp_path / "again", *options)
+    assert done.returncode == 0, done.stderr
+    assert "kept from an earlier call" in done.stderr
+    first, second = (json.loads((out / "report.json").read_text()) for out in (made[0], tmp_path / "again"))
+    for name in ("candidates", "labels", "profiles", "chosen"):
+        assert first[name] == second[name]
+    assert (made[0] / "classes.json").read_bytes() == (tmp_path / "again" / "classes.json").read_bytes()
 
 
 @pytest.mark.slow
@@ -64,7 +75,7 @@ def test_training_and_checkpoints_use_the_file(call, tiny, made, trace, tmp_path
 @pytest.mark.slow
 def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
     options = ["--representation", "aggregate", "--representations", "aggregate", "--k", "3", "--initialisations", "2"]
-    options += ["--no-compare-by-forecast", "--fit-on", "all", "--out", tmp_path / "a"]
+    options += ["--fit-on", "all", "--out", tmp_path / "a"]
     done = call("classes", "--trace", trace, *options)
     assert done.returncode == 0, done.stderr
     assert "**aggregate** with 3 classes; it was asked for" in done.stdout

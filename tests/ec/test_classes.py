@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, OwnLabels, Population, classes_from, population_of
+from tvwrl.ec import (
+    DEFAULT_CLASSES,
+    REPRESENTATIONS,
+    EquivalenceClasses,
+    GivenLabels,
+    OwnLabels,
+    Population,
+    classes_from,
+    population_of,
+)
 from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.scenario import Scenario
@@ -297,8 +306,20 @@ def test_own_labels(four_kinds: Population) -> None:
     assert classes_from(own.to_dict()).k == 5
 
 
+def test_given_labels_are_those_of_the_workload(four_kinds: Population) -> None:
+    given = GivenLabels(np.array([2, 1, 3]))
+    shown = replace(windows(four_kinds, 5)[0][:4].reshape(2, 2), series=np.array([[0, 1], [2, 0]]))
+    label = given.label_table(shown)
+    assert label.shape == (2, 2, 6)
+    assert label[:, :, 3].tolist() == [[2, 1], [3, 2]]
+    assert (label == label[:, :, :1]).all()
+    assert classes_from(given.to_dict()).label_table(shown).tolist() == label.tolist()
+
+
 def test_classes_of_a_problem(problem: Problem) -> None:
-    assert problem.classes.k == 6
+    assert problem.classes.representation == DEFAULT_CLASSES
+    assert problem.classes.n_classes is None  # as many as the silhouette chooses
+    assert 3 <= problem.classes.k <= 15
     population = population_of(problem.sampler)
     workloads = {run.workload for run in problem.sampler.runs["train"]}
     assert set(population.workload_id) == set(problem.trace.workload_id[sorted(workloads)])
@@ -311,6 +332,6 @@ def test_classes_of_a_problem(problem: Problem) -> None:
 
 def test_none_and_other_representations(problem: Problem) -> None:
     assert isinstance(Problem.build(problem.trace, problem.scenario, "none").classes, OwnLabels)
-    made = Problem.build(problem.trace, problem.scenario, "aggregate").classes
+    made = Problem.build(problem.trace, replace(problem.scenario, classes=5), "temporal").classes
     assert isinstance(made, EquivalenceClasses)
-    assert made.representation == "aggregate"
+    assert (made.representation, made.k) == ("temporal", 5)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 
 from tvwrl.ec import Population
-from tvwrl.ec.classifier import RuntimeClassifier, report_classifier
+from tvwrl.ec.classifier import ClassifierReport, Interval, RuntimeClassifier, report_classifier
 from tvwrl.forecasting.beginnings import PER_RESOURCE, prefix_features
 
 
@@ -51,17 +51,39 @@ def test_layers_are_those_of_scikit_learn() -> None:
 
 
 def test_report(four_kinds: Population) -> None:
-    labels = np.repeat([1, 4, 2, 3], 8)
-    report = report_classifier(four_kinds, labels)
+    labels, counted = np.repeat([1, 4, 2, 3], 8), []
+    report = report_classifier(four_kinds, labels, splits=3, progress=lambda: counted.append(1))
     assert report is not None
-    assert report.workloads == 8
+    assert (report.workloads, report.splits, len(counted)) == (8, 3, 3)
     assert report.confusion.shape == (4, 4)
-    assert report.confusion.sum() == 8 * 8 * len(report.seen) == sum(report.counts)
-    assert report.accuracy[-1] > 0.9
+    assert report.confusion.sum() == 3 * 8 * 8 * len(report.seen) == sum(report.counts)
+    assert report.accuracy[-1].mean > 0.9
     assert report.commonest == 0.25
+    assert report.advantage.mean > 0.5
+    assert report.recognisable
     assert 0 <= report.calibration_error <= 1
-    # Labels that mean nothing cannot be learnt: far from sure, and far from right.
-    meaningless = report_classifier(four_kinds, np.random.default_rng(0).permutation(labels))
+    again = report_classifier(four_kinds, labels, splits=3)
+    assert again is not None
+    assert again.to_dict() == report.to_dict() == ClassifierReport.from_dict(report.to_dict()).to_dict()
+    # Labels that mean nothing cannot be learnt: far from sure, and no better than guessing.
+    meaningless = report_classifier(four_kinds, np.random.default_rng(0).permutation(labels), splits=5)
     assert meaningless is not None
-    assert np.nanmean(meaningless.accuracy) < 0.6
+    assert not meaningless.recognisable
     assert report_classifier(four_kinds.select([0, 8]), np.array([1, 2])) is None
+
+
+def test_one_of_a_class_of_two_is_held_out(four_kinds: Population) -> None:
+    report = report_classifier(four_kinds.select([0, 1, 8, 9]), np.array([1, 1, 2, 2]), splits=2)
+    assert report is not None
+    assert report.workloads == 2
+
+
+def test_intervals_by_hand() -> None:
+    # Mean 0.5, variance 0.02; corrected by 1/2 + 0.3 / 0.7; the quantile of Student's t with one degree of freedom.
+    found = Interval.over_splits(np.array([0.4, 0.6, np.nan]), 0.3)
+    reach = 12.706204736 * np.sqrt((1 / 2 + 3 / 7) * 0.02)
+    assert found == pytest.approx((0.5, 0.5 - reach, 0.5 + reach))
+    assert Interval.over_splits(np.array([0.4]))[0] == 0.4
+    assert np.isnan(Interval.over_splits(np.array([0.4]))[1])
+    assert np.isnan(Interval.over_splits(np.array([np.nan]))).all()
+    assert Interval.from_list(found.to_list()) == found

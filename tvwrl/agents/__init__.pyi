@@ -16,7 +16,7 @@ from .exported import in_a_cluster as in_a_cluster, open_policy as open_policy
 from .shipped import is_shipped as is_shipped, load as load, located as located, shipped_agents as shipped_agents
 from .policy_scheduler import PolicyScheduler as PolicyScheduler, load_policy as load_policy
 from .sb3_vec_env import SB3VecEnv as SB3VecEnv
-from .head_start import check_start as check_start
+from .head_start import check_start as check_start, labels_of_start as labels_of_start
 from .training import open_others as open_others
 from .training import INITIAL_POLICY as INITIAL_POLICY, Trainer as Trainer
 from .value_settings import PolicySettings as PolicySettings, ValueSettings as ValueSettings

@@ -45,10 +45,16 @@ def with_starting_rule(config: TrainConfig, problem: Problem, report: Report) ->
     return replace(config, teacher=best, base_policy=config.base_policy or best)
 
 
-def check_start(config: TrainConfig, resources: Sequence[str], labels: int) -> None:
+def labels_of_start(config: TrainConfig) -> int | None:
+    """The number of classes that the policy of `config.start_from` knows; None if it looks at none."""
+    found: int | None = Checkpoint.load(find_checkpoint(Path(config.start_from))).shapes.get("classes")
+    return found
+
+
+def check_start(config: TrainConfig, resources: Sequence[str], labels: int | None) -> None:
     """Raise InputError unless the policy of `config.start_from` sees, and chooses from, what training shows.
 
-    `labels`: the number of classes
+    `labels`: the number of classes; None: as many as the policy knows
     """
     saved = Checkpoint.load(find_checkpoint(Path(config.start_from)))
     scenario, before = config.scenario, saved.config
@@ -63,7 +69,7 @@ def check_start(config: TrainConfig, resources: Sequence[str], labels: int) -> N
         shapes = saved.shapes | {
             "grid": [*capacity.shape, scenario.history, int(capacity.max())],
             "queue": [scenario.queue, saved.shapes["queue"][1]],
-            "classes": labels,
+            "classes": saved.shapes["classes"] if labels is None else labels,
             "peak_units": scenario.peak_units,
         }
         trained = environment_signature(saved.shapes, before.scenario)

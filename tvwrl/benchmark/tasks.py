@@ -21,7 +21,7 @@ import numpy as np
 
 from tvwrl import SUPERSEDED_TASKS, TASK_NAMES
 from tvwrl.checks import either, hint
-from tvwrl.ec import OwnLabels, classes_from
+from tvwrl.ec import OWN_LABELS, OwnLabels, classes_from
 from tvwrl.envs import Problem
 from tvwrl.forecasting import Forecaster, NetworkForecaster
 from tvwrl.progress import say
@@ -102,6 +102,7 @@ FROZEN: dict[str, tuple[str, float]] = {
 
 # Fields of a scenario that say nothing where nothing may move
 OF_MOVES = ("moves_per_slot", "K_m", "move_slots", "move_overlap", "move_rest", "immovable")
+CLASSES = "temporal"  # of all tasks, whatever the default for other problems
 DIGITS = 9  # decimals of what is hashed
 PREPARED = "prepared/{kind}-{trace}-{seconds}.json.gz"
 EMBEDDED = "google"  # always the synthetic population of the package, even if a trace was prepared under that name
@@ -366,11 +367,13 @@ def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Pro
         trace, scenario = trace_of(task), replace(task.scenario, **dict(observe))
         seconds = task.scenario.step_seconds
         known = is_named(task)  # somebody's own task has units and classes of its own
-        first = _first(task.trace, seconds, data) if known else Problem.build(trace, scenario)
+        first = _first(task.trace, seconds, data) if known else Problem.build(trace, scenario, CLASSES)
         same = scenario == first.scenario
         forecaster = forecaster_of(task) if scenario.looks_ahead and known else None
         problem = first if same else Problem.build(trace, scenario, first.classes, first.sampler.unit, forecaster)
-        plain = OwnLabels(scenario.classes)  # neither labels nor forecasts, which take long, are part of the hash
+        plain = OwnLabels(
+            scenario.classes or OWN_LABELS
+        )  # neither labels nor forecasts, which take long, are part of the hash
         found = sequences_hash(problem.sampler.sequences(task.split, task.sequences, task.seed, plain), problem.sampler)
     _check_hash(task, found)
     return problem
@@ -396,7 +399,7 @@ def _first(trace: str, seconds: int, data: str) -> Problem:
     load = "0.5-burst" if seconds < _COMMON.step_seconds else "0.5"
     task = TASKS[f"{trace}-{load}-v1"]
     opened, classes = trace_of(task), prepared(trace, seconds, "classes", classes_from)
-    return Problem.build(opened, task.scenario, "temporal" if classes is None else classes)
+    return Problem.build(opened, task.scenario, CLASSES if classes is None else classes)
 
 
 def forecaster_of(task: Task) -> Forecaster | None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from tvwrl.types import Float, InputError, Int, Trace
 FORMAT = 2  # 2: one more classifier per fold
 CLASSES_FILE = "classes.json"
 INITIALISATIONS = 50  # as in the paper
+# What classes are made by where nobody says: of the three, found again most surely with other seeds and workloads
+DEFAULT_CLASSES: Final = "aggregate"
+OWN_LABELS = 40  # workloads of a sequence that get a label of their own where there are no classes
 
 
 @dataclass(eq=False)
@@ -202,6 +205,27 @@ class EquivalenceClasses(Parameters):
         self.labels_: Int = self._rank[groups] + 1
         self.medoids_: Int = found.rows_[found.medoids_[order]]
         self.representation_ = found
+
+    def clustering_to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists from which `restore_clustering` has what `cluster` found."""
+        arrays = {"rank": self._rank, "labels": self.labels_, "medoids": self.medoids_}
+        content: dict[str, Any] = {name: array.tolist() for name, array in arrays.items()}
+        search = None if self.search_ is None else self.search_.to_dict()
+        return content | {"k": self.k, "search": search, "fitted": self.representation_.to_dict()}
+
+    def restore_clustering(self, content: dict[str, Any]) -> None:
+        """Set what `cluster` sets, as `clustering_to_dict` described it.
+
+        Parameters
+        ----------
+        content : dict
+            What it gave.
+        """
+        self._rank, self.labels_, self.medoids_ = (
+            np.array(content[n], np.int64) for n in ("rank", "labels", "medoids")
+        )
+        self.k, self.representation_ = content["k"], representation_from(content["fitted"])
+        self.search_ = None if content["search"] is None else KSearch.from_dict(content["search"])
 
     def predict(self, series: Sequence[Float]) -> Int:
         """(n,) labels of whole series: that of the nearest centre or medoid.
@@ -394,7 +418,42 @@ class OwnLabels:
         return {"own_labels": self.k}
 
 
-Classes = EquivalenceClasses | OwnLabels
+class GivenLabels:
+    """Labels known from the start, of workloads of one trace: to measure what classes are worth, not for use.
+
+    Parameters
+    ----------
+    labels : array of int
+        (N,) label 1..k of each workload of the trace.
+
+    Examples
+    --------
+    >>> GivenLabels(np.array([1, 2, 1])).k
+    2
+    """
+
+    def __init__(self, labels: Int) -> None:
+        self.labels, self.k = labels, int(labels.max())
+
+    def label_table(self, windows: Windows, every: int = 1) -> npt.NDArray[np.uint8]:
+        """(..., N, L + 1) labels, the same at all times.
+
+        Parameters
+        ----------
+        windows : Windows
+            (..., N) workloads.
+        every : int
+            Makes no difference.
+        """
+        own = self.labels[windows.series].astype(np.uint8)
+        return np.broadcast_to(own[..., None], (*own.shape, windows.demand.shape[-2] + 1)).copy()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The labels."""
+        return {"given_labels": self.labels.tolist()}
+
+
+Classes = EquivalenceClasses | OwnLabels | GivenLabels
 
 
 def classes_from(content: dict[str, Any]) -> Classes:
@@ -407,7 +466,7 @@ def classes_from(content: dict[str, Any]) -> Classes:
 
     Returns
     -------
-    EquivalenceClasses or OwnLabels
+    EquivalenceClasses, OwnLabels or GivenLabels
         Equal classes.
 
     Examples
@@ -415,6 +474,8 @@ def classes_from(content: dict[str, Any]) -> Classes:
     >>> classes_from({"own_labels": 3}).k
     3
     """
+    if "given_labels" in content:
+        return GivenLabels(np.array(content["given_labels"], np.int64))
     return OwnLabels(content["own_labels"]) if "own_labels" in content else EquivalenceClasses.from_dict(content)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -127,22 +128,68 @@ class RuntimeClassifier(Parameters):
 
 SEEN = (0, 1, 2, 4, 8, 16, 32, 64, LONGEST)  # numbers of slots seen
 HELD_OUT = 0.3  # share of the workloads of every class
+SPLITS = 10  # times that workloads are held out, drawn anew
+MOST_ASKED = 500  # most held-out workloads of a split that are asked about
 WINDOWS = 8  # random windows of each held-out workload
 BINS = 10  # bins of the predicted probability
+CONFIDENCE = 0.95
+
+
+class Interval(NamedTuple):
+    """A mean over repeated splits, and the ends of its interval, which holds the true one with CONFIDENCE."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def over_splits(cls, values: Float, share: float = HELD_OUT) -> Interval:
+        """Of (splits,) values, NaN left out, each measured on a `share` of the workloads.
+
+        Splits share workloads, so their spread alone would make the interval too narrow: Nadeau and Bengio's (2003)
+        correction adds to it what the share held out says.
+        """
+        from scipy.stats import t
+
+        known = values[np.isfinite(values)]
+        if not len(known):
+            return cls(np.nan, np.nan, np.nan)
+        mean = float(known.mean())
+        if len(known) == 1:
+            return cls(mean, np.nan, np.nan)
+        error = np.sqrt((1 / len(known) + share / (1 - share)) * known.var(ddof=1))
+        reach = float(t.ppf((1 + CONFIDENCE) / 2, len(known) - 1) * error)
+        return cls(mean, mean - reach, mean + reach)
+
+    def to_list(self) -> list[float | None]:
+        """Mean, low and high for JSON, None where unknown."""
+        return [None if np.isnan(value) else value for value in self]
+
+    @classmethod
+    def from_list(cls, values: Sequence[float | None]) -> Interval:
+        """What `to_list` described."""
+        return cls(*(np.nan if value is None else value for value in values))
 
 
 @dataclass(frozen=True)
 class ClassifierReport:
-    """Out of sample by workload. Rows of `confusion` are true labels 1..k, columns predicted ones."""
+    """Out of sample by workload, over SPLITS splits. Rows of `confusion` are true labels 1..k, columns predictions."""
 
     seen: list[int]  # slots seen
-    accuracy: list[float]  # 0..1 at each; NaN = no window is that long
-    commonest: float  # 0..1, accuracy of always predicting the commonest class
-    confusion: Int  # (k, k) windows at all lengths seen
+    accuracy: list[Interval]  # 0..1 at each; NaN = no window is that long
+    commonest: float  # 0..1, accuracy of always predicting the commonest class, mean over splits
+    advantage: Interval  # -1..1, accuracy over all lengths seen, less that of the commonest class
+    confusion: Int  # (k, k) windows at all lengths seen, of all splits
     claimed: list[float]  # mean probability given to the answer, by bin of it
     reached: list[float]  # 0..1 how often it was right there
     counts: list[int]  # answers in each bin
-    workloads: int  # held out
+    workloads: int  # held out in a split
+    splits: int
+
+    @property
+    def recognisable(self) -> bool:
+        """Whether the whole interval of the advantage lies above 0."""
+        return bool(self.advantage.low > 0)
 
     @property
     def calibration_error(self) -> float:
@@ -151,47 +198,97 @@ class ClassifierReport:
         return float((weight * np.abs(np.array(self.claimed) - np.array(self.reached))).sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """For report.json."""
-        content = {name: getattr(self, name) for name in ("seen", "commonest", "claimed", "reached", "counts")}
-        accuracy = [None if np.isnan(a) else a for a in self.accuracy]
-        more = {"workloads": self.workloads, "calibration_error": self.calibration_error}
-        return content | {"accuracy": accuracy, "confusion": self.confusion.tolist()} | more
+        """For report.json; intervals are mean, low and high."""
+        names = ("seen", "commonest", "claimed", "reached", "counts", "workloads", "splits", "calibration_error")
+        content = {name: getattr(self, name) for name in names}
+        intervals = {"accuracy": [a.to_list() for a in self.accuracy], "advantage": self.advantage.to_list()}
+        return content | intervals | {"confusion": self.confusion.tolist()}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> ClassifierReport:
+        """What `to_dict` described."""
+        kept = {name: value for name, value in content.items() if name != "calibration_error"}
+        kept["accuracy"] = [Interval.from_list(a) for a in content["accuracy"]]
+        kept["advantage"] = Interval.from_list(content["advantage"])
+        return cls(**kept | {"confusion": np.array(content["confusion"], np.int64)})
 
 
-def report_classifier(population: Population, labels: Int, random_state: int = 0) -> ClassifierReport | None:
-    """Train on 70 % of the workloads of every class and predict the rest; None if nothing can be held out."""
-    rng = np.random.default_rng(random_state)
+@dataclass(frozen=True)
+class _Split:
+    """What the classifier answered about the workloads that one split held out."""
+
+    right: Float  # (windows, seen) 1 or 0, NaN = the window is shorter
+    truth: Int  # (windows,)
+    answer: Int  # (windows, seen)
+    claim: Float  # (windows, seen) probability of the answer
+    commonest: float  # 0..1
+
+
+def report_classifier(
+    population: Population,
+    labels: Int,
+    random_state: int = 0,
+    splits: int = SPLITS,
+    progress: Callable[[], Any] = lambda: None,
+) -> ClassifierReport | None:
+    """Train on 70 % of the workloads of every class and predict others, `splits` times; None if none can be held out.
+
+    Of classes of two or three, one workload is held out.
+
+    `progress` is called after each split.
+    """
+    found = []
+    for number in range(splits):
+        split = _ask(population, labels, random_state, number)
+        if split is None:
+            return None
+        found.append(split)
+        progress()
+    truth, answer = np.concatenate([s.truth for s in found]), np.concatenate([s.answer for s in found])
+    right, claim = np.concatenate([s.right for s in found]), np.concatenate([s.claim for s in found])
+    known = np.isfinite(right)
+    confusion = np.zeros((labels.max(), labels.max()), np.int64)
+    np.add.at(confusion, (np.broadcast_to(truth[:, None], answer.shape)[known] - 1, answer[known] - 1), 1)
+    place = np.minimum((claim[known] * BINS).astype(int), BINS - 1)
+    used = [b for b in range(BINS) if (place == b).any()]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Mean of empty slice")  # no window is that long
+        accuracy = np.array([np.nanmean(s.right, axis=0) for s in found])  # (splits, seen)
+    commonest = np.array([s.commonest for s in found])
+    return ClassifierReport(
+        seen=list(SEEN),
+        accuracy=[Interval.over_splits(column) for column in accuracy.T],
+        commonest=float(commonest.mean()),
+        advantage=Interval.over_splits(np.array([float(np.nanmean(s.right)) for s in found]) - commonest),
+        confusion=confusion,
+        claimed=[float(claim[known][place == b].mean()) for b in used],
+        reached=[float(right[known][place == b].mean()) for b in used],
+        counts=[int((place == b).sum()) for b in used],
+        workloads=len(found[0].truth) // WINDOWS,
+        splits=splits,
+    )
+
+
+def _ask(population: Population, labels: Int, random_state: int, number: int) -> _Split | None:
+    """Hold workloads out, teach a classifier the others, and ask it; None if no class can spare one."""
+    rng = np.random.default_rng([random_state, number])
     held = np.zeros(len(labels), np.bool_)
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
-        held[members[: int(HELD_OUT * len(members))]] = True
+        held[members[: max(int(HELD_OUT * len(members)), int(len(members) > 1))]] = True
     if not held.any():
         return None
-    taught, asked = population.select(np.flatnonzero(~held)), population.select(np.flatnonzero(held))
-    classifier = RuntimeClassifier(
-        peak_units=population.peak_units, quantised=population.quantised, random_state=random_state
-    )
+    asked = np.sort(rng.permutation(np.flatnonzero(held))[:MOST_ASKED])
+    taught = population.select(np.flatnonzero(~held))
+    seen: dict[str, Any] = {"peak_units": population.peak_units, "quantised": population.quantised}
+    classifier = RuntimeClassifier(random_state=random_state, **seen)
     classifier.fit(taught.series, taught.metadata, labels[~held])
-    truth, probability = _predict(classifier, asked, labels[held], rng)
+    truth, probability = _predict(classifier, population.select(asked), labels[asked], rng)
     answer = classifier.classes_[np.nan_to_num(probability, nan=-1.0).argmax(axis=2)]  # (windows, seen)
     known = np.isfinite(probability[:, :, 0])
-    right = answer == truth[:, None]
-    confusion = np.zeros((labels.max(), labels.max()), np.int64)
-    np.add.at(confusion, (np.broadcast_to(truth[:, None], answer.shape)[known] - 1, answer[known] - 1), 1)
-    claim = np.where(known, np.nan_to_num(probability).max(axis=2), 0.0)[known]
-    place = np.minimum((claim * BINS).astype(int), BINS - 1)
-    used = [b for b in range(BINS) if (place == b).any()]
-    counts = np.bincount(labels[~held])
-    return ClassifierReport(
-        seen=list(SEEN),
-        accuracy=[float(right[k, i].mean()) if (k := known[:, i]).any() else np.nan for i in range(len(SEEN))],
-        commonest=float((labels[held] == counts.argmax()).mean()),
-        confusion=confusion,
-        claimed=[float(claim[place == b].mean()) for b in used],
-        reached=[float(right[known][place == b].mean()) for b in used],
-        counts=[int((place == b).sum()) for b in used],
-        workloads=len(asked),
-    )
+    right = np.where(known, answer == truth[:, None], np.nan)
+    commonest = float((labels[asked] == np.bincount(labels[~held]).argmax()).mean())
+    return _Split(right, truth, answer, np.nan_to_num(probability).max(axis=2), commonest)
 
 
 def _predict(

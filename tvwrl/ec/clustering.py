@@ -28,6 +28,12 @@ class KSearch:
     k: int
     groups: Int  # (n,) 0..k-1 of `Representation.rows_`, from the initialisation with the highest silhouette at k
 
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> KSearch:
+        """What `to_dict` described, without the groups, which it leaves out."""
+        found = content["silhouettes"]
+        return cls([int(k) for k in found], np.array(list(found.values())), content["k"], np.zeros(0, np.int64))
+
     @property
     def mean(self) -> Float:
         """(len(ks),) mean over the initialisations."""

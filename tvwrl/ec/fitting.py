@@ -13,16 +13,17 @@ from tvwrl.checks import at_least, different, one_of, within
 from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.ec.backends import load_backend
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
-from tvwrl.ec.classifier import report_classifier
 from tvwrl.ec.clustering import LARGEST_K, SMALLEST_K
 from tvwrl.ec.comparison import compare
+from tvwrl.ec.profiles import profiles
 from tvwrl.ec.report import ClassesReport
-from tvwrl.ec.representations import REPRESENTATIONS, Backends, population_of
+from tvwrl.ec.representations import REPRESENTATIONS, Backends, Population, population_of
 from tvwrl.forecasting import ForecastSettings
+from tvwrl.progress import phase
 from tvwrl.runs import check_new_folder, default_folder, whole_folder
 from tvwrl.simulation import Scenario
 from tvwrl.traces import SequenceSampler, describe_source, gapless_runs, open_trace, trace_hash
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Trace
 
 SMALLEST_DIVISION = 2  # one class would say of all workloads that they are alike
 LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
@@ -32,9 +33,10 @@ LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
 class ClassFitOptions:
     """Find equivalence classes of a trace's training workloads, and report how they were chosen.
 
-    Clusters the workloads by every representation (the silhouette chooses k), measures how much a forecaster gains if
-    it is trained per class, and trains the run-time classifier. Writes classes.json (for tvwrl train --ec), report.md,
-    report.json and plots/ to --out, and prints the report.
+    Clusters the workloads by every representation (the silhouette chooses k), and gathers evidence: whether the classes
+    are found again, whether they are recognised at run time, and whether forecasts by class gain more than random
+    classes do. Writes classes.json (for tvwrl train --ec), report.md, report.json and plots/ to --out, and prints the
+    report. What was measured of a representation is kept (TVWRL_CACHE), so the same command continues after Ctrl-C.
     """
 
     trace: TraceName = "google"
@@ -44,7 +46,7 @@ class ClassFitOptions:
     representations: tuple[str, ...] = REPRESENTATIONS
     """Representations to compare: aggregate, temporal, dtw."""
     representation: Literal["aggregate", "temporal", "dtw"] | None = None
-    """Use this representation whatever the comparison shows; default: the one with the highest prediction gain."""
+    """Use this representation whatever the comparison shows; default: by the evidence."""
     k: int | None = None
     """Number of classes, 2 to 253 and at most the number of workloads; default: the one with the highest mean
     silhouette."""
@@ -56,9 +58,9 @@ class ClassFitOptions:
     """Starts of K-Means and K-Medoids for each k."""
     radius: int | None = None
     """Half-width of the Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
-    compare_by_forecast: bool = True
-    """Train the forecaster that compares representations (minutes); without it the first of temporal, dtw and aggregate
-    is used."""
+    compare_by_forecast: bool = False
+    """Also train the paper's forecaster, LSTNet, on all workloads and per class (minutes), and report its gain; it
+    decides nothing."""
     fit_on: Literal["train", "all"] = "train"
     """Series to fit the classes on: training series only, or all (to explore a trace; the classes then depend on test
     series)."""
@@ -87,6 +89,14 @@ class ClassFitOptions:
         one_of(REPRESENTATIONS, representations=self.representations)
 
 
+def _applications(trace: Trace, population: Population) -> int | None:
+    """How many applications the workloads belong to; None where every one is alone, or nothing is known."""
+    application = dict(zip(trace.workload_id, trace.application, strict=True))
+    found = [application[workload] for workload in population.workload_id]
+    count = len(set(found))
+    return None if "" in found or count == len(found) else count
+
+
 def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = print) -> Path:
     """Write the classes that the options ask for; passes the report's text to `report` and returns the folder.
 
@@ -110,19 +120,23 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
         else (*options.representations, options.representation)
     )
     makes = [partial(EquivalenceClasses, name, *asked, options.seed, options.backends) for name in dict.fromkeys(names)]
-    settings = replace(options.forecast, seed=options.seed) if options.compare_by_forecast else None
+    settings = replace(options.forecast, seed=options.seed)
     begun = time.perf_counter()
-    comparison = compare(population, makes, settings, options.representation)
-    seconds = {f"clustering by {c.name}": c.seconds for c in comparison.candidates}
-    seconds["forecaster"] = time.perf_counter() - begun - sum(seconds.values())
-    begun = time.perf_counter()
+    comparison = compare(population, makes, settings, options.representation, options.compare_by_forecast)
+    spent = time.perf_counter() - begun
+    seconds = {f"{c.name}, {what}": own for c in comparison.candidates for what, own in c.seconds.items()}
+    if options.compare_by_forecast:
+        seconds["LSTNet"] = max(0.0, spent - sum(seconds.values()))
     classes = comparison.chosen.classes
     made_of = {"trace": trace.name, "hash": trace_hash(trace), "of": options.fit_on}
     made_of |= {"split": options.split, "sample": options.sample}
-    classes.train_classifier(population, made_of)
-    classifier = report_classifier(population, classes.labels_, options.seed)
-    seconds["run-time classifier"] = time.perf_counter() - begun
-    found = ClassesReport(described, population, comparison, classifier, seconds, {"made_of": made_of})
+    begun = time.perf_counter()
+    with phase("training the run-time classifiers"):
+        classes.train_classifier(population, made_of)
+    seconds["run-time classifiers"] = time.perf_counter() - begun
+    facts = {"made_of": made_of, "machine": trace.reference_machine, "applications": _applications(trace, population)}
+    shown = profiles(population, classes.labels_, trace.reference_machine)
+    found = ClassesReport(described, population, comparison, shown, seconds, facts)
     with whole_folder(out) as folder:
         found.write(folder)
     report(found.text())

@@ -87,8 +87,14 @@ class GainReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, for JSON; a correlation that does not exist is None."""
         content = dataclasses.asdict(self)
-        content["classes"] = [_without_nan(row) for row in content["classes"]]
-        return _without_nan(content)
+        content["classes"] = [without_nan(row) for row in content["classes"]]
+        return without_nan(content)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> GainReport:
+        """What `to_dict` described."""
+        rows = tuple(ClassGain(**_with_nan(row)) for row in content["classes"])
+        return cls(**_with_nan(content) | {"classes": rows})
 
 
 def percentage_gain(correlation: float, agnostic: float) -> float:
@@ -121,7 +127,7 @@ def agnostic_forecast(
     """
     began = time.perf_counter()
     windows = StandardisedSeries(series, slots_per_day, settings.window, settings.horizon)
-    fold = _folds(series, windows.usable, settings)
+    fold = divided_into_folds(series, windows.usable, settings)
     correlation, last_value, seasonal = (np.full(windows.varies.shape, np.nan) for _ in range(3))
     _cross_validate(windows, fold, np.ones_like(fold, np.bool_), settings, correlation, progress=progress)
     for i in windows.usable:
@@ -200,7 +206,7 @@ def _class_gain(label: int, members: Bool, correlation: Float, agnostic: Agnosti
     return ClassGain(label, size, count, own, of_all, gain, note)
 
 
-def _folds(series: Sequence[Float], usable: Int, settings: ForecastSettings) -> Int:
+def divided_into_folds(series: Sequence[Float], usable: Int, settings: ForecastSettings) -> Int:
     """(n,) fold of each workload, -1 = not usable: workloads of like level are spread over the folds at random."""
     rng = np.random.default_rng([settings.seed, 0])
     level = np.array([series[i].mean(axis=0) for i in usable])
@@ -234,6 +240,11 @@ def _mean(found: Float) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+def without_nan(row: dict[str, Any]) -> dict[str, Any]:
     """The same with None for NaN, which JSON does not know."""
     return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
+
+
+def _with_nan(row: dict[str, Any]) -> dict[str, Any]:
+    """The same with NaN for None."""
+    return {name: float("nan") if value is None else value for name, value in row.items()}

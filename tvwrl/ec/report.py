@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from tvwrl.ec.classes import CLASSES_FILE
-from tvwrl.ec.classifier import ClassifierReport
+from tvwrl.ec.classifier import ClassifierReport, Interval
 from tvwrl.ec.clustering import KSearch
-from tvwrl.ec.comparison import Candidate, Comparison
+from tvwrl.ec.comparison import LIKELY, Candidate, Comparison
+from tvwrl.ec.profiles import Profile
 from tvwrl.ec.representations import TITLES, FeatureRepresentation, Population
+from tvwrl.ec.stability import KEPT, RESAMPLES, SEEDS, STABLE
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, OURS, WIDTH, new_figure, people_call, tidy
 from tvwrl.runs import provenance, write_json
@@ -27,23 +29,29 @@ class ClassesReport:
     trace: str  # a sentence
     population: Population
     comparison: Comparison
-    classifier: ClassifierReport | None
+    profiles: list[Profile]  # of the chosen classes
     seconds: dict[str, float]  # by step
     facts: dict[str, Any]
 
     def write(self, folder: Path) -> None:
         """Write everything into `folder`, which exists."""
         self._plot(folder / "plots")
-        self.comparison.chosen.classes.save(folder / CLASSES_FILE)
+        chosen = self.comparison.chosen
+        chosen.classes.save(folder / CLASSES_FILE)
         (folder / "report.md").write_text(self.text(), encoding="utf-8")
-        candidates = [candidate.to_dict() for candidate in self.comparison.candidates]
-        chosen: dict[str, Any] = {"chosen": self.comparison.chosen.name, "why": self.comparison.why}
-        members = dict(zip(self.population.workload_id, self._labels.tolist(), strict=True))
-        classifier = self.classifier.to_dict() if self.classifier else None
+        content = self.facts | {
+            "chosen": chosen.name,
+            "why": self.comparison.why,
+            "helps_forecasts": self.comparison.helps,
+            "objections": {c.name: c.objections(len(self.comparison.candidates)) for c in self.comparison.candidates},
+            "candidates": [candidate.to_dict() for candidate in self.comparison.candidates],
+            "profiles": [profile.to_dict() for profile in self.profiles],
+            "seconds": self.seconds,
+            "labels": dict(zip(self.population.workload_id, self._labels.tolist(), strict=True)),
+        }
         if self.comparison.chance is not None:
-            chosen |= {"chance": self.comparison.chance.to_dict()}
-        content = self.facts | chosen | {"candidates": candidates, "classifier": classifier, "seconds": self.seconds}
-        write_json(folder / "report.json", content | {"labels": members} | provenance())
+            content |= {"chance": self.comparison.chance.to_dict()}
+        write_json(folder / "report.json", content | provenance())
 
     def _searched(self) -> bool:
         """Whether there was more than one k to choose from."""
@@ -59,16 +67,18 @@ class ClassesReport:
         searches = {c.name: c.classes.search_ for c in self.comparison.candidates if c.classes.search_ is not None}
         if self._searched():
             plot_silhouettes(searches, folder / "silhouettes.png")
+        chosen = self.comparison.chosen
+        plot_profiles(self.profiles, self.population, folder / f"day-{chosen.name}.png")
         for candidate in self.comparison.candidates:
             classes = candidate.classes
             plot_members(self.population, classes.labels_, classes.medoids_, folder / f"members-{candidate.name}.png")
             found = classes.representation_
             if isinstance(found, FeatureRepresentation):
-                labels = range(1, classes.k + 1)
-                means = np.array([found.scaled_[classes.labels_ == label].mean(axis=0) for label in labels])
+                scaled, labels = found.scaled(self.population.series), range(1, classes.k + 1)
+                means = np.array([scaled[classes.labels_ == label].mean(axis=0) for label in labels])
                 plot_features(found.names_, means, folder / f"features-{candidate.name}.png")
-        if self.classifier is not None:
-            plot_classifier(self.classifier, folder / "classifier.png")
+        if chosen.recognition is not None:
+            plot_classifier(chosen.recognition, folder / "classifier.png")
 
     def text(self) -> str:
         """report.md, which also reads well in a terminal."""
@@ -79,20 +89,28 @@ class ClassesReport:
             "",
             self.trace,
             "",
-            f"{count} workloads of {slots[0]} to {slots[-1]} slots of {self.population.step_seconds} s. Chosen: "
-            f"**{chosen.name}** with {chosen.classes.k} classes; {self.comparison.why}.",
+            f"{count} workloads of {slots[0]} to {slots[-1]} slots of {self.population.step_seconds} s.",
             "",
-            comparison_table(self.comparison.candidates),
+            *self._verdict(),
+            f"Chosen to show to agents: **{chosen.name}** with {chosen.classes.k} classes; {self.comparison.why}.",
             "",
-            "k: number of classes; f: share of workloads in classes that a forecaster of their own forecasts better; "
-            "EG: effective prediction gain, %; r: mean correlation of forecast and usage over held-out workloads.",
+            "## Evidence",
             "",
-            *self._plain_rules(),
+            evidence_table(self.comparison.candidates),
+            "",
+            EVIDENCE_NOTE,
+            "",
+            *self._forecasts(),
             *_picture("silhouette against k", "silhouettes", self._searched()),
+            *self._network(),
             f"## Classes of {chosen.name}",
             "",
             self._class_table(),
             "",
+            "A name says how usage varies, whether it follows the day (hours since the trace began), and the mean of "
+            f"the middle workload. {self._machine()}",
+            "",
+            *_picture("usage by hour of the day", f"day-{chosen.name}"),
             *_picture("members of the classes", f"members-{chosen.name}"),
             *_picture("features of the classes", f"features-{chosen.name}", chosen.name != "dtw"),
             *self._classifier_lines(),
@@ -103,75 +121,172 @@ class ClassesReport:
         ]
         return "\n".join(lines)
 
-    def _plain_rules(self) -> list[str]:
-        gain = self.comparison.chosen.gain
-        if gain is None:
-            return []
-        verdict = "Mind: the forecaster does not beat them, so f and EG mean nothing."
-        if gain.beats_plain_rules:
-            verdict = "The forecaster beats them."
-        lines = [
-            f"Forecasts {gain.horizon} slots ahead from {gain.window} slots. Out of sample, the last value reaches r = "
-            f"{gain.last_value:.3f}, the value a day before {gain.seasonal:.3f}. {verdict}",
+    def _verdict(self) -> list[str]:
+        """Whether classes help to forecast, and for each representation what speaks against it."""
+        found = self.comparison
+        tried = len(found.candidates)
+        helping = [c.name for c in found.candidates if not c.objections(tried)]
+        if helping:
+            answer = f"**Classes help to forecast here:** those of {', '.join(helping)}."
+        else:
+            answer = "**No classes for forecasts:** nothing shows that classes help to forecast here."
+        lines = [f"- {c.name}: {'; '.join(why)}" for c in found.candidates if (why := c.objections(tried))]
+        if (applications := self.facts.get("applications")) is not None:
+            lines.append(
+                f"- mind: these are workloads of {applications} applications, and those held out are often replicas of "
+                "others that were learnt from; of applications never seen this says little"
+            )
+        return [answer, "", *lines, *([""] if lines else [])]
+
+    def _forecasts(self) -> list[str]:
+        linear = self.comparison.chosen.linear
+        if linear is None:
+            return [f"Nothing was forecast: {self.comparison.chosen.no_forecasts}.", ""]
+        return [
+            f"Forecasts {linear.horizon} slots ahead from {linear.window} slots, by linear models of workloads that "
+            f"they have not seen; that usage stays what it is: r = {linear.last_value:.3f}. Each workload is forecast "
+            "by the model of the class of its whole series, so the gain is the most that knowing the class could give. "
+            f"p: how often {len(linear.permuted)} divisions of the same sizes drawn at random gain as much; with "
+            f"{len(self.comparison.candidates)} representations tried, at most "
+            f"{LIKELY / len(self.comparison.candidates):.3f} is called more than chance.",
             "",
         ]
-        if (chance := self.comparison.chance) is not None:
-            more = gain.effective_gain > chance.effective_gain
-            meaning = "differences of that size mean nothing" if more else "the classes found gain no more than chance"
-            dealt = f"The labels of {self.comparison.chosen.name} dealt out at random reach EG ="
-            lines += [f"{dealt} {chance.effective_gain:.2f}: {meaning}.", ""]
-        return lines
+
+    def _network(self) -> list[str]:
+        """The paper's gain, where it was measured."""
+        gains = [candidate.gain for candidate in self.comparison.candidates if candidate.gain is not None]
+        if not gains:
+            return []
+        gain, chance = gains[0], self.comparison.chance
+        verdict = "The forecaster beats them."
+        if not gain.beats_plain_rules:
+            verdict = "Mind: the forecaster does not beat them, so f and EG mean nothing."
+        dealt = (
+            f" The labels of the highest EG dealt out at random reach {chance.effective_gain:.2f}." if chance else ""
+        )
+        return [
+            "## The paper's gain",
+            "",
+            network_table(self.comparison.candidates),
+            "",
+            "LSTNet by class and of all workloads. f: share of workloads in classes that gain; EG: effective "
+            "prediction gain, %, which counts only classes that gain; r: mean correlation of forecast and usage over "
+            f"held-out workloads. The last value reaches r = {gain.last_value:.3f}, the value a day before "
+            f"{gain.seasonal:.3f}. {verdict}{dealt}",
+            "",
+        ]
+
+    def _machine(self) -> str:
+        machine = self.facts.get("machine")
+        if self.population.unit is None or machine is None:
+            return ""
+        if isinstance(machine, Mapping):
+            machine = ", ".join(f"{name} {value:g}" for name, value in machine.items() if value is not None)
+        return f"A machine is that of the trace: {machine}."
 
     def _class_table(self) -> str:
-        chosen, labels = self.comparison.chosen, self._labels
-        gains = {row.label: row for row in chosen.gain.classes} if chosen.gain else {}
+        chosen = self.comparison.chosen
         rows = []
-        for label in range(1, chosen.classes.k + 1):
-            members = [self.population.series[i] for i in np.flatnonzero(labels == label)]
-            level = np.mean([one.mean(axis=0) for one in members], axis=0)
-            medoid = str(self.population.workload_id[chosen.classes.medoids_[label - 1]])
-            row = [str(label), str(len(members)), *(f"{v:.2f}" for v in level), medoid]
-            if gains:
-                row.append(gains[label].note or f"{gains[label].gain:+.1f} %")
-            rows.append(row)
-        means = [f"mean {resource}, units" for resource in self.population.resources]
-        return markdown_table(["class", "workloads", *means, "medoid", *(["G"] if gains else [])], rows)
+        for profile in self.profiles:
+            medoid = str(self.population.workload_id[chosen.classes.medoids_[profile.label - 1]])
+            rows.append([str(profile.label), str(profile.workloads), profile.name, medoid])
+        return markdown_table(["class", "workloads", "usage", "most typical"], rows)
 
     def _classifier_lines(self) -> list[str]:
-        report = self.classifier
+        report = self.comparison.chosen.recognition
         if report is None:
             return ["No class has enough workloads to hold some out for the run-time classifier.", ""]
-        shown = ["-" if np.isnan(a) else f"{a:.1%}" for a in report.accuracy]
+        names = [f"{profile.label}: {profile.name}" for profile in self.profiles]
         return [
             "## Run-time classifier",
             "",
-            f"Trained on 70 % of the workloads, asked about {report.workloads} others; the commonest class alone "
-            f"reaches {report.commonest:.1%}; expected calibration error {report.calibration_error:.3f}.",
+            f"Trained on 70 % of the workloads and asked about {report.workloads} others, {report.splits} times; the "
+            f"commonest class alone reaches {report.commonest:.1%}; over all lengths seen the classifier is right "
+            f"{points(report.advantage)} points more often; expected calibration error "
+            f"{report.calibration_error:.3f}.",
             "",
-            markdown_table(["slots seen", *map(str, report.seen)], [["accuracy", *shown]]),
+            markdown_table(
+                ["slots seen", *map(str, report.seen)], [["right, %", *(percent(a) for a in report.accuracy)]]
+            ),
+            "",
+            "Intervals: 95 %, over the splits. Answers by true class, of all splits and lengths seen:",
+            "",
+            confusion_table(report.confusion, names),
             "",
             *_picture("accuracy, confusion, calibration", "classifier"),
         ]
 
 
-def comparison_table(candidates: Sequence[Candidate]) -> str:
+EVIDENCE_NOTE = (
+    f"k: number of classes. Same with other seeds, same in samples: adjusted Rand index, 1 = the same classes, over "
+    f"{SEEDS} other seeds, and over {RESAMPLES} samples of {KEPT:.0%} of the workloads (smallest in brackets). "
+    "Recognised: percentage points by which the run-time classifier is right more often about new workloads than who "
+    "always guesses the commonest class [95 % interval over repeated splits]. r: correlation of forecast and usage, "
+    "mean over workloads that were held out. Classes help to forecast where both indices are at least "
+    f"{STABLE:g}, both ends of the interval are above 0, the gain is above 0, and p is small."
+)
+
+
+def evidence_table(candidates: Sequence[Candidate]) -> str:
     """A row per representation."""
     rows = []
     for candidate in candidates:
-        search, gain = candidate.classes.search_, candidate.gain
-        silhouette = f"{search.mean[search.ks.index(search.k)]:.3f}" if search else "-"
-        row = [candidate.name, str(candidate.classes.k), silhouette]
-        if gain is None:
-            row += ["-"] * 6
+        search, stable, linear = candidate.classes.search_, candidate.stability, candidate.linear
+        row = [candidate.name, str(candidate.classes.k)]
+        row.append(f"{search.mean[search.ks.index(search.k)]:.3f}" if search else "-")
+        if stable is None:
+            row += ["-", "-"]
         else:
-            row += [f"{gain.fraction:.2f}", f"{gain.effective_gain:.2f}"]
-            rs = (gain.correlation, gain.agnostic, gain.last_value, gain.seasonal)
-            row += ["-" if np.isnan(r) else f"{r:.3f}" for r in rs]
-        spent = f"{candidate.seconds:.1f}" + (f" + {gain.seconds:.1f}" if gain else "")
-        rows.append([*row, spent])
-    correlations = ("r, by class", "r, of all", "r, last value", "r, a day before")
-    head = ["representation", "k", "silhouette", "f", "EG", *correlations, "seconds (+ forecaster)"]
-    return markdown_table(head, rows)
+            row += [f"{stable.over_seeds:.2f} ({min(stable.seeds):.2f})"]
+            row += [f"{stable.over_resamples:.2f} ({min(stable.resamples):.2f})"]
+        row.append(points(candidate.recognition.advantage) if candidate.recognition else "-")
+        if linear is None:
+            row += ["-"] * 4
+        else:
+            row += [f"{linear.by_class:.3f}", f"{linear.of_all:.3f}", f"{linear.gain:+.3f}", f"{linear.p:.3f}"]
+        rows.append(row)
+    head = ["representation", "k", "silhouette", "same with other seeds", "same in samples", "recognised, points"]
+    return markdown_table([*head, "r by class", "r of all", "gain", "p"], rows)
+
+
+def points(interval: Interval) -> str:
+    """A difference of shares in percentage points, with its interval.
+
+    >>> points(Interval(0.19, 0.081, 0.3))
+    '+19 [+8, +30]'
+    """
+    if np.isnan(interval.mean):
+        return "-"
+    mean, low, high = (f"{100 * value:+.0f}" for value in interval)
+    return mean if np.isnan(interval.low) else f"{mean} [{low}, {high}]"
+
+
+def percent(interval: Interval) -> str:
+    """A share in per cent, with its interval, cut at 0 and 100."""
+    if np.isnan(interval.mean):
+        return "-"
+    mean, low, high = (f"{100 * min(max(value, 0.0), 1.0):.0f}" for value in interval)
+    return mean if np.isnan(interval.low) else f"{mean} [{low}, {high}]"
+
+
+def confusion_table(confusion: Int, names: Sequence[str]) -> str:
+    """Counts and shares of the answers by true class: a row per class, in which shares add up to 100 %."""
+    rows = []
+    for name, row in zip(names, confusion, strict=True):
+        total = row.sum()
+        cells = [f"{n:,} ({n / total:.0%})" if total else "-" for n in row.tolist()]
+        rows.append([name, *cells])
+    return markdown_table(["true class", *(f"answer {n}" for n in range(1, len(names) + 1))], rows)
+
+
+def network_table(candidates: Sequence[Candidate]) -> str:
+    """LSTNet's gains, a row per representation."""
+    rows = []
+    for candidate in candidates:
+        if (gain := candidate.gain) is not None:
+            rs = [f"{r:.3f}" if np.isfinite(r) else "-" for r in (gain.correlation, gain.agnostic)]
+            rows.append([candidate.name, f"{gain.fraction:.2f}", f"{gain.effective_gain:.2f}", *rs])
+    return markdown_table(["representation", "f", "EG", "r, by class", "r, of all"], rows)
 
 
 def _picture(what: str, name: str, there: bool = True) -> list[str]:
@@ -219,6 +334,28 @@ def plot_silhouettes(searches: dict[str, KSearch], path: Path) -> None:
         _finish(axes, "number of classes k", "")
     panels[0].set_ylabel("silhouette (higher is better)", fontsize=9)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, **LEGEND)
+    figure.savefig(path, dpi=DPI)
+
+
+def plot_profiles(found: Sequence[Profile], population: Population, path: Path) -> None:
+    """A row per class, a column per resource: median workload by hour of the day, and the quartiles around it."""
+    shown, unit = found[:MOST_CLASSES], "units" if population.unit is None else "%"
+    factor = 1 if population.unit is None else 100
+    figure = new_figure(WIDTH, 1.6 * len(shown) + 0.8)
+    grid = figure.subplots(len(shown), len(population.resources), squeeze=False, sharex=True)
+    for row, profile in zip(grid, shown, strict=True):
+        for d, (axes, name) in enumerate(zip(row, population.resources, strict=True)):
+            low, middle, high = factor * profile.by_hour[:, d].T
+            hours, colour = np.arange(len(middle)), COLOURS[d % len(COLOURS)]
+            axes.fill_between(hours, low, high, color=colour, alpha=0.2, lw=0, label="middle half of the workloads")
+            axes.plot(hours, middle, color=colour, lw=1.5, label="median")
+            axes.set_ylim(bottom=0)
+            axes.set_xticks(range(0, len(middle) + 1, 6))
+            last = profile is shown[-1]
+            _finish(axes, "hour of the trace's day" if last else "", f"{people_call(name)}, {unit}")
+        row[0].set_title(f"class {profile.label}: {profile.habit}", fontsize=10, loc="left")
+        row[-1].set_title(profile.size, fontsize=10, loc="right")
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, **LEGEND)
     figure.savefig(path, dpi=DPI)
 
 
@@ -290,7 +427,9 @@ def plot_classifier(report: ClassifierReport, path: Path) -> None:
     """Accuracy against slots seen, confusion, calibration."""
     figure = new_figure(WIDTH, 3.5)
     accuracy, confusion, calibration = figure.subplots(1, 3)
-    accuracy.plot(range(len(report.seen)), [100 * share for share in report.accuracy], "o-", ms=4, color=OURS)
+    accuracy.plot(range(len(report.seen)), [100 * share.mean for share in report.accuracy], "o-", ms=4, color=OURS)
+    low, high = ([100 * getattr(share, end) for share in report.accuracy] for end in ("low", "high"))
+    accuracy.fill_between(range(len(report.seen)), low, high, color=OURS, alpha=0.15, lw=0)
     accuracy.axhline(100 * report.commonest, color="#555555", ls="--", lw=1)
     accuracy.set_xticks(range(len(report.seen)), [str(s) for s in report.seen], rotation=45)
     accuracy.set_ylim(0, 100)

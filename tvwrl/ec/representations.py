@@ -44,6 +44,10 @@ class Population:
         What the environment cuts demand to.
     quantised : bool
         Whether the environment rounds demand to whole units.
+    unit : array of float, optional
+        (D,) share of the trace's machine that one unit is; default: unknown.
+    begin : array of int, optional
+        (n,) seconds from the trace's start to the series' first slot; default: unknown.
 
     Examples
     --------
@@ -59,6 +63,8 @@ class Population:
     step_seconds: int
     peak_units: int
     quantised: bool = True
+    unit: Float | None = None
+    begin: Int | None = None
 
     def __len__(self) -> int:
         return len(self.series)
@@ -82,7 +88,8 @@ class Population:
         index = np.asarray(chosen, np.int64)
         series = [self.series[i] for i in index]
         by_workload = {name: getattr(self, name)[index] for name in ("workload_id", "metadata", "fold")}
-        return replace(self, series=series, **by_workload)
+        begin = None if self.begin is None else self.begin[index]
+        return replace(self, series=series, begin=begin, **by_workload)
 
 
 def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -> Population:
@@ -125,7 +132,9 @@ def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -
     metadata = metadata_of(trace, chosen, sampler.unit)
     fold = sampler.fold[chosen]
     environment = scenario.step_seconds, scenario.peak_units, scenario.quantise
-    return Population(trace.resources, trace.workload_id[chosen], series, metadata, fold, *environment)
+    begin = np.array([trace.slot[run.first] for run in longest.values()], np.int64) * trace.slot_seconds
+    units = sampler.unit, begin
+    return Population(trace.resources, trace.workload_id[chosen], series, metadata, fold, *environment, *units)
 
 
 @dataclass(frozen=True)
@@ -154,11 +163,22 @@ class FeatureRepresentation:
     def fit(self, population: Population) -> FeatureRepresentation:
         """Compute and scale the features: `scaled_` (n, F), `names_` (F,)."""
         self.resources, self.slots_per_day = population.resources, population.slots_per_day
-        features, self.names_ = self._features(population.series)
-        self.scaler_ = FeatureScaler()
-        self.scaled_: Float = self.scaler_.fit_transform(features).round(ALIKE)
-        self.rows_ = np.arange(len(population))
+        self.features_, self.names_ = self._features(population.series)
+        self._scale()
         return self
+
+    def _scale(self) -> None:
+        self.scaler_ = FeatureScaler()
+        self.scaled_: Float = self.scaler_.fit_transform(self.features_).round(ALIKE)
+        self.rows_ = np.arange(len(self.scaled_))
+
+    def select(self, chosen: Int) -> FeatureRepresentation:
+        """The same of some of the workloads `rows_`, given by their places in it, scaled to these alone."""
+        made = FeatureRepresentation(self.name, self.backends)
+        made.resources, made.slots_per_day = self.resources, self.slots_per_day
+        made.features_, made.names_ = self.features_[chosen], self.names_
+        made._scale()
+        return made
 
     @property
     def size(self) -> int:
@@ -190,9 +210,14 @@ class FeatureRepresentation:
         apart = [((self.scaled_[m] - c) ** 2).sum(axis=1) for m, c in zip(members, self.centres_, strict=True)]
         self.medoids_ = np.array([m[a.argmin()] for m, a in zip(members, apart, strict=True)])
 
+    def scaled(self, series: Sequence[Float]) -> Float:
+        """(n, F) features of series, scaled as those that were fitted."""
+        features: Float = self.scaler_.transform(self._features(series)[0])
+        return features
+
     def predict(self, series: Sequence[Float]) -> Int:
         """(n,) group of the nearest centre."""
-        scaled = self.scaler_.transform(self._features(series)[0])
+        scaled = self.scaled(series)
         nearest: Int = ((scaled[:, None] - self.centres_) ** 2).sum(axis=2).argmin(axis=1)
         return nearest
 
@@ -222,17 +247,29 @@ class DTWRepresentation:
 
     def fit(self, population: Population) -> DTWRepresentation:
         """Compute all distances, `distances_` (n, n), and the scale of each resource, `scale_` (D,)."""
-        from tvwrl.ec.dtw import distance_scale, dtw_distances, mean_distance
+        from tvwrl.ec.dtw import dtw_distances
 
         count = len(population)
         drawn = np.random.default_rng(self.random_state).permutation(count)[:MOST_WARPED]
         self.rows_ = np.sort(drawn)
         self.series_ = [population.series[i] for i in self.rows_]
-        lengths = np.array([len(one) for one in self.series_])
-        between = dtw_distances(self.series_, radius=self.radius, backend=self.backends.dtw)
+        self._scale(dtw_distances(self.series_, radius=self.radius, backend=self.backends.dtw))
+        return self
+
+    def _scale(self, between: Float) -> None:
+        """`between` (D, n, n): distances of each resource."""
+        from tvwrl.ec.dtw import distance_scale, mean_distance
+
+        self._between, lengths = between, np.array([len(one) for one in self.series_])
         self.scale_: Float = distance_scale(between, lengths)
         self.distances_: Float = mean_distance(between, lengths, lengths, self.scale_).round(ALIKE)
-        return self
+
+    def select(self, chosen: Int) -> DTWRepresentation:
+        """The same of some of the workloads `rows_`, given by their places in it, scaled to these alone."""
+        made = DTWRepresentation(self.radius, self.backends, self.random_state)
+        made.rows_, made.series_ = np.arange(len(chosen)), [self.series_[i] for i in chosen]
+        made._scale(np.ascontiguousarray(self._between[:, chosen][:, :, chosen]))
+        return made
 
     @property
     def size(self) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.disk_cache import cached_json
-from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
+from tvwrl.ec import DEFAULT_CLASSES, OWN_LABELS, SMALLEST_K, Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.forecasting import Forecaster, NetworkForecaster, fit_or_adapt, training_windows
 from tvwrl.metrics import score_episode
 from tvwrl.progress import Report, nothing, phase
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FUTURE_WINDOWS, FUTURE_SEED = 2000, 1_000_003  # training windows that futures are sampled from; seed of their sequences
 QUICK_INITIALISATIONS = 10  # fewer than in tvwrl classes, because classes are fitted on the way here
+PLACEMENT_V0_CLASSES = 6  # of the environment's observations, where the scenario does not say
 EXAMPLES = 12_000  # beginnings that each classifier of classes learns from
 
 
@@ -64,7 +65,7 @@ class Problem:
         cls,
         trace: Trace,
         scenario: Scenario,
-        classes: Classes | str = "temporal",
+        classes: Classes | str = DEFAULT_CLASSES,
         unit: Float | None = None,
         forecaster: Forecaster | None = None,
         report: Report = nothing,
@@ -77,8 +78,8 @@ class Problem:
             Recorded usage of workloads.
         scenario : Scenario
             What happens in an episode and what is seen of it.
-        classes : Classes or str, default 'temporal'
-            Fitted classes, or the representation to fit `scenario.classes` of them on (temporal, aggregate, dtw);
+        classes : Classes or str, default 'aggregate'
+            Fitted classes, or the representation to fit `scenario.classes` of them on (aggregate, dtw, temporal);
             "none" gives each workload a label of its own, as long as there are labels.
         unit : array of float, optional
             (D,) input value of one unit.
@@ -95,7 +96,7 @@ class Problem:
         sampler = SequenceSampler(trace, scenario, unit)
         report(sampler.scale())
         if classes == "none":
-            classes = OwnLabels(scenario.classes)
+            classes = OwnLabels(scenario.classes or OWN_LABELS)
         elif isinstance(classes, str):
             classes = _classes_of(sampler, classes, report)
         problem = cls(trace, scenario, sampler, classes, forecaster)
@@ -234,7 +235,7 @@ class Problem:
 
     @cached_property
     def _drawn(self) -> SequenceSet:
-        labels = OwnLabels(self.scenario.classes)  # nobody looks at them
+        labels = OwnLabels(self.classes.k)  # nobody looks at them
         count = -(-FUTURE_WINDOWS // self.sampler.arrivals["train"])
         return self.sampler.sequences("train", count, FUTURE_SEED, labels, self.forecaster)
 
@@ -245,13 +246,20 @@ def _classes_of(sampler: SequenceSampler, representation: str, report: Report) -
     made = EquivalenceClasses(representation, wanted, QUICK_INITIALISATIONS)
 
     def fit() -> EquivalenceClasses:
-        with phase(f"fitting {wanted} classes of the workloads of '{name}'", report), warnings.catch_warnings():
+        known = {"trace": name}
+        with phase(f"fitting classes of the workloads of '{name}'", report), warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* classes were requested, but only")  # said below
-            return made.fit(population, {"trace": name}, examples=EXAMPLES)
+            try:
+                return made.fit(population, known, examples=EXAMPLES)
+            except InputError:
+                if wanted is not None:
+                    raise
+                few = replace(made, n_classes=SMALLEST_K)  # too few distinct workloads to choose k: each is a class
+                return few.fit(population, known, examples=EXAMPLES)
 
     parts = representation, wanted, QUICK_INITIALISATIONS, EXAMPLES, population, name
     classes = cached_json("classes", parts, fit, EquivalenceClasses.to_dict, EquivalenceClasses.from_dict)
-    if classes.k < wanted:
+    if (wanted := wanted or SMALLEST_K) > classes.k:
         few = f"only {classes.k} of {len(population)} workloads of '{name}' are distinct"
         warnings.warn(f"{wanted} classes were requested, but {few}: there are {classes.k} classes", stacklevel=3)
     return classes
@@ -259,10 +267,14 @@ def _classes_of(sampler: SequenceSampler, representation: str, report: Report) -
 
 @lru_cache(maxsize=4)
 def default_problem(scenario: Scenario) -> Problem:
-    """The embedded synthetic `google` population, seeded, under a scenario; the same on every machine."""
+    """The embedded synthetic `google` population, seeded, under a scenario; the same on every machine.
+
+    Its classes are part of what `tvwrl/Placement-v0` shows, so they do not follow the default.
+    """
     from tvwrl.traces import synthetic_trace
 
-    return Problem.build(synthetic_trace("google", workloads=200, seed=0), scenario)
+    scenario = replace(scenario, classes=scenario.classes or PLACEMENT_V0_CLASSES)
+    return Problem.build(synthetic_trace("google", workloads=200, seed=0), scenario, "temporal")
 
 
 @lru_cache(maxsize=8)

@@ -57,7 +57,9 @@ from .scheduler_names import (
 )
 from .statistics import (
     Estimate as Estimate,
+    NO_ESTIMATE as NO_ESTIMATE,
     bootstrap_interval as bootstrap_interval,
+    crossed_estimate as crossed_estimate,
     estimate_of_one as estimate_of_one,
     estimates_by_column as estimates_by_column,
     interval_name as interval_name,
@@ -82,11 +84,15 @@ from .train_command import TrainingSettings as TrainingSettings
 from .training_cells import (
     Changes as Changes,
     Column as Column,
+    PUBLISHED_CLASSES as PUBLISHED_CLASSES,
     Setup as Setup,
+    TEST_SEED as TEST_SEED,
     TVW_RL as TVW_RL,
     cells_of as cells_of,
+    fitted as fitted,
     opened as opened,
     read_columns as read_columns,
+    trained_column as trained_column,
 )
 from .training_runs import pass_on_signal as pass_on_signal
 from .train_command import begin as begin, compare_with_heuristics as compare_with_heuristics, take_up as take_up

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +13,7 @@ import tyro
 from tvwrl.agents import PRESETS, TrainConfig, preset_for
 from tvwrl.checks import at_least
 from tvwrl.command_line import ConfigFile, ForecasterFile, SlotSeconds, TraceName
-from tvwrl.ec import EquivalenceClasses, find_classes
+from tvwrl.ec import DEFAULT_CLASSES, EquivalenceClasses, find_classes
 from tvwrl.envs import Problem
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.episode_rows import incomplete_by
@@ -78,8 +78,8 @@ class TrainingSettings:
 
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
-    ec: str = "temporal"
-    """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
+    ec: str = DEFAULT_CLASSES
+    """Equivalence classes: a file of tvwrl classes; or aggregate, dtw or temporal to make --classes classes now; or
     none."""
     forecaster: ForecasterFile = None
     preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
@@ -153,7 +153,7 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
 
     Raises InputError for bad settings.
     """
-    from tvwrl.agents import check_device, check_network, check_start, open_others
+    from tvwrl.agents import check_device, check_network, check_start, labels_of_start, open_others
 
     check_moves(settings.config.scenario, "to learn what to move, call tvwrl train --moves")
     given = trace is not None
@@ -173,6 +173,9 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
     if isinstance(classes, EquivalenceClasses):
         report(f"classes: {classes.k} by {classes.representation}, from {settings.ec}")
     if settings.config.start_from:
+        if isinstance(classes, str) and scenario.classes is None:  # as many as the policy knows
+            scenario = replace(scenario, classes=labels_of_start(settings.config))
+            settings = replace(settings, config=replace(settings.config, scenario=scenario))
         labels = scenario.classes if isinstance(classes, str) else classes.k
         check_start(settings.config, trace.resources, labels)
     problem = Problem.build(trace, scenario, classes, forecaster=forecaster, report=report)

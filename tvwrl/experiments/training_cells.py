@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from tvwrl.agents import PRESETS, TrainConfig
-from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
+from tvwrl.ec import OWN_LABELS, Classes, EquivalenceClasses, GivenLabels, OwnLabels, population_of
 from tvwrl.envs import Problem
 from tvwrl.experiments.engine import Cell, complete, folder_of
 from tvwrl.experiments.episode_rows import read_rows as read_evaluation
@@ -29,7 +29,7 @@ from tvwrl.progress import nothing
 from tvwrl.runs import provenance, read_csv, write_json
 from tvwrl.schedulers import BASELINES, Knowledge, Scheduler, knowledge_of, make_scheduler
 from tvwrl.simulation import Scenario
-from tvwrl.traces import SequenceSampler, open_trace, trace_hash, trace_identity
+from tvwrl.traces import SequenceSampler, gapless_runs, open_trace, trace_hash, trace_identity
 from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ SHARED_SETTINGS = (  # DeepRM takes these from the common preset, all others fro
     "save_every", "device", "threads",
 )
 # fmt: on
-OWN_LABELS = 40  # workloads of a sequence that get a label of their own where there are no classes
+PUBLISHED_CLASSES = "temporal"  # the paper's choice, with which the figures of the documentation were measured
 SESSIONS = "sessions.json"  # of a training
 PLAYED = "evaluation"  # folder of an evaluation's cell, as tvwrl evaluate writes it
 TEST_SEED = 0  # of the test sequences: all cells of a scenario play the same
@@ -60,7 +60,7 @@ class Training(Cell):
     run_name: str
     trace: str  # what to open
     config: TrainConfig
-    classes: str  # temporal, aggregate, dtw, or none
+    classes: str  # what `fitted` knows
     classes_scenario: Scenario  # whose training series the classes are fitted on
 
     @property
@@ -204,7 +204,7 @@ class Setup:
         scheduler: str,
         scenario: Changes | None = None,
         trained_in: Changes | None = None,
-        classes: str = "temporal",
+        classes: str = PUBLISHED_CLASSES,
         seed: int = 0,
     ) -> Column:
         """A scheduler in a scenario that differs from the preset's by `scenario`: one that is trained (in `trained_in`,
@@ -220,7 +220,7 @@ class Setup:
         common["scenario"] = self._scenario(scheduler, scenario)
         if scheduler in (TVW_RL, DEEPRM):
             learnt_in = scenario if trained_in is None else trained_in
-            parts = [name, *([classes] if classes != "temporal" else []), *_named(learnt_in), f"seed{seed}"]
+            parts = [name, *([classes] if classes != PUBLISHED_CLASSES else []), *_named(learnt_in), f"seed{seed}"]
             config = self.config(scheduler, learnt_in, seed)
             training = Training("-".join(parts), source, config, classes, self.base.scenario)
             return Column(group, column, trace, seed, Evaluation(training.run_name, training=training, **common))
@@ -242,6 +242,15 @@ class Setup:
         if scheduler == DEEPRM:
             return deeprm_scenario(self.base.scenario, changes)
         return replace(self.base.scenario, **changes)
+
+
+def trained_column(
+    name: str, group: str, column: str, trace: str, config: TrainConfig, classes: str, sequences: int
+) -> Column:
+    """An agent that is trained in the scenario in which it is evaluated, with labels that `fitted` knows."""
+    training = Training(name, trace, config, classes, config.scenario)
+    cell = Evaluation(name, trace, config.scenario, sequences, "", training=training, device=config.device)
+    return Column(group, column, trace, config.seed, cell)
 
 
 def cells_of(columns: Sequence[Column]) -> list[Cell]:
@@ -293,12 +302,27 @@ def opened(trace: str) -> tuple[Trace, str]:
 
 @lru_cache(maxsize=4)
 def fitted(trace: str, representation: str, scenario: Scenario) -> Classes:
-    """Classes with k by silhouette as in Table 1, of the training series; own labels for "none"."""
-    if representation == "none":
-        return OwnLabels(OWN_LABELS)
+    """Classes with k by silhouette as in Table 1, of the training series; own labels for "none", one for "one label".
+
+    To measure what classes are worth: "true aggregate" labels every workload of the trace, those of the test sequences
+    too, with the class of its whole series; "random7 aggregate" deals these labels out at random, with seed 7.
+    """
+    if representation in ("none", "one label"):
+        return OwnLabels(OWN_LABELS if representation == "none" else 1)
+    told, _, name = representation.rpartition(" ")
     found, identity = opened(trace)
-    population = population_of(SequenceSampler(found, scenario))
-    return EquivalenceClasses(representation).fit(population, {"trace": found.name, "hash": identity})
+    sampler = SequenceSampler(found, scenario)
+    if told:
+        everything = population_of(sampler, gapless_runs(found, range(len(found))))
+        labels = np.ones(len(found), np.int64)  # of workloads too short for a slot, which are in no sequence
+        place = {workload: i for i, workload in enumerate(found.workload_id)}
+        classes = fitted(trace, name, scenario)
+        assert isinstance(classes, EquivalenceClasses)
+        labels[[place[w] for w in everything.workload_id]] = classes.predict(everything.series)
+        if told.startswith("random"):
+            labels = np.random.default_rng(int(told.removeprefix("random"))).permutation(labels)
+        return GivenLabels(labels)
+    return EquivalenceClasses(name).fit(population_of(sampler), {"trace": found.name, "hash": identity})
 
 
 Scales = Mapping[str, tuple[TrainConfig, tuple[int, ...]]]  # --preset: hyper-parameters, training seeds

@@ -15,6 +15,7 @@ import tyro
 from tvwrl.agents import PRESETS, TrainConfig, preset_for
 from tvwrl.checks import at_least, positive
 from tvwrl.command_line import SlotSeconds, TraceName
+from tvwrl.ec import DEFAULT_CLASSES
 from tvwrl.experiments.engine import CELLS, CellOptions, refuse_failed
 from tvwrl.experiments.hyperparameter_search import (
     CELL,
@@ -54,8 +55,8 @@ class TuningSettings(CellOptions):
 
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
-    ec: str = "temporal"
-    """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
+    ec: str = DEFAULT_CLASSES
+    """Equivalence classes: a file of tvwrl classes; or aggregate, dtw or temporal to make --classes classes now; or
     none."""
     preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
     """Hyper-parameters of the first trial, and of all others where the search does not vary them."""
@@ -141,7 +142,7 @@ def train_command(search: Search, parameters: Mapping[str, float]) -> list[str]:
     words = ["tvwrl", "train", "--trace", search.trace]
     if search.slot_seconds is not None:
         words += ["--slot-seconds", str(search.slot_seconds)]
-    if search.ec != "temporal":
+    if search.ec != DEFAULT_CLASSES:
         words += ["--ec", search.ec]
     if config.policy == "deeprm":
         preset = PRESETS["deeprm"]

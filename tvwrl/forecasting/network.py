@@ -233,6 +233,16 @@ class NetworkForecaster(Forecaster):
         pairs["resources"] = resources, start.resources_
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
+    def inputs(self, beginnings: Beginnings) -> Float32:
+        """(m, I) what the networks see; a subclass may put more in front.
+
+        Parameters
+        ----------
+        beginnings : Beginnings
+            m beginnings.
+        """
+        return beginnings.inputs(self.slots_per_day, self.past)
+
     def _for_fold(self) -> Self:
         one = replace(self, networks=1)
         one._start, one.adapted_, one._prior = self._start, self.adapted_, self._prior
@@ -252,12 +262,12 @@ class NetworkForecaster(Forecaster):
             one.trust_ = self.trust_
 
     def _held_out(self, beginnings: Beginnings) -> HeldOut:
-        shown = scaled(beginnings.inputs(self.slots_per_day, self.past), self.shift_, self.width_)
+        shown = scaled(self.inputs(beginnings), self.shift_, self.width_)
         forecasts = self._by_networks(shown), self.drift_.predict(beginnings)
         return HeldOut(beginnings, *forecasts, unlike(shown, self.prototypes_))
 
     def _fit(self, drawn: list[Beginnings]) -> None:
-        inputs = np.concatenate([part.inputs(self.slots_per_day, self.past) for part in drawn])
+        inputs = np.concatenate([self.inputs(part) for part in drawn])
         targets = _Targets(drawn, self.levels, self.peak_units)
         self.shift_, self.width_ = scale_of(inputs)
         if self._start is not None:
@@ -304,7 +314,7 @@ class NetworkForecaster(Forecaster):
         return [(layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in dense]
 
     def _predict(self, beginnings: Beginnings) -> Distribution:
-        shown = scaled(beginnings.inputs(self.slots_per_day, self.past), self.shift_, self.width_)
+        shown = scaled(self.inputs(beginnings), self.shift_, self.width_)
         found = self._by_networks(shown)
         if self.trust_ is None:
             return found

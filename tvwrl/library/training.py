@@ -96,7 +96,7 @@ def train(
     *,
     scenario: Scenario | None = None,
     slot_seconds: int | None = None,
-    ec: str = "temporal",
+    ec: str = TrainingSettings.ec,
     forecaster: str | Path | None = None,
     out: str | Path | None = None,
     resume: str | Path | None = None,
@@ -117,8 +117,8 @@ def train(
         The environment, in place of the preset's.
     slot_seconds : int, optional
         Length of a slot of the trace, seconds, which a CSV lacks.
-    ec : str, default 'temporal'
-        Equivalence classes: temporal, aggregate, dtw or none, or a file of fitted ones.
+    ec : str, default 'aggregate'
+        Equivalence classes: aggregate, dtw, temporal or none, or a file of fitted ones.
     forecaster : str | Path, optional
         A file of a fitted forecaster; default: fitted now, if the policy sees forecasts.
     out : str | Path, optional
@@ -186,7 +186,7 @@ def train(
 
 OWN = {"trace", "preset", "scenario", "slot_seconds", "ec", "forecaster", "out", "resume", "deeprm", "report"}
 # What `train` is given beside `resume`: the defaults
-_ALONE = ("google", None, None, None, "temporal", None, None, True)
+_ALONE = ("google", None, None, None, TrainingSettings.ec, None, None, True)
 
 
 def config_from(preset: str | None, scenario: Scenario | None, changes: dict[str, Any]) -> TrainConfig:

@@ -46,9 +46,12 @@ TVW_RL = Paper("TVW-RL paper", "", {
     "table1": (
         "Table1Study", "Table 1: classes by aggregate features, temporal features and DTW (minutes per trace)"
     ),
+    "classes": (
+        "ClassesStudy", "additional: do classes help agents and forecasts? None, random, predicted and true ones"
+    ),
     "all": (
         "TvwRlStudy", "TVW-RL paper, all figures and tables in one folder; trainings that several need are made once. "
-        "Preset smoke leaves table1 out."
+        "Preset smoke leaves table1 out, and classes is always left out."
     ),
 })  # fmt: skip
 LRASCHED = Paper("LRASched paper", "lrasched", {

@@ -73,8 +73,9 @@ class Scenario:
     max_slots : int, default 200
         Cut training episodes after this many slots; 0: never. Evaluation episodes are never cut, but for those of
         agents in a comparison on a task that are not placed by then.
-    classes : int, default 6
-        Number of equivalence classes (G), unless a classes file sets it.
+    classes : int, optional
+        Number of equivalence classes (G), unless a classes file sets it; default: the one of 3 to 15 with the highest
+        mean silhouette, and 40 labels where there are no classes.
     relabel_every : int, default 1
         Slots between predictions of a running workload's class.
     usage_delay : int, default 0
@@ -143,7 +144,7 @@ class Scenario:
     split: Literal["workloads", "applications", "time", "placements"] = "workloads"
     own_past: bool = False
     max_slots: int = 200
-    classes: int = 6
+    classes: int | None = None
     relabel_every: int = 1
     usage_delay: int = 0
     burst: float = 1.0

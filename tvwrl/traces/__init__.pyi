@@ -63,6 +63,5 @@ from .windows import (
     Windows as Windows,
     checked_series as checked_series,
     metadata_of as metadata_of,
-    stack_windows as stack_windows,
 )
 from .pod_requests import requested as requested

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from tvwrl.experiments import DEEPRM, TVW_RL, Changes, Column, Setup
+from tvwrl.experiments import DEEPRM, PUBLISHED_CLASSES, TVW_RL, Changes, Column, Setup
 from tvwrl.papers import TVW_RL as TVW_RL_PAPER
 from tvwrl.papers.tvw_rl import published as paper
 from tvwrl.papers.tvw_rl.published import INFINITE, Claim, Numbers
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
     scheduler: str = TVW_RL
     scenario: Changes | None = None  # what differs from the preset's
     trained_in: Changes | None = None  # default: the scenario
-    classes: str = "temporal"
+    classes: str = PUBLISHED_CLASSES
 
 
 @dataclass(frozen=True)

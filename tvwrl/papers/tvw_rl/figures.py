@@ -32,6 +32,7 @@ from tvwrl.experiments import (
 )
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS, Experiment
+from tvwrl.papers.tvw_rl.classes_study import ClassesStudy as ClassesStudy
 from tvwrl.papers.tvw_rl.published import BESIDE, SIX, Claim, Metric
 from tvwrl.papers.tvw_rl.table1 import PaperTraces, Table1Study
 from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates, ranked
@@ -219,7 +220,7 @@ def _verdict(claim: Claim, mean: float, low: float, high: float) -> str:
     return "holds in direction, not in size"
 
 
-TABLE1 = "table1"
+TABLE1, CLASSES_HELP = "table1", "classes"
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,10 @@ class TvwRlStudy(PaperTraces, Scale):
     partial = False
 
     def cells(self, figure: str) -> list[Cell]:
-        """Trainings and evaluations; Table 1 has cells of its own, and none in preset smoke."""
+        """Trainings and evaluations; Table 1 has cells of its own, and none in preset smoke. Whether classes help is a
+        study with options of its own."""
+        if figure == CLASSES_HELP:
+            return []
         if figure == TABLE1:
             return [] if self.preset == "smoke" else self._table1().cells(figure)
         columns = self._columns(figure)

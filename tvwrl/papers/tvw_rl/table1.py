@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, compare, population_of
+from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, clustered, network_gains, population_of
 from tvwrl.experiments import Cell, Report, Rows, RowsCell, opened, read_cell_rows
 from tvwrl.forecasting import ForecastSettings
 from tvwrl.markdown import markdown_table
@@ -54,16 +54,18 @@ class Comparison(RowsCell):
         makes: list[Callable[[], EquivalenceClasses]] = [
             partial(EquivalenceClasses, name, radius=self.radius, random_state=self.seed) for name in REPRESENTATIONS
         ]
-        found = compare(population_of(self.sampler()), makes, replace(self.forecast, seed=self.seed))
+        population, settings = population_of(self.sampler()), replace(self.forecast, seed=self.seed)
+        found = clustered(population, makes)
+        chance = network_gains(population, found, settings)
         rows: Rows = []
-        for candidate in found.candidates:
-            row = {"distance": candidate.name, "k": candidate.classes.k, "chosen": candidate is found.chosen}
+        for candidate in found:
+            row = {"distance": candidate.name, "k": candidate.classes.k}
             if (gain := candidate.gain) is not None:
                 row |= {name: float(getattr(gain, name)) for name in ("fraction", "effective_gain", *CORRELATIONS)}
             rows.append(row)
-        if found.chance is not None:
-            chance = {"effective_gain": found.chance.effective_gain, "useful": found.chance.beats_plain_rules}
-            rows.append({"distance": CHANCE} | chance)
+        if chance is not None:
+            drawn = {"effective_gain": chance.effective_gain, "useful": chance.beats_plain_rules}
+            rows.append({"distance": CHANCE} | drawn)
         return [{"published": self.published} | row for row in rows]
 
 
@@ -136,10 +138,9 @@ def _table(rows: Rows, published: dict[str, tuple[int, float, float]]) -> str:
     head = ["distance", "k", "f", "effective gain, %", "r, by class", "r, of all", "r, last value", "r, a day before"]
     lines = [markdown_table(head, body), ""]
     lines += orders("effective gain", gains, {name: values[2] for name, values in published.items()})
-    chosen = next((row["distance"] for row in rows if row.get("chosen")), "")
     for row in rows:
         if row["distance"] == CHANCE:
-            reached = f"the labels of {chosen} in random order reach {row['effective_gain']:.2f} %"
+            reached = f"the labels of the highest gain in random order reach {row['effective_gain']:.2f} %"
             lines.append(f"- chance: {reached}; differences of that size mean nothing")
             if not row["useful"]:
                 lines.append("- note: the forecaster does not beat plain rules here, so f and gains mean nothing")

@@ -1,0 +1,97 @@
+"""What classes gain a linear forecaster: the forecasts by hand, families that need a model each, and random labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tvwrl.ec import Population
+from tvwrl.ec.linear_gain import RIDGE, LinearForecasts, LinearGain
+from tvwrl.forecasting import ForecastSettings, correlations
+from tvwrl.types import InputError
+
+SETTINGS = ForecastSettings(window=8, horizon=1, folds=2, max_forecasts=100)
+Make = Callable[..., Population]
+
+
+def families(count: int, slots: int = 120, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:
+    """Workloads whose usage stays (1) or swings back (2): x(t) = +-0.8 x(t - 1) + noise, two resources."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 2 + 1
+    series = []
+    for label in labels:
+        usage = rng.normal(size=(slots, 2))
+        for t in range(1, slots):
+            usage[t] += (0.8 if label == 1 else -0.8) * usage[t - 1]
+        series.append(usage + 10)
+    return series, labels
+
+
+def test_a_forecast_by_hand(make_population: Make) -> None:
+    rng = np.random.default_rng(0)
+    series = [rng.uniform(1, 3, (40, 1)) for _ in range(6)]
+    population = replace(make_population(series), resources=("cpu",))
+    found = LinearForecasts(population, SETTINGS)
+    for i in range(6):
+        rows, changes = [], []
+        others = [j for j in range(6) if found.fold[j] != found.fold[i]]
+        for j in others:
+            usage = series[j][:, 0] / series[j].std()
+            last = np.arange(7, 39)
+            rows.append(np.array([usage[t - 7 : t] - usage[t] for t in last]) / np.sqrt(len(last)))
+            changes.append((usage[last + 1] - usage[last]) / np.sqrt(len(last)))
+        x, y = np.concatenate(rows), np.concatenate(changes)
+        weights = np.linalg.solve(x.T @ x / len(others) + RIDGE * np.eye(7), x.T @ y / len(others))
+        own = series[i][:, 0]
+        forecast = [own[t] + weights @ (own[t - 7 : t] - own[t]) for t in range(7, 39)]
+        assert found.of_all[i] == pytest.approx(correlations(own[8:40, None], np.array(forecast)[:, None]), abs=1e-5)
+
+
+def test_families_that_need_a_model_each_gain(make_population: Make) -> None:
+    series, labels = families(24)
+    made = LinearForecasts(make_population(series), SETTINGS)
+    found = made.gain(labels, 59)
+    assert found.gain > 0.03
+    assert found.p == 1 / 60  # none of the random divisions gains as much
+    assert found.beats_last_value
+    assert len(found.permuted) == 59
+    assert found == made.gain(labels, 59)
+    assert LinearGain.from_dict(found.to_dict()) == found
+    # Labels that mean nothing: no better than one model, and like any other random division.
+    random = made.gain(np.random.default_rng(3).permutation(labels), 59)
+    assert random.gain < 0.01
+    assert random.p > 0.05
+
+
+def test_the_whole_as_one_class_gains_nothing(make_population: Make) -> None:
+    series, labels = families(12)
+    found = LinearForecasts(make_population(series), SETTINGS).gain(np.ones_like(labels), 9)
+    assert found.gain == 0
+    assert found.p == 1
+
+
+def test_small_classes_are_forecast_by_the_model_of_all(make_population: Make) -> None:
+    series, labels = families(12)
+    made = LinearForecasts(make_population(series), replace(SETTINGS, min_class=7))
+    assert made.gain(labels, 3).gain == 0
+
+
+def test_p_counts_what_was_found() -> None:
+    def p(by_class: float) -> float:
+        return LinearGain(by_class, 0.5, 0.4, (0.4, 0.5, 0.6), 8, 1).p
+
+    assert (p(0.7), p(0.6), p(0.5), p(0.1)) == (0.25, 0.5, 0.75, 1.0)
+    assert np.isnan(p(np.nan))
+
+
+def test_constant_and_short_series(make_population: Make) -> None:
+    series, labels = families(12)
+    series[0][:] = 2.0
+    found = LinearForecasts(make_population(series), SETTINGS)
+    assert np.isnan(found.of_all[0]).all()
+    assert np.isfinite(found.gain(labels, 3).by_class)
+    with pytest.raises(InputError, match="too short"):
+        LinearForecasts(make_population([one[:20] for one in series]), SETTINGS)
