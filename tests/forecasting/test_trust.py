@@ -37,7 +37,7 @@ def sure(level, levels=6, count=1):
 
 
 def test_a_mixture_by_hand():
-    weight, widening = np.full((1, EACH), 0.25, np.float32), np.array([0.12], np.float32)
+    weight, widening = np.full((1, EACH + 1), 0.25, np.float32), np.array([0.12], np.float32)
     mixed = mixture(sure(6), sure(2), weight, np.zeros(1, np.float32))
     assert mixed.most[0, 0, 0].tolist() == [0, 0, 0.75, 0, 0, 0, 0.25]
     assert mixed.peak[0, 0].tolist() == mixed.most[0, 0, 0].tolist()
@@ -57,7 +57,7 @@ def test_weights_are_the_best_by_crps_and_stay_at_one_where_little_is_gained():
     level, _ = Outcomes.of(beginnings).levels(6, 6)
     errors = [
         ranked_probability(
-            mixture(held.networks, held.drift, np.full((400, EACH), w, np.float32), np.zeros(400, np.float32)).most,
+            mixture(held.networks, held.drift, np.full((400, EACH + 1), w, np.float32), np.zeros(400, np.float32)).most,
             level,
         ).mean()
         for w in (0.15, 0.25, 0.35)
@@ -65,10 +65,9 @@ def test_weights_are_the_best_by_crps_and_stay_at_one_where_little_is_gained():
     assert errors[1] == min(errors)
     assert trust.weight[0] == pytest.approx(0.25, abs=0.01)
     right = replace(held, networks=sure(2, count=400), drift=sure(3, count=400))
-    assert (
-        Trust.fit([replace(right, beginnings=beginnings[np.arange(1, 4).repeat(134)[:400]])], [], 6).weight[0].tolist()
-        == [1] * EACH
-    )
+    assert Trust.fit([replace(right, beginnings=beginnings[np.arange(1, 4).repeat(134)[:400]])], [], 6).weight[
+        0
+    ].tolist() == [1] * (EACH + 1)
 
 
 def test_nothing_held_out_makes_everything_new():
@@ -88,7 +87,7 @@ def test_unlike_is_the_distance_to_the_nearest():
 def test_trust_comes_back_and_what_does_not_fit_is_refused():
     content = json.loads(json.dumps(Trust.unfounded().to_dict()))
     assert Trust.from_dict(content).to_dict() == content
-    for damage in ({"weight": [[1.0] * EACH]}, {"widening": [2.0] * 5}, {"ends": [3.0, 2.0, 1.0, 0.0]}):
+    for damage in ({"weight": [[1.0] * EACH] * 5}, {"widening": [2.0] * 5}, {"ends": [3.0, 2.0, 1.0, 0.0]}):
         with pytest.raises(ValueError, match="trust"):
             Trust.from_dict(content | damage)
 

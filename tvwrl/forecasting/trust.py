@@ -20,7 +20,8 @@ from tvwrl.types import Bool, Float, Float32, Int
 PROTOTYPES = 512  # beginnings that new ones are compared with
 SHARES = (0.5, 0.8, 0.95, 0.99)  # of held-out beginnings: the kinds end where so many are less unlike
 USUAL = (1.0, 1.0, 0.7, 0.3, 0.0)  # (K,) weight of the networks where nothing was held out
-USUAL_GROUPS = 1.0  # held-out applications that the usual weight counts as
+USUAL_APPLICATIONS = 1.0  # held-out ones that the usual weight counts as
+UNLIKE = 3  # the first kind that whole applications which were left out tell of, too
 MARGIN = 1.05  # CRPS of the networks alone, over that of the best mixture, up to which they are believed
 COVERED, LEAST = 0.88, 100  # of the outcomes of held-out parts, that many at least, in 90 % intervals
 WIDENINGS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12)
@@ -36,6 +37,11 @@ class HeldOut:
     drift: Distribution
     unlike: Float32  # (m,) how unlike the fit's own beginnings they are
 
+    def of(self, chosen: Bool) -> HeldOut:
+        """The chosen ones of the m beginnings (m,)."""
+        rows = np.flatnonzero(chosen)
+        return HeldOut(self.beginnings[rows], self.networks[rows], self.drift[rows], self.unlike[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Trust:
@@ -49,13 +55,13 @@ class Trust:
     ends : array of float
         (K - 1,) how unlike beginnings of a kind are at most, standard deviations of the inputs.
     weight : array of float
-        (K, J) weight of the networks, 0..1; `Drift` has the rest.
+        (K, J + 1) weight of the networks for each segment and for the peak, 0..1; `Drift` has the rest.
     widening : array of float
         (K,) share of the probability of demand that is spread evenly over all levels.
 
     Examples
     --------
-    >>> trust = Trust(np.array([2.0]), np.array([[1.0] * 6, [0.0] * 6]), np.zeros(2))
+    >>> trust = Trust(np.array([2.0]), np.array([[1.0] * 7, [0.0] * 7]), np.zeros(2))
     >>> trust.kind(np.array([1.0, 3.0], np.float32)).tolist()
     [0, 1]
     """
@@ -76,7 +82,7 @@ class Trust:
     @classmethod
     def unfounded(cls) -> Trust:
         """Where nothing could be held out, everything new is of the last kind."""
-        weight = np.repeat(np.array(USUAL)[:, None], len(SEGMENTS), axis=1)
+        weight = np.repeat(np.array(USUAL)[:, None], len(SEGMENTS) + 1, axis=1)
         return cls(np.zeros(len(SHARES)), weight, np.full(len(USUAL), RESERVE))
 
     @classmethod
@@ -92,33 +98,16 @@ class Trust:
         peak_units : int
             Units of the highest level.
         """
-        if not (held := [*folds, *groups]):
+        if not folds and not groups:
             return cls.unfounded()
         ends = np.quantile(np.concatenate([part.unlike for part in folds or groups]), SHARES)
-        terms = [_terms(part, peak_units) for part in held]
-        kinds = [np.searchsorted(ends, part.unlike) for part in held]
-        weight = np.stack([_weight(terms, kinds, kind) for kind in range(len(USUAL))])
-        found = cls(ends, weight, np.zeros(len(USUAL)))
-        widening = [found._widening(held, kinds, kind, peak_units) for kind in range(len(USUAL))]
+        evidence = []  # of each kind: what is like what was learnt from is judged by folds, what is unlike by both
+        for kind in range(len(USUAL)):
+            parts = [*folds, *groups] if kind >= UNLIKE or not folds else folds
+            evidence.append([part.of(np.searchsorted(ends, part.unlike) == kind) for part in parts])
+        weight = np.stack([_weight(parts, kind, peak_units) for kind, parts in enumerate(evidence)])
+        widening = [_widening(parts, weight[kind], peak_units) for kind, parts in enumerate(evidence)]
         return cls(ends, weight, np.maximum(widening, 0.0 if folds else RESERVE))
-
-    def _widening(self, held: Sequence[HeldOut], kinds: Sequence[Int], kind: int, peak_units: int) -> float:
-        """The least widening of a kind with which 90 % intervals cover enough, on the mean of the held-out parts."""
-        rows = [np.flatnonzero(own == kind) for own in kinds]
-        parts = [(part, own) for part, own in zip(held, rows, strict=True) if len(own) >= LEAST]
-        for share in WIDENINGS:
-            covered = []
-            for part, own in parts:
-                count = len(own)
-                wide = np.full(count, share, np.float32)
-                weight = np.repeat(self.weight[kind][None], count, axis=0).astype(np.float32)
-                mixed = mixture(part.networks[own], part.drift[own], weight, wide)
-                level, _ = Outcomes.of(part.beginnings[own]).levels(mixed.most.shape[-1] - 1, peak_units)
-                step = probability_integral(mixed.most.astype(np.float64), level)
-                covered.append(float((share_below(step, 0.95) - share_below(step, 0.05)).mean()))
-            if not covered or np.mean(covered) >= COVERED:
-                return share
-        return WIDENINGS[-1]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists from which `from_dict` makes an equal object."""
@@ -129,7 +118,7 @@ class Trust:
         """What `to_dict` described. Raises ValueError or LookupError for what does not fit together."""
         ends, weight, widening = (np.array(content[name], np.float64) for name in ("ends", "weight", "widening"))
         kinds = len(ends) + 1
-        if not (ends.ndim == 1 and weight.shape == (kinds, len(SEGMENTS)) and widening.shape == (kinds,)):
+        if not (ends.ndim == 1 and weight.shape == (kinds, len(SEGMENTS) + 1) and widening.shape == (kinds,)):
             raise ValueError(f"trust has {kinds} kinds, but weights {weight.shape} and widenings {widening.shape}")
         shares = np.concatenate([weight.ravel(), widening])
         if not (np.isfinite(ends).all() and (np.diff(ends) >= 0).all() and (shares >= 0).all() and (shares <= 1).all()):
@@ -150,7 +139,7 @@ def unlike(shown: Float32, prototypes: Float32) -> Float32:
 
 
 def mixture(networks: Distribution, drift: Distribution, weight: Float32, widening: Float32) -> Distribution:
-    """`weight` (m, J) of the networks, the rest of the drift, and of that demand a share `widening` (m,) evenly."""
+    """`weight` (m, J + 1) of the networks, the rest of the drift, and of that demand a share `widening` (m,) evenly."""
     most, peak, mean = (part.copy() for part in (networks.most, networks.peak, networks.mean))
     drift_most, drift_peak, drift_mean = (
         np.ascontiguousarray(part, np.float32) for part in (drift.most, drift.peak, drift.mean)
@@ -171,10 +160,10 @@ def _mix(
     widening: Float32,
     values: Float32,
 ) -> None:
-    """Mix in place; the peak has the weight of the last segment.
+    """Mix in place.
 
     `most`: (m, J, D, V + 1), `peak`: (m, D, V + 1), `mean`: (m, J, D); see `Distribution`
-    `weight`: (m, J) of what is there
+    `weight`: (m, J + 1) of what is there
     `widening`: (m,) of demand that is spread evenly over the levels, of a peak over those that it may have
     """
     one = np.float32(1.0)
@@ -196,7 +185,7 @@ def _mix(
                         most[i, j, d, v] = (one - share) * most[i, j, d, v] + share * total / np.float32(wide - 1)
                         after += most[i, j, d, v] * values[v]
                     mean[i, j, d] *= after / before if before > 0.0 else one
-            own = weight[i, segments - 1]
+            own = weight[i, segments]
             first = wide
             for v in range(wide):
                 peak[i, d, v] = own * peak[i, d, v] + (one - own) * drift_peak[i, d, v]
@@ -208,39 +197,55 @@ def _mix(
                     peak[i, d, v] = (one - share) * peak[i, d, v] + even
 
 
-def _terms(held: HeldOut, peak_units: int) -> tuple[Float, Float, Float, Int]:
-    """(m, J) of the CRPS a - 2 b w + c w^2 of a mixture with weight w, and (m,) the applications."""
-    outcome = Outcomes.of(held.beginnings)
-    level, _ = outcome.levels(held.networks.most.shape[-1] - 1, peak_units)
-    networks, drift = (
-        np.cumsum(part.most.astype(np.float64), axis=-1)[..., :-1] for part in (held.networks, held.drift)
-    )
-    came: Bool = level[..., None] <= np.arange(networks.shape[-1])
-    off, apart = drift - came, drift - networks
-    a, b, c = ((one * other).mean(axis=(2, 3)) for one, other in ((off, off), (off, apart), (apart, apart)))
-    return a, b, c, held.beginnings.windows.application[held.beginnings.row]
+def _terms(held: HeldOut, peak_units: int) -> Float:
+    """(3, m, J + 1) terms of the CRPS a - 2 b w + c w^2 of a mixture with weight w, by segment and of the peak."""
+    levels = held.networks.most.shape[-1] - 1
+    found = []
+    for name, level in zip(("most", "peak"), Outcomes.of(held.beginnings).levels(levels, peak_units), strict=True):
+        networks, drift = (
+            np.cumsum(getattr(part, name).astype(np.float64), axis=-1)[..., :-1] for part in (held.networks, held.drift)
+        )
+        came: Bool = level[..., None] <= np.arange(levels)
+        off, apart = drift - came, drift - networks
+        terms = np.stack(
+            [(one * other).mean(axis=(-2, -1)) for one, other in ((off, off), (off, apart), (apart, apart))]
+        )
+        found.append(terms.reshape(3, len(level), -1))
+    return np.concatenate(found, axis=2)
 
 
-def _weight(terms: Sequence[tuple[Float, Float, Float, Int]], kinds: Sequence[Int], kind: int) -> Float:
-    """(J,) weight of the networks in a kind: the best by CRPS, each held-out application counting alike."""
-    sums = np.zeros((3, len(SEGMENTS)))
-    for (*parts, application), own in zip(terms, kinds, strict=True):
-        rows = np.flatnonzero(own == kind)
-        if not len(rows):
-            continue
-        _, place, count = np.unique(application[rows], return_inverse=True, return_counts=True)
-        weight = 1 / count[place]
-        sums += np.stack([(part[rows] * weight[:, None]).sum(axis=0) for part in parts])
-    a, b, c = sums
+def _weight(parts: Sequence[HeldOut], kind: int, peak_units: int) -> Float:
+    """(J + 1,) weight of the networks in a kind: the best by CRPS, each held-out application counting alike."""
+    a, b, c = np.zeros((3, len(SEGMENTS) + 1))
+    applications = 0
+    for part in parts:
+        application = part.beginnings.windows.application[part.beginnings.row]
+        names, place, count = np.unique(application, return_inverse=True, return_counts=True)
+        applications += len(names)
+        if len(names):
+            sums = (_terms(part, peak_units) / count[place][:, None]).sum(axis=1)
+            a, b, c = a + sums[0], b + sums[1], c + sums[2]
     if not c.any():
-        return np.full(len(SEGMENTS), USUAL[kind])
-    lean = USUAL_GROUPS * c / max(1.0, _groups(terms, kinds, kind))
+        return np.full(len(SEGMENTS) + 1, USUAL[kind])
+    lean = USUAL_APPLICATIONS * c / max(1, applications)
     best = np.clip((b + lean * USUAL[kind]) / np.maximum(c + lean, 1e-12), 0.0, 1.0)
     alone, mixed = a - 2 * b + c, a - 2 * b * best + c * best**2
     chosen: Float = np.where(alone <= MARGIN * mixed, 1.0, best)
     return chosen
 
 
-def _groups(terms: Sequence[tuple[Float, Float, Float, Int]], kinds: Sequence[Int], kind: int) -> int:
-    """Held-out applications with beginnings of a kind."""
-    return sum(len(np.unique(one[3][own == kind])) for one, own in zip(terms, kinds, strict=True))
+def _widening(parts: Sequence[HeldOut], weight: Float, peak_units: int) -> float:
+    """The least widening with which 90 % intervals cover enough, on the mean of the held-out parts."""
+    large = [part for part in parts if len(part.unlike) >= LEAST]
+    for share in WIDENINGS:
+        covered = []
+        for part in large:
+            count = len(part.unlike)
+            weights = np.repeat(weight[None], count, axis=0).astype(np.float32)
+            mixed = mixture(part.networks, part.drift, weights, np.full(count, share, np.float32))
+            level, _ = Outcomes.of(part.beginnings).levels(mixed.most.shape[-1] - 1, peak_units)
+            step = probability_integral(mixed.most.astype(np.float64), level)
+            covered.append(float((share_below(step, 0.95) - share_below(step, 0.05)).mean()))
+        if not covered or np.mean(covered) >= COVERED:
+            return share
+    return WIDENINGS[-1]
