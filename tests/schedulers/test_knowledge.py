@@ -9,12 +9,14 @@ from tvwrl.schedulers import GROUPS, KNOWLEDGE
 from tvwrl.schedulers.knowledge import (
     CURRENT_LOAD,
     FORECASTS,
+    FORECASTS_AND_PAST,
     FORECASTS_AND_PEAKS,
     FUTURE,
     PEAKS,
     REQUESTS,
     knowing_no_more,
     knowledge_of,
+    known_in,
 )
 from tvwrl.simulation.scenario import Scenario
 
@@ -26,7 +28,10 @@ def test_peaks_and_forecasts_do_not_include_each_other():
     assert knowing_no_more(REQUESTS.group) == (HISTORY, REQUESTS.group)
     assert knowing_no_more(PEAKS.group) == (HISTORY, REQUESTS.group, PEAKS.group)
     assert knowing_no_more(FORECASTS.group) == (HISTORY, REQUESTS.group, FORECASTS.group)
-    assert knowing_no_more(FORECASTS_AND_PEAKS.group) == GROUPS[:-1]
+    past = FORECASTS_AND_PAST.group
+    assert knowing_no_more(past) == (HISTORY, REQUESTS.group, FORECASTS.group, past)
+    both = FORECASTS_AND_PEAKS.group
+    assert knowing_no_more(both) == (HISTORY, REQUESTS.group, PEAKS.group, FORECASTS.group, both)
     assert knowing_no_more(FUTURE.group) == GROUPS
 
 
@@ -60,3 +65,11 @@ def test_true_peaks_are_not_shown_as_requests():
 )
 def test_agents_are_grouped_by_what_they_are_shown(shown, like):
     assert knowledge_of(replace(Scenario(observe_request=False), **shown)).group == like.group
+
+
+def test_forecasts_from_earlier_usage_are_a_group_of_their_own():
+    told, plain = Scenario(own_past=True, observe_forecast=True), Scenario(observe_forecast=True)
+    assert known_in(told, FORECASTS).group == knowledge_of(told).group == FORECASTS_AND_PAST.group
+    assert known_in(plain, FORECASTS) == FORECASTS
+    assert known_in(told, PEAKS) == PEAKS
+    assert knowledge_of(plain).group == FORECASTS.group

@@ -45,7 +45,7 @@ from tvwrl.packing import lower_bounds
 from tvwrl.penalties import MOST
 from tvwrl.progress import Report, nothing, say, ticking
 from tvwrl.runs import InFolder, check_new_folder, provenance, write_json
-from tvwrl.schedulers import KNOWLEDGE, Knowledge, Runner, Scheduler, cost_bound
+from tvwrl.schedulers import KNOWLEDGE, Knowledge, Runner, Scheduler, cost_bound, known_in
 from tvwrl.traces import trace_hash
 from tvwrl.types import Episode, InputError, SequenceSet
 
@@ -143,7 +143,8 @@ def evaluate(
         if replayable:
             write_observed(out / OBSERVED, list(_observed(played)))
         write_json(out / RUN, _run_facts(setup, stages) | dict(facts or {}))
-        known = KNOWLEDGE | {one.scheduler.name: one.scheduler.knowledge for one in everybody}
+        everyones = KNOWLEDGE | {one.scheduler.name: one.scheduler.knowledge for one in everybody}
+        known = {name: known_in(setup.problem.scenario, one) for name, one in everyones.items()}
         (out / "table.md").write_text(comparison_table(table, reference, known))
         if plots:
             plot_comparison(table, out / "plots", knowledge=known)

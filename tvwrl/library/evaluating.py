@@ -14,7 +14,7 @@ from tvwrl.experiments import Evaluation, EvaluationSetup
 from tvwrl.experiments import evaluate as evaluate_problem
 from tvwrl.progress import Report, nothing, say
 from tvwrl.runs import InFolder, folder_for
-from tvwrl.schedulers import Scheduler
+from tvwrl.schedulers import Scheduler, known_in
 from tvwrl.simulation import Scenario
 from tvwrl.traces import open_trace
 from tvwrl.types import InputError, Trace
@@ -97,7 +97,7 @@ def evaluate(
     problem = _problem_from(problem, scenario, report)
     setting = Setting.of_problem(problem)
     made = {name: entry_of(name, given, setting, observe) for name, given in entries.items()}
-    knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
+    knowledge = {name: known_in(problem.scenario, entry.scheduler.knowledge) for name, entry in made.items()}
     origins = {name: entry.origin for name, entry in made.items()}
     given = [problem.scenario.load] if loads is None else list(loads)
     try:

@@ -52,11 +52,22 @@ PEAKS = Knowledge("true lifetime peaks (a privilege)", "peaks of running and wai
 PEAKS_AND_LENGTHS = Knowledge(PEAKS.group, f"{PEAKS.note}, and how long each will run")
 LEARNT_PEAKS_AND_LENGTHS = Knowledge(PEAKS.group, f"{PEAKS_AND_LENGTHS.note} (learnt)")  # DeepRM's
 FORECASTS = Knowledge("demand forecasts", "forecasts of demand from requests, what was used so far and the time of day")
+FORECASTS_AND_PAST = Knowledge(
+    "demand forecasts from earlier usage", f"{FORECASTS.note}, and what an application used before (`own_past`)"
+)
 FORECASTS_AND_PEAKS = Knowledge("demand forecasts and true lifetime peaks", f"{FORECASTS.note}; {PEAKS.note}")
 FUTURE = Knowledge("the whole future", "the whole future (a reference)")
 
-# Each knows more than those before it, except that neither peaks nor forecasts include the other
-GROUPS = tuple(knowledge.group for knowledge in (CURRENT_LOAD, REQUESTS, PEAKS, FORECASTS, FORECASTS_AND_PEAKS, FUTURE))
+# Each knows more than those before it, but for these: neither peaks nor forecasts include the other
+GROUPS = tuple(
+    knowledge.group
+    for knowledge in (CURRENT_LOAD, REQUESTS, PEAKS, FORECASTS, FORECASTS_AND_PAST, FORECASTS_AND_PEAKS, FUTURE)
+)
+NOT_INCLUDED = {
+    (PEAKS.group, FORECASTS.group),
+    (PEAKS.group, FORECASTS_AND_PAST.group),
+    (FORECASTS_AND_PAST.group, FORECASTS_AND_PEAKS.group),
+}
 
 
 def knowing_no_more(group: str) -> tuple[str, ...]:
@@ -66,7 +77,18 @@ def knowing_no_more(group: str) -> tuple[str, ...]:
     ('current load and history', 'declared requests', 'demand forecasts')
     """
     before = GROUPS[: GROUPS.index(group)]
-    return (*(other for other in before if (other, group) != (PEAKS.group, FORECASTS.group)), group)
+    return (*(other for other in before if (other, group) not in NOT_INCLUDED), group)
+
+
+def known_in(scenario: Scenario, knowledge: Knowledge) -> Knowledge:
+    """What a scheduler knows in a scenario: forecasts may rest on earlier usage there.
+
+    >>> known_in(Scenario(own_past=True), FORECASTS).group
+    'demand forecasts from earlier usage'
+    """
+    if not scenario.own_past or knowledge.group != FORECASTS.group:
+        return knowledge
+    return Knowledge(FORECASTS_AND_PAST.group, f"{knowledge.note}; what an application used before")
 
 
 def together(one: Knowledge, other: Knowledge) -> Knowledge:
@@ -94,7 +116,7 @@ def knowledge_of(scenario: Scenario) -> Knowledge:
         like = FORECASTS_AND_PEAKS if scenario.observe_peak else FORECASTS
     else:
         like = PEAKS if scenario.observe_peak else REQUESTS if scenario.observe_request else CURRENT_LOAD
-    return Knowledge(like.group, f"classes, {', '.join(seen)} (learnt)")
+    return known_in(scenario, Knowledge(like.group, f"classes, {', '.join(seen)} (learnt)"))
 
 
 def stated_knowledge(scheduler: Any) -> Knowledge:
