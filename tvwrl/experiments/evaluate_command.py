@@ -33,6 +33,7 @@ from tvwrl.schedulers import (
     SCHEDULERS,
     USUAL_ROLLOUTS,
     Scheduler,
+    known_in,
     make_scheduler,
     parted,
 )
@@ -193,7 +194,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         origins = {scheduler.name: origin_of(scheduler.name, scheduler) for scheduler in schedulers}
     if scores := scores_behind(entries):
         facts["scores"] = scores
-    knowledge = {scheduler.name: scheduler.knowledge for scheduler in schedulers}
+    knowledge = {scheduler.name: known_in(problem.scenario, scheduler.knowledge) for scheduler in schedulers}
     out = settings.out or default_folder(f"evaluation-{problem.trace.name}")
     bound_seconds = settings.bound_seconds if settings.bounds else None
     rows = evaluate(
