@@ -68,9 +68,10 @@ class ClassFitOptions:
     """Length of one slot of the environment, seconds; a multiple of the trace's interval."""
     sample: Literal["mean", "max"] = "mean"
     """How to combine the trace's samples within a slot."""
-    split: Literal["workloads", "applications", "time"] = "workloads"
-    """Validate and test on workloads that training never sees, on applications that it never sees, or on the last part
-    of every series (time)."""
+    split: Literal["workloads", "applications", "time", "placements"] = "workloads"
+    """Validate and test on workloads that training never sees, on applications that it never sees, on the last part of
+    every series (time), or on new placements of known applications (placements): replicas that training never sees, and
+    of what has no replicas, the last part of its series."""
     seed: int = 0
     """Seed of all random choices, including the forecaster's."""
     backends: Backends = field(default_factory=Backends)
