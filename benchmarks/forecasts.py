@@ -20,7 +20,7 @@ from tvwrl.experiments.engine import Rows, RowsCell, complete, read_cell_rows, r
 from tvwrl.experiments.statistics import bootstrap_interval, with_interval
 from tvwrl.forecasting import Beginnings, Forecaster, NetworkForecaster, Outcomes, training_windows
 from tvwrl.forecasting.base import WINDOWS
-from tvwrl.forecasting.pretrained import start_for, unseen_error
+from tvwrl.forecasting.pretrained import start_for
 from tvwrl.forecasting.scores import ranked_probability, skill
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, scale_logarithmically, tidy
@@ -157,7 +157,7 @@ class Start(RowsCell):
             began = time.perf_counter()
             fitted = NetworkForecaster(random_state=self.seed).fit(own, start=start)
             facts = {"start": start is not None, "seconds": time.perf_counter() - began}
-            facts["error"] = unseen_error(fitted)
+            facts["error"] = fitted.unseen_error()
             rows += [row | facts for row in judged(self.trace, fitted, self.split)]
         return rows
 

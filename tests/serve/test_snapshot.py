@@ -224,3 +224,46 @@ def as_observed(cluster, sequences, slots):
         request=sequences.request[0, order],
         usage=usage,
     )
+
+
+class Asking:
+    """A forecaster that asks for earlier usage, and keeps the windows that it is shown."""
+
+    uses_past = True
+
+    def __init__(self, inner):
+        self.inner, self.peak_units, self.shown = inner, inner.peak_units, []
+
+    def predict(self, beginnings):
+        self.shown.append(beginnings.windows)
+        return self.inner.predict(beginnings)
+
+
+def test_forecasts_are_told_what_replicas_used_before():
+    rows = [
+        ("p", "a", "shop", [1, 3, 3, 3], [4, 4, 4, 4]),
+        ("q", "a", "shop", [2, 2], [4, 4]),
+        ("r", "a", "", [1, 1, 1, 1], [4, 4, 4, 4]),
+    ]
+    _, sight = open_policy("expected-cost", None)
+    asking = Asking(sight.forecaster)
+    seen = observed({"a": (8, 32)}, rows)
+    snapshot = Snapshot(seen, replace(sight, forecaster=asking))
+    cpu = np.concatenate([windows.past[:, :, 1, 0] for windows in asking.shown])
+    day, now = cpu.shape[1], seen.slot
+    assert sorted(np.isfinite(cpu).sum(axis=1).tolist()) == [0, 0, 2]  # of p and r nothing before; of q what p used
+    (told,) = cpu[np.isfinite(cpu).any(axis=1)]
+    assert told[(now - 2) % day] / told[(now - 3) % day] == pytest.approx(3)
+    asking.shown.clear()
+    snapshot.show(pod("new", owner="shop"))
+    told = asking.shown[-1].past[0, :, 1, 0]
+    assert np.isfinite(told).sum() == 3  # all slots before the current one
+    assert told[(now - 1) % day] / told[(now - 3) % day] == pytest.approx((3 + 2) / 2)
+
+
+def test_forecasters_that_do_not_ask_are_told_nothing():
+    _, sight = open_policy("expected-cost", None)
+    asking = Asking(sight.forecaster)
+    asking.uses_past = False
+    Snapshot(observed({"a": (8, 32)}, [("p", "a", "shop", [1, 3], [4, 4])]), replace(sight, forecaster=asking))
+    assert all(windows.past is None for windows in asking.shown)

@@ -10,7 +10,7 @@ import pytest
 
 from tvwrl.forecasting import SEGMENTS, Beginnings, NetworkForecaster, training_windows
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces.past import EarlierUsage
+from tvwrl.traces.past import EarlierUsage, OwnersUsage
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.traces.windows import Window, Windows
@@ -125,3 +125,17 @@ def test_first_placements_are_forecast_as_before(sampler: SequenceSampler) -> No
     assert np.array_equal(both[~every.told], without.predict(every[np.flatnonzero(~every.told)]).most)
     again = NetworkForecaster.from_dict(with_past.to_dict())
     assert np.array_equal(again.predict(every).most, both)
+
+
+def test_pods_of_an_owner_by_hand() -> None:
+    """A day of two slots. Two pods of web began in slots 0 and 2; db has one, and of one pod the owner is unknown."""
+    demand = np.array([[1.0, 2, 3, 4], [7, 8, 0, 0], [9, 9, 9, 9], [5, 5, 5, 5]])[..., None]
+    used = OwnersUsage(["web", "web", "db", ""], np.array([0, 2, 3, 0]), demand, np.array([4, 2, 4, 4]), 2)
+    assert used.before("web", 4)[:, :, 0].tolist() == [
+        [7, pytest.approx((1 + 3 + 7) / 3)],
+        [8, pytest.approx((2 + 4 + 8) / 3)],
+    ]
+    assert used.before("web", 1)[0, :, 0].tolist() == [1, 1]
+    assert np.isnan(used.before("web", 1)[1]).all()
+    for owner, slot in (("web", 0), ("db", 3), ("", 9), ("other", 9)):
+        assert np.isnan(used.before(owner, slot)).all()

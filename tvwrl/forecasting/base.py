@@ -46,6 +46,7 @@ class Forecaster(Parameters, ABC):
     peak_units: int
     step_seconds: int
     random_state: int = 0
+    uses_past = False  # whether it looks at what applications used before, where windows tell it
     without_: dict[int, Self]  # by fold, what learnt from all series but those of the fold
     _learnt: Beginnings | None
     _continuations: dict[int, Continuations]  # by the fold that they leave out

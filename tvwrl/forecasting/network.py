@@ -181,6 +181,11 @@ class NetworkForecaster(Forecaster):
         errors = informed.unseen_error(), self.unseen_error(informed.learnt)
         return informed if errors[0] < errors[1] else None
 
+    @property
+    def uses_past(self) -> bool:  # type: ignore[override]  # known once it is fitted
+        """Whether it looks at what applications used before, where windows tell it."""
+        return self.informed_ is not None
+
     def unseen_error(self, beginnings: Beginnings | None = None) -> float:
         """Mean CRPS, as a share of the peak, on beginnings of series that it learnt from, each forecast without its
         fold; of all that it learnt from, unless others are given.

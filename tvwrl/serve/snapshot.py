@@ -17,7 +17,7 @@ from tvwrl.forecasting import Beginnings, Forecaster, empty_table, in_steps, sca
 from tvwrl.serve.extender_messages import Pod
 from tvwrl.serve.watching import RESOURCES, Observed
 from tvwrl.simulation import WAITING, WAITS, Cluster, Mask, Scenario, Simulation, queue_features
-from tvwrl.traces import DAY_SECONDS, UNSEEN, Windows, quantise
+from tvwrl.traces import DAY_SECONDS, UNSEEN, OwnersUsage, Windows, quantise
 from tvwrl.types import Float, ForecastTable, Int, Machines, SequenceSet, Workload
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Snapshot:
         self._unit = observed.capacity.max(axis=0) / sight.capacity
         self.nodes = {name: m for m, name in enumerate(observed.nodes)}
         self.expected = ExpectedDemand(observed)
+        self._used: OwnersUsage | None = None  # what forecasts are told of earlier usage
         sequences, self._machine, self._start = self._sequences()
         machines = Machines(np.round(observed.capacity / self._unit, 9), RESOURCES)
         self.simulation = Simulation(
@@ -90,6 +91,8 @@ class Snapshot:
         declared = np.where(np.isnan(request), demand, request)
         self.simulation.request[0, row] = np.minimum(declared, self.simulation.machines.capacity.max(axis=0))
         windows = self._windows(demand[None, None], np.ones(1, np.int64), request[None], np.zeros(1, np.int64))
+        if self._used is not None:
+            windows = replace(windows, past=self._used.before(pod.owner, self.observed.slot)[None])
         if self._sight.classes is not None:
             state.label[0, row, :2] = self._sight.classes.label_table(windows)[0]
         one = replace(
@@ -160,6 +163,13 @@ class Snapshot:
         request = np.full((1, rows, 2), np.nan)
         request[0, :count] = seen.request / self._unit
         windows = self._windows(demand[0, :count], length, request[0, :count], slots - 1 - first)
+        self._used = None
+        if count and self._sight.forecaster is not None and self._sight.forecaster.uses_past:
+            begun = seen.slot - (slots - 1) + first
+            day = max(1, round(DAY_SECONDS / self._sight.scenario.step_seconds))
+            self._used = OwnersUsage(seen.owner, begun, windows.demand, length, day)
+            past = [self._used.before(owner, slot) for owner, slot in zip(seen.owner, begun.tolist(), strict=True)]
+            windows = replace(windows, past=np.stack(past))
         label, classes = np.ones((1, rows, slots + 2), np.uint8), self._sight.classes
         if classes is not None and self._sight.grid and count:
             label[0, :count] = classes.label_table(windows, self._sight.scenario.relabel_every)

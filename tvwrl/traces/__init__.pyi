@@ -39,6 +39,7 @@ from .loaders.prometheus_server import (
     is_address as is_address,
     secret_headers as secret_headers,
 )
+from .past import OwnersUsage as OwnersUsage
 from .sequences import (
     SequenceSampler as SequenceSampler,
     average_slots as average_slots,

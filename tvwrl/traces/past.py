@@ -117,3 +117,58 @@ def _fill(slot: Int, usage: Float, out: Float32) -> None:
         for d in range(resources):
             if count[hour] > 0:
                 out[hour, 1, d] = total[hour, d] / count[hour]
+
+
+class OwnersUsage:
+    """The same of pods in a cluster, by their owners (Deployment, StatefulSet, CronJob), from the metrics there are.
+
+    Parameters
+    ----------
+    owner : sequence of str
+        (n,) owner of each pod; "" is unknown.
+    first : array of int
+        (n,) its first slot, counted from midnight of some day.
+    demand : array of float
+        (n, L, D) units in its slots.
+    length : array of int
+        (n,) slots that were seen of it.
+    day : int
+        Slots in a day.
+
+    Examples
+    --------
+    >>> demand = np.array([[[1.0], [2.0]], [[5.0], [5.0]]])
+    >>> used = OwnersUsage(["web", "db"], np.array([0, 0]), demand, np.array([2, 2]), 3)
+    >>> used.before("web", 1)[:, 0, 0].tolist()
+    [1.0, nan, nan]
+    """
+
+    def __init__(self, owner: Sequence[str], first: Int, demand: Float, length: Int, day: int) -> None:
+        self._day, self._resources = day, demand.shape[2]
+        self._rows: dict[str, tuple[Int, Float]] = {}
+        members: dict[str, list[int]] = {}
+        for i, name in enumerate(owner):
+            if name:
+                members.setdefault(name, []).append(i)
+        for name, pods in members.items():
+            slot = np.concatenate([first[i] + np.arange(length[i]) for i in pods])
+            order = np.argsort(slot, kind="stable")
+            used: Float = np.concatenate([demand[i, : length[i]] for i in pods])
+            self._rows[name] = slot[order], used[order]
+
+    def before(self, owner: str, first: int) -> Float32:
+        """(day, 2, D) units: what pods of an owner used before some slot; NaN where they used nothing.
+
+        Parameters
+        ----------
+        owner : str
+            The owner.
+        first : int
+            The slot.
+        """
+        out = np.full((self._day, 2, self._resources), np.nan, np.float32)
+        if owner in self._rows:
+            slot, usage = self._rows[owner]
+            count = int(np.searchsorted(slot, first))
+            _fill(slot[:count], usage[:count], out)
+        return out

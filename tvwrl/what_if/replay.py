@@ -36,7 +36,7 @@ from tvwrl.schedulers import (
     best,
 )
 from tvwrl.simulation import Cluster, Scenario
-from tvwrl.traces import UNSEEN, Windows
+from tvwrl.traces import UNSEEN, OwnersUsage, Windows
 from tvwrl.types import Float, ForecastTable, InputError, Int, Machines, Placement, SequenceSet, Workload
 from tvwrl.what_if.recorded import DAY, RESOURCES, Recorded
 
@@ -385,7 +385,9 @@ class Replay:
                     f"decision_seconds is {self.decision_seconds}: {scheduler.name} needs {forecaster.step_seconds}, "
                     "the slots that its forecasts are for; leave --decision-seconds out, or this scheduler"
                 )
-            table = self._once(forecaster, lambda: scaled_table(forecaster, self._windows(units, "mean")))
+            table = self._once(
+                forecaster, lambda: scaled_table(forecaster, self._told(self._windows(units, "mean"), forecaster))
+            )
             sequences = replace(sequences, forecast=table)
         return self._played(scheduler, sequences, scenario, units, rng)
 
@@ -439,7 +441,8 @@ class Replay:
         sequences = self._sequences(windows, labels[None], facts.classes.k)
         if scenario.looks_ahead:
             assert facts.forecaster is not None
-            sequences = replace(sequences, forecast=scaled_table(facts.forecaster, windows))
+            told = self._told(windows, facts.forecaster)
+            sequences = replace(sequences, forecast=scaled_table(facts.forecaster, told))
         return sequences
 
     def _once(self, key: object, make: Callable[[], Any]) -> Any:
@@ -511,6 +514,16 @@ class Replay:
         clock = (recorded.origin + self.arrival * self.decision_seconds) % DAY / DAY
         metadata = np.concatenate([recorded.request[pods] * units, np.full((len(pods), 2), np.nan)], axis=1)
         return Windows(demand, length, metadata, clock, np.full(len(pods), UNSEEN), np.arange(len(pods)))
+
+    def _told(self, windows: Windows, forecaster: Forecaster) -> Windows:
+        """The windows, with what the pods of an owner used before each of its pods began, if a forecaster asks."""
+        if not forecaster.uses_past:
+            return windows
+        owner = self.recorded.owner[self.pods].tolist()
+        begun = int(self.recorded.origin // self.decision_seconds) + self.arrival
+        day = max(1, round(DAY / self.decision_seconds))
+        used = OwnersUsage(owner, begun, windows.demand, windows.length, day)
+        return replace(windows, past=np.stack([used.before(*one) for one in zip(owner, begun.tolist(), strict=True)]))
 
     def _sequences(self, windows: Windows, label: npt.NDArray[np.uint8], classes: int) -> SequenceSet:
         names = self.recorded.pod[self.pods]
