@@ -179,3 +179,26 @@ def test_no_time_lets_requests_exceed_a_node():
     placed = Replay(record(pods), 300).play(make_scheduler("best-fit"))
     assert ((placed.start < 0) | (placed.start >= 288)).sum() == 1
     assert placed.let_go == 0
+
+
+def test_forecasts_are_told_what_the_pods_of_an_owner_used_before():
+    """Pods of one owner, of which the second begins two hours later; a forecaster that does not ask is told nothing."""
+    replay = Replay(
+        record(
+            [
+                {"name": "shop/1", "node": "a", "slots": range(24), "cpu": 2.0, "owner": "shop"},
+                {"name": "shop/2", "node": "b", "slots": range(24, 36), "cpu": 1.0, "owner": "shop"},
+                {"name": "x/3", "node": "b", "slots": range(24, 36), "cpu": 1.0, "owner": "other"},
+            ]
+        )
+    )
+    windows = replay._windows(np.ones(2), "mean")
+    forecaster = shipped_forecaster()
+    assert replay._told(windows, forecaster) is windows
+    forecaster.informed_ = shipped_forecaster()
+    past = replay._told(windows, forecaster).past
+    names = replay.recorded.pod[replay.pods].tolist()
+    known = dict(zip(names, np.isfinite(past[:, :, 1, 0]).sum(axis=1).tolist(), strict=True))
+    assert known == {"shop/1": 0, "shop/2": 4, "x/3": 0}
+    second = past[names.index("shop/2")]
+    assert np.nanmax(second[:, 1, 0]) == pytest.approx(windows.demand[names.index("shop/1"), 0, 0])
