@@ -30,7 +30,7 @@ class Trees(Forecaster):
 
     def _fit(self, drawn: list[Beginnings]) -> None:
         inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
-        came = np.concatenate([self.targets(Outcomes.of(part)) for part in drawn])
+        came = np.concatenate([self.targets(part) for part in drawn])
         self.model_ = ExtraTreesRegressor(60, min_samples_leaf=10, bootstrap=True, oob_score=True, random_state=0)
         self.errors_ = np.quantile(came - self.model_.fit(inputs, came).oob_prediction_, SHARES, axis=0).T
 
@@ -38,12 +38,15 @@ class Trees(Forecaster):
         expected = self.model_.predict(beginnings.inputs(self.slots_per_day))
         _, _, mean, alive = self.parts(expected)
         most, peak, _, _ = self.parts(expected[..., None] + self.errors_)
+        most, peak = (np.round(part * self.peak_units) / self.peak_units for part in (most, peak))  # whole units
         peak = np.maximum(peak, beginnings.last[..., None] / self.peak_units)
         return Distribution.from_quantiles(SHARES, most, peak, mean, alive, self.values_)
 
-    def targets(self, came: Outcomes) -> np.ndarray:
-        """(m, T) what the trees learn, one part of it after the other."""
-        parts = came.most / self.peak_units, came.peak / self.peak_units, came.mean / self.peak_units, came.alive
+    def targets(self, beginnings: Beginnings) -> np.ndarray:
+        """(m, T) what the trees learn, one part after the other; what ended counts as if it had stayed as it was."""
+        came, units = Outcomes.of(beginnings), self.peak_units
+        most = np.where(came.alive[..., None], came.most, beginnings.last[:, None])
+        parts = most / units, came.peak / units, came.mean / units, came.alive
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
     def parts(self, flat: np.ndarray) -> list[np.ndarray]:

@@ -61,5 +61,5 @@ def test_shares_that_do_not_rise_are_refused(shares):
 
 
 def test_a_missing_quantile_is_named():
-    with pytest.raises(InputError, match="peak has 1 quantiles in its last axis, but there are 2 shares"):
+    with pytest.raises(InputError, match=r"peak has the shape \(1, 1, 1\): must be \(1, 1, 2\)"):
         distribution([0.1, 0.2], (0.1, 0.9), peak=[0.5])

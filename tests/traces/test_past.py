@@ -139,3 +139,23 @@ def test_pods_of_an_owner_by_hand() -> None:
     assert np.isnan(used.before("web", 1)[1]).all()
     for owner, slot in (("web", 0), ("db", 3), ("", 9), ("other", 9)):
         assert np.isnan(used.before(owner, slot)).all()
+
+
+def test_of_repeated_days_nothing_is_told() -> None:
+    """A trace of one day, which windows run through again and again: what came before comes again."""
+    trace = synthetic_trace("google", workloads=20, seed=0, days=1)
+    short = SequenceSampler(trace, Scenario(machines=4, workloads=12, own_past=True))
+    assert short.runs["train"][0].period
+    alone = replace(trace, application=np.array([""] * len(trace), dtype=object))
+    told = training_windows(SequenceSampler(alone, short.scenario), 60)
+    assert not told.told.any()
+
+
+def test_hours_are_those_of_the_clock_where_slots_do_not_divide_a_day(make_trace: MakeTrace) -> None:
+    """Slots of 7 h: three are nearest to a day. Each is told at the time of day at which it began."""
+    series = np.repeat(np.arange(1.0, 25.0)[:, None], 2, axis=1) / 100
+    trace = make_trace([series], slot_seconds=25_200)
+    past = EarlierUsage(trace, 1, UNIT, 100, "max").before([window(0, 20)])[0, :, 1, 0]
+    hour = [int((slot * 25_200 % 86_400) * 3 // 86_400) for slot in range(20)]
+    expected = [np.mean([(slot + 1) / 10 for slot in range(20) if hour[slot] == own]) for own in range(3)]
+    assert past == pytest.approx(expected)

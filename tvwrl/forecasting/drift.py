@@ -127,8 +127,9 @@ class Drift(NaiveForecaster):
         for name, found in {"most": self.most_, "peak": self.peak_, "ratio": self.ratio_}.items():
             if found.shape != wanted[name] or not (np.isfinite(found).all() and (found >= 0).all()):
                 raise ValueError(f"{name} of its drift has the shape {found.shape}: must be {wanted[name]}, all >= 0")
-        if self.survivors_.ndim != 1 or len(self.survivors_) < 2 or not np.isfinite(self.survivors_).all():
-            raise ValueError("survivors of its drift must be finite numbers")
+        survivors = self.survivors_
+        if survivors.ndim != 1 or len(survivors) < 2 or not (survivors >= 0).all() or (np.diff(survivors) > 0).any():
+            raise ValueError("survivors of its drift must be numbers of windows, none below 0 or above the one before")
         self._set_chances()
         return self
 

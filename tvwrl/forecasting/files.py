@@ -28,6 +28,7 @@ def purpose_of(sampler: SequenceSampler) -> dict[str, Any]:
         "peak_units": scenario.peak_units,
         "quantise": scenario.quantise,
         "sample": scenario.sample,
+        "own_past": scenario.own_past,
         "split": scenario.split,
         "unit": [float(value) for value in sampler.unit],
     }
@@ -92,7 +93,7 @@ def read_forecaster(path: Path, sampler: SequenceSampler) -> Forecaster:
     path = forecaster_file(path)
     content = _content(path)
     try:
-        made, needed = dict(content["made_for"]), purpose_of(sampler)
+        made, needed = {"own_past": False} | dict(content["made_for"]), purpose_of(sampler)
         other = [
             f"{field} {_shown(made[field])}, but here it is {_shown(asked)}"
             for field, asked in needed.items()

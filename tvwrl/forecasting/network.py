@@ -167,6 +167,7 @@ class NetworkForecaster(Forecaster):
             for name, (own, other) in self.differences(start, windows.demand.shape[-1]).items():
                 raise InputError(f"{name} is {own}, but the forecaster to start from has {other}: fit without it")
         self._start, self.adapted_, self._prior = start, start is not None, prior
+        self.informed_ = None
         super().fit(windows, also, report)
         self.informed_ = None if self.past else self._informed(windows, report)
         return self
@@ -178,6 +179,8 @@ class NetworkForecaster(Forecaster):
             return None
         with phase("fitting forecasters that look at what applications used before", report):
             informed = replace(self, past=True).fit(windows[told], prior=self._prior)
+        for one in (informed, *informed.without_.values()):
+            one.values_ = one.drift_.values_ = self.values_
         errors = informed.unseen_error(), self.unseen_error(informed.learnt)
         return informed if errors[0] < errors[1] else None
 
@@ -394,7 +397,9 @@ class NetworkForecaster(Forecaster):
         made._learnt = None if content["learnt"] is None else unpacked(content["learnt"], made.resources_)
         made._continuations = {}
         if (informed := content.get("informed")) is not None:
-            made.informed_ = cls.from_dict(informed)
+            made.informed_ = other = cls.from_dict(informed)
+            if not other.past or made.differences(other, made.resources_):
+                raise ValueError("its forecaster of workloads whose past is told is of other units, slots or resources")
         return made
 
     def _set_weights(self, content: dict[str, Any]) -> None:
@@ -409,6 +414,8 @@ class NetworkForecaster(Forecaster):
         if content.get("trust") is not None:  # those of earlier versions believe their networks alone
             self.trust_ = Trust.from_dict(content["trust"])
             self.prototypes_ = _unpacked("prototypes", content, "<f4").reshape(-1, inputs)
+            if not (len(self.prototypes_) and np.isfinite(self.prototypes_).all()):
+                raise ValueError("its prototypes must be finite, one at least")
             drift = Drift(self.peak_units, self.step_seconds)
             self.drift_ = drift.filled(content["drift"], self.resources_, self.values_)
         wide = len(SEGMENTS) * self.resources_

@@ -147,7 +147,8 @@ class Distribution:
         """The distribution with these quantiles of demand while a workload runs, straight lines between them.
 
         Quantiles that cross are sorted, and cut to 0..1. What lies below the lowest or above the highest one is put on
-        it.
+        it. Where demand comes in whole units (`Scenario.quantise`), round them to whole units, as a level holds all
+        that lies above the level before.
 
         Parameters
         ----------
@@ -168,7 +169,7 @@ class Distribution:
         Raises
         ------
         InputError
-            For shares that do not rise, or quantiles of another shape.
+            For shares that do not rise, arrays of another shape, and values that are not finite.
 
         Examples
         --------
@@ -181,11 +182,18 @@ class Distribution:
         at = np.asarray(shares, np.float64)
         if at.ndim != 1 or not len(at) or (np.diff(at) <= 0).any() or at[0] <= 0 or at[-1] >= 1:
             raise InputError(f"shares of the quantiles are {list(shares)}: must rise, each between 0 and 1")
-        for name, part in (("most", most), ("peak", peak)):
-            if part.shape[-1:] != at.shape:
-                raise InputError(
-                    f"{name} has {part.shape[-1]} quantiles in its last axis, but there are {len(at)} shares"
-                )
+        count, segments, resources = mean.shape
+        shapes = {
+            "most": (most, (count, segments, resources, len(at))),
+            "peak": (peak, (count, resources, len(at))),
+            "mean": (mean, (count, len(SEGMENTS), resources)),
+            "alive": (alive, (count, segments)),
+        }
+        for name, (given, shape) in shapes.items():
+            if given.shape != shape:
+                raise InputError(f"{name} has the shape {given.shape}: must be {shape}, as there are {len(at)} shares")
+            if not np.isfinite(given).all():
+                raise InputError(f"{name} has values that are not finite")
         running, rest = (_level_chances(at, np.asarray(part, np.float64), len(values) - 1) for part in (most, peak))
         runs = np.clip(alive, 0.0, 1.0)[..., None, None]
         ended = np.broadcast_to(1 - runs, (*running.shape[:-1], 1))
@@ -224,13 +232,13 @@ class Distribution:
 
 def _level_chances(shares: Float, quantiles: Float, levels: int) -> Float:
     """(..., V) probabilities of levels 1..V from `quantiles` (..., Q) of a share of the peak, at `shares` (Q,)."""
-    sorted_ = np.sort(np.clip(quantiles, 0.0, 1.0), axis=-1)
+    sorted_ = np.round(np.sort(np.clip(quantiles, 0.0, 1.0), axis=-1), 6)
     edges = np.arange(1, levels) / levels
     flat = sorted_.reshape(-1, len(shares))
     at_most = np.empty((len(flat), levels))
     at_most[:, -1] = 1.0
     for v, edge in enumerate(edges):
-        place = (flat <= edge + 1e-9).sum(axis=1)  # quantiles that lie within the level
+        place = (flat <= edge + 1e-6).sum(axis=1)  # quantiles that lie within the level
         low, high = (
             flat[np.arange(len(flat)), np.maximum(place - 1, 0)],
             np.take_along_axis(flat, np.minimum(place, len(shares) - 1)[:, None], axis=1)[:, 0],

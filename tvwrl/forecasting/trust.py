@@ -83,7 +83,7 @@ class Trust:
     def unfounded(cls) -> Trust:
         """Where nothing could be held out, everything new is of the last kind."""
         weight = np.repeat(np.array(USUAL)[:, None], len(SEGMENTS) + 1, axis=1)
-        return cls(np.zeros(len(SHARES)), weight, np.full(len(USUAL), RESERVE))
+        return cls(np.full(len(SHARES), -1.0), weight, np.full(len(USUAL), RESERVE))
 
     @classmethod
     def fit(cls, folds: Sequence[HeldOut], groups: Sequence[HeldOut], peak_units: int) -> Trust:
@@ -135,7 +135,7 @@ def unlike(shown: Float32, prototypes: Float32) -> Float32:
     """(m,) distance of inputs (m, I) to the nearest of some prototypes (P, I)."""
     half: Float32 = shown @ prototypes.T - 0.5 * (prototypes**2).sum(axis=1)
     found: Float32 = np.sqrt(np.maximum((shown**2).sum(axis=1) - 2 * half.max(axis=1), 0))
-    return found
+    return np.round(found, 2)  # sums of other batches differ in the last digits
 
 
 def mixture(networks: Distribution, drift: Distribution, weight: Float32, widening: Float32) -> Distribution:

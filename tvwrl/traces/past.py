@@ -71,8 +71,10 @@ class EarlierUsage:
         out = np.full((len(windows), self.day, 2, len(self._unit)), np.nan, np.float32)
         for row, window in zip(out, windows, strict=True):
             slot, usage = self._of(int(self._application[window.workload]))
-            count = int(np.searchsorted(slot, window.source_slot // self._ratio))
-            _fill(slot[:count], usage[:count], row)
+            begun = window.source_slot if window.told_before is None else window.told_before
+            count = int(np.searchsorted(slot, begun // self._ratio))
+            seconds = slot[:count] * (self._ratio * self._trace.slot_seconds) % DAY_SECONDS
+            _fill(seconds * self.day // DAY_SECONDS, usage[:count], row)
         return out
 
     def _of(self, application: int) -> tuple[Int, Float]:
@@ -101,13 +103,13 @@ class EarlierUsage:
 
 
 @njit
-def _fill(slot: Int, usage: Float, out: Float32) -> None:
-    """Largest and mean of `usage` (R, D) by the slot of the day of each `slot` (R,), into `out` (day, 2, D)."""
+def _fill(hours: Int, usage: Float, out: Float32) -> None:
+    """Largest and mean of `usage` (R, D) by the slots of the day `hours` (R,), into `out` (day, 2, D)."""
     day, _, resources = out.shape
     count = np.zeros(day)
     total = np.zeros((day, resources))
-    for r in range(len(slot)):
-        hour = slot[r] % day
+    for r in range(len(hours)):
+        hour = hours[r]
         for d in range(resources):
             if count[hour] == 0 or usage[r, d] > out[hour, 0, d]:
                 out[hour, 0, d] = usage[r, d]
@@ -170,5 +172,5 @@ class OwnersUsage:
         if owner in self._rows:
             slot, usage = self._rows[owner]
             count = int(np.searchsorted(slot, first))
-            _fill(slot[:count], usage[:count], out)
+            _fill(slot[:count] % self._day, usage[:count], out)
         return out

@@ -327,7 +327,8 @@ class SequenceSampler:
                     break
             fold = UNSEEN if split in self._held_out else int(self.fold[run.workload])
             slot = int(self.trace.slot[run.first + begin])
-            drawn.append(Window(run.workload, slot, self._cut(run, begin, length), fold))
+            begun = int(self.trace.slot[run.first]) if run.period else slot  # repeated days: the past comes again
+            drawn.append(Window(run.workload, slot, self._cut(run, begin, length), fold, begun))
         return drawn
 
     def stacked(self, windows: Sequence[Window], split: Split) -> Windows:

@@ -56,6 +56,7 @@ class Window:
     source_slot: int
     demand: Float  # (length, D) units
     fold: int = UNSEEN  # of its series where it was cut for training; UNSEEN where for validation or test
+    told_before: int | None = None  # slot up to which earlier usage may be told; None: its first one
 
 
 @dataclass(frozen=True, eq=False)
