@@ -113,9 +113,16 @@ def test_the_hash_sees_every_choice_but_what_agents_see():
     plain = sequences_hash(*drawn_with())
     found = {name: sequences_hash(*drawn_with(**{name: value})) for name, value in other.items()}
     assert len({plain, *found.values()}) == 1 + len(found)
-    for name, value in {"history": 5, "hold_action": True, "observe_demand": False, "mask": "any"}.items():
+    for name, value in {
+        "history": 5,
+        "hold_action": True,
+        "observe_demand": False,
+        "mask": "any",
+        "own_past": True,
+    }.items():
         assert sequences_hash(*drawn_with(**{name: value})) == plain
     unseen = {"machines", "workloads", "machine_types", "split"}  # set above, or with no other value here
+    unseen |= {"own_past"}  # only forecasts differ
     moving = {"K_m": 1.0, "move_slots": 2, "move_overlap": 1, "move_rest": 1, "immovable": 0.5}
     may_move = {name: sequences_hash(*drawn_with(moves_per_slot=1, **{name: moving[name]})) for name in moving}
     assert len({found["moves_per_slot"], *may_move.values()}) == 1 + len(moving)

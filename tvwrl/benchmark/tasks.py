@@ -106,6 +106,7 @@ CLASSES = "temporal"  # of all tasks, whatever the default for other problems
 DIGITS = 9  # decimals of what is hashed
 PREPARED = "prepared/{kind}-{trace}-{seconds}.json.gz"
 EMBEDDED = "google"  # always the synthetic population of the package, even if a trace was prepared under that name
+OF_FORECASTS = ("own_past",)  # fields that change forecasts alone
 OBSERVED = (  # fields of the scenario that entrants may choose, since they change only observations and actions
     "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "choose_from_queue",
     "history", "relabel_every", "mask", "shown_running",
@@ -433,7 +434,7 @@ def sequences_hash(drawn: SequenceSet, sampler: SequenceSampler) -> str:
     numpy differ.
     """
     digest = hashlib.sha256()
-    left_out = OBSERVED if sampler.scenario.moves_per_slot else (*OBSERVED, *OF_MOVES)
+    left_out = (*OBSERVED, *OF_FORECASTS) if sampler.scenario.moves_per_slot else (*OBSERVED, *OF_FORECASTS, *OF_MOVES)
     fixed = {name: value for name, value in asdict(sampler.scenario).items() if name not in left_out}
     for text in (json.dumps(fixed, sort_keys=True), *drawn.workload_id.flat):
         digest.update(f"{text}\n".encode())
