@@ -282,10 +282,13 @@ class Facts(Trained):
             raise ValueError("its trace has no name or hash")
 
 
+DOUBLE = ("trust", "drift")  # parts of a forecaster that are of double precision
+
+
 def _single(value: Any) -> Any:
     """The same with floats of as many digits as single precision has, in which the weights are: half the text."""
     if isinstance(value, dict):
-        return {name: _single(part) for name, part in value.items()}
+        return {name: part if name in DOUBLE else _single(part) for name, part in value.items()}
     if isinstance(value, list):
         return [_single(part) for part in value]
     return float(f"{value:.9g}") if isinstance(value, float) else value
