@@ -47,3 +47,19 @@ def make_population() -> Callable[..., Population]:
 def four_kinds() -> Population:
     """32 workloads of about three days, kind after kind."""
     return _four_kinds()
+
+
+def opposite_families(count: int, slots: int = 120, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:
+    """Workloads whose usage stays (1) or swings back (2): x(t) = +-0.8 x(t - 1) + noise, two resources.
+
+    One rule for both sees at best x(t - 2), which counts for 0.64 in either; a rule for one has 0.8.
+    """
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 2 + 1
+    series = []
+    for label in labels:
+        usage = rng.normal(size=(slots, 2))
+        for t in range(1, slots):
+            usage[t] += (0.8 if label == 1 else -0.8) * usage[t - 1]
+        series.append(usage + 10)
+    return series, labels

@@ -80,10 +80,11 @@ def test_one_of_a_class_of_two_is_held_out(four_kinds: Population) -> None:
 
 def test_intervals_by_hand() -> None:
     # Mean 0.5, variance 0.02; corrected by 1/2 + 0.3 / 0.7; the quantile of Student's t with one degree of freedom.
-    found = Interval.over_splits(np.array([0.4, 0.6, np.nan]), 0.3)
+    found = Interval.over_splits(np.array([0.4, 0.6, np.nan]), 10, 0.3)
     reach = 12.706204736 * np.sqrt((1 / 2 + 3 / 7) * 0.02)
     assert found == pytest.approx((0.5, 0.5 - reach, 0.5 + reach))
-    assert Interval.over_splits(np.array([0.4]))[0] == 0.4
-    assert np.isnan(Interval.over_splits(np.array([0.4]))[1])
-    assert np.isnan(Interval.over_splits(np.array([np.nan]))).all()
+    assert Interval.over_splits(np.array([0.4]), 10)[0] == 0.4
+    assert np.isnan(Interval.over_splits(np.array([0.4]), 10)[1])
+    assert np.isnan(Interval.over_splits(np.array([np.nan]), 10)).all()
+    assert Interval.over_splits(np.array([0.4, 0.4]), 12) == pytest.approx((0.4, 0.15, 0.65))  # 3 of 12 more, or less
     assert Interval.from_list(found.to_list()) == found

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.ec.conftest import opposite_families
 from tvwrl.ec import Population
 from tvwrl.ec.linear_gain import RIDGE, LinearForecasts, LinearGain
 from tvwrl.forecasting import ForecastSettings, correlations
@@ -15,19 +16,6 @@ from tvwrl.types import InputError
 
 SETTINGS = ForecastSettings(window=8, horizon=1, folds=2, max_forecasts=100)
 Make = Callable[..., Population]
-
-
-def families(count: int, slots: int = 120, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:
-    """Workloads whose usage stays (1) or swings back (2): x(t) = +-0.8 x(t - 1) + noise, two resources."""
-    rng = np.random.default_rng(seed)
-    labels = np.arange(count) % 2 + 1
-    series = []
-    for label in labels:
-        usage = rng.normal(size=(slots, 2))
-        for t in range(1, slots):
-            usage[t] += (0.8 if label == 1 else -0.8) * usage[t - 1]
-        series.append(usage + 10)
-    return series, labels
 
 
 def test_a_forecast_by_hand(make_population: Make) -> None:
@@ -51,7 +39,7 @@ def test_a_forecast_by_hand(make_population: Make) -> None:
 
 
 def test_families_that_need_a_model_each_gain(make_population: Make) -> None:
-    series, labels = families(24)
+    series, labels = opposite_families(24)
     made = LinearForecasts(make_population(series), SETTINGS)
     found = made.gain(labels, 59)
     assert found.gain > 0.03
@@ -67,14 +55,14 @@ def test_families_that_need_a_model_each_gain(make_population: Make) -> None:
 
 
 def test_the_whole_as_one_class_gains_nothing(make_population: Make) -> None:
-    series, labels = families(12)
+    series, labels = opposite_families(12)
     found = LinearForecasts(make_population(series), SETTINGS).gain(np.ones_like(labels), 9)
     assert found.gain == 0
     assert found.p == 1
 
 
 def test_small_classes_are_forecast_by_the_model_of_all(make_population: Make) -> None:
-    series, labels = families(12)
+    series, labels = opposite_families(12)
     made = LinearForecasts(make_population(series), replace(SETTINGS, min_class=7))
     assert made.gain(labels, 3).gain == 0
 
@@ -88,7 +76,7 @@ def test_p_counts_what_was_found() -> None:
 
 
 def test_constant_and_short_series(make_population: Make) -> None:
-    series, labels = families(12)
+    series, labels = opposite_families(12)
     series[0][:] = 2.0
     found = LinearForecasts(make_population(series), SETTINGS)
     assert np.isnan(found.of_all[0]).all()

@@ -125,6 +125,8 @@ def test_first_placements_are_forecast_as_before(sampler: SequenceSampler) -> No
     assert np.array_equal(both[~every.told], without.predict(every[np.flatnonzero(~every.told)]).most)
     again = NetworkForecaster.from_dict(with_past.to_dict())
     assert np.array_equal(again.predict(every).most, both)
+    futures = [one.sample(every[:30], 2, np.random.default_rng(0)) for one in (with_past, again)]
+    assert np.array_equal(*futures)
 
 
 def test_pods_of_an_owner_by_hand() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -383,7 +384,28 @@ class EquivalenceClasses(Parameters):
             raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
 
 
-class OwnLabels:
+class ConstantLabels(ABC):
+    """Labels that workloads have from the start to the end."""
+
+    @abstractmethod
+    def _constant(self, windows: Windows) -> Int:
+        """(..., N) the label of each workload."""
+
+    def label_table(self, windows: Windows, every: int = 1) -> npt.NDArray[np.uint8]:
+        """(..., N, L + 1) labels, the same at all times.
+
+        Parameters
+        ----------
+        windows : Windows
+            (..., N) workloads.
+        every : int
+            Makes no difference.
+        """
+        own = self._constant(windows).astype(np.uint8)
+        return np.broadcast_to(own[..., None], (*own.shape, windows.demand.shape[-2] + 1)).copy()
+
+
+class OwnLabels(ConstantLabels):
     """No classes: every workload of a sequence has its own label 1..k, in turn if there are more than k.
 
     Parameters
@@ -400,25 +422,15 @@ class OwnLabels:
     def __init__(self, k: int) -> None:
         self.k = k
 
-    def label_table(self, windows: Windows, every: int = 1) -> npt.NDArray[np.uint8]:
-        """(..., N, L + 1) labels, the same at all times.
-
-        Parameters
-        ----------
-        windows : Windows
-            (..., N) workloads.
-        every : int
-            Makes no difference.
-        """
-        own = (np.arange(windows.length.shape[-1]) % self.k + 1).astype(np.uint8)
-        return np.broadcast_to(own[:, None], (*windows.length.shape, windows.demand.shape[-2] + 1)).copy()
+    def _constant(self, windows: Windows) -> Int:
+        return np.broadcast_to(np.arange(windows.length.shape[-1]) % self.k + 1, windows.length.shape)
 
     def to_dict(self) -> dict[str, Any]:
         """The number of labels."""
         return {"own_labels": self.k}
 
 
-class GivenLabels:
+class GivenLabels(ConstantLabels):
     """Labels known from the start, of workloads of one trace: to measure what classes are worth, not for use.
 
     Parameters
@@ -435,18 +447,9 @@ class GivenLabels:
     def __init__(self, labels: Int) -> None:
         self.labels, self.k = labels, int(labels.max())
 
-    def label_table(self, windows: Windows, every: int = 1) -> npt.NDArray[np.uint8]:
-        """(..., N, L + 1) labels, the same at all times.
-
-        Parameters
-        ----------
-        windows : Windows
-            (..., N) workloads.
-        every : int
-            Makes no difference.
-        """
-        own = self.labels[windows.series].astype(np.uint8)
-        return np.broadcast_to(own[..., None], (*own.shape, windows.demand.shape[-2] + 1)).copy()
+    def _constant(self, windows: Windows) -> Int:
+        found: Int = self.labels[windows.series]
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """The labels."""

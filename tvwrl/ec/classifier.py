@@ -143,11 +143,12 @@ class Interval(NamedTuple):
     high: float
 
     @classmethod
-    def over_splits(cls, values: Float, share: float = HELD_OUT) -> Interval:
+    def over_splits(cls, values: Float, held_out: int, share: float = HELD_OUT) -> Interval:
         """Of (splits,) values, NaN left out, each measured on a `share` of the workloads.
 
         Splits share workloads, so their spread alone would make the interval too narrow: Nadeau and Bengio's (2003)
-        correction adds to it what the share held out says.
+        correction adds to it what the share held out says. Where all splits are equal, it reaches as far as the rule of
+        three says of so many workloads `held_out`: what never happened in n trials may happen in 3 of n.
         """
         from scipy.stats import t
 
@@ -157,6 +158,8 @@ class Interval(NamedTuple):
         mean = float(known.mean())
         if len(known) == 1:
             return cls(mean, np.nan, np.nan)
+        if not np.ptp(known):
+            return cls(mean, mean - 3 / held_out, mean + 3 / held_out)
         error = np.sqrt((1 / len(known) + share / (1 - share)) * known.var(ddof=1))
         reach = float(t.ppf((1 + CONFIDENCE) / 2, len(known) - 1) * error)
         return cls(mean, mean - reach, mean + reach)
@@ -254,17 +257,17 @@ def report_classifier(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice")  # no window is that long
         accuracy = np.array([np.nanmean(s.right, axis=0) for s in found])  # (splits, seen)
-    commonest = np.array([s.commonest for s in found])
+    commonest, held_out = np.array([s.commonest for s in found]), len(found[0].truth) // WINDOWS
     return ClassifierReport(
         seen=list(SEEN),
-        accuracy=[Interval.over_splits(column) for column in accuracy.T],
+        accuracy=[Interval.over_splits(column, held_out) for column in accuracy.T],
         commonest=float(commonest.mean()),
-        advantage=Interval.over_splits(np.array([float(np.nanmean(s.right)) for s in found]) - commonest),
+        advantage=Interval.over_splits(np.array([float(np.nanmean(s.right)) for s in found]) - commonest, held_out),
         confusion=confusion,
         claimed=[float(claim[known][place == b].mean()) for b in used],
         reached=[float(right[known][place == b].mean()) for b in used],
         counts=[int((place == b).sum()) for b in used],
-        workloads=len(found[0].truth) // WINDOWS,
+        workloads=held_out,
         splits=splits,
     )
 
@@ -287,7 +290,8 @@ def _ask(population: Population, labels: Int, random_state: int, number: int) ->
     answer = classifier.classes_[np.nan_to_num(probability, nan=-1.0).argmax(axis=2)]  # (windows, seen)
     known = np.isfinite(probability[:, :, 0])
     right = np.where(known, answer == truth[:, None], np.nan)
-    commonest = float((labels[asked] == np.bincount(labels[~held]).argmax()).mean())
+    common = truth == np.bincount(labels[~held]).argmax()  # asked as often as the classifier is, of the same windows
+    commonest = float(np.broadcast_to(common[:, None], known.shape)[known].mean()) if known.any() else np.nan
     return _Split(right, truth, answer, np.nan_to_num(probability).max(axis=2), commonest)
 
 

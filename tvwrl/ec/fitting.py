@@ -123,7 +123,10 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     makes = [partial(EquivalenceClasses, name, *asked, options.seed, options.backends) for name in dict.fromkeys(names)]
     settings = replace(options.forecast, seed=options.seed)
     begun = time.perf_counter()
-    comparison = compare(population, makes, settings, options.representation, options.compare_by_forecast)
+    applications = _applications(trace, population)
+    comparison = compare(
+        population, makes, settings, options.representation, options.compare_by_forecast, applications is not None
+    )
     spent = time.perf_counter() - begun
     seconds = {f"{c.name}, {what}": own for c in comparison.candidates for what, own in c.seconds.items()}
     if options.compare_by_forecast:
@@ -135,7 +138,7 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     with phase("training the run-time classifiers"):
         classes.train_classifier(population, made_of)
     seconds["run-time classifiers"] = time.perf_counter() - begun
-    facts = {"made_of": made_of, "machine": trace.reference_machine, "applications": _applications(trace, population)}
+    facts = {"made_of": made_of, "machine": trace.reference_machine, "applications": applications}
     shown = profiles(population, classes.labels_, trace.reference_machine)
     found = ClassesReport(described, population, comparison, shown, seconds, facts)
     with whole_folder(out) as folder:

@@ -65,8 +65,16 @@ def fit_and_judge(options: PopulationOptions, report: Callable[[str], object] = 
     positive(**{f"loads[{i}]": load for i, load in enumerate(options.loads)})
     if (options.file is None) == (options.population is None):
         raise InputError("give --file to fit a population and write it there, or --population to judge one that exists")
-    if options.file is not None and options.file.suffix != ".json":
-        raise InputError(f"file is {options.file}: must end with .json")
+    if options.file is not None and (options.file.suffix != ".json" or "(" in str(options.file.resolve())):
+        raise InputError(
+            f"file is {options.file}: must end with .json, with no bracket in its path, for --trace to find it"
+        )
+    if options.population is not None and options.workloads != PopulationOptions.workloads:
+        raise InputError(
+            "workloads is for --file; for --population say it in its name: synthetic:google-v2(workloads=100)"
+        )
+    if options.yardstick and options.judge < 2:
+        raise InputError(f"judge is {options.judge}: must be at least 2 with --yardstick, which compares splits")
     real = open_trace(options.trace, options.slot_seconds)
     if options.file is None:
         makes = _others(str(options.population))
@@ -163,14 +171,19 @@ def judged_lines(found: dict[str, tuple[Cells, Cells]]) -> list[str]:
     for load, name in truth:
         a, b = made[load, name], truth[load, name]
         ratio, low, high = ratio_bootstrap(a, b)
-        interval = f"[{100 * (low - 1):+.0f}, {100 * (high - 1):+.0f}]"
+        interval = f"[{100 * (low - 1):+.0f}, {100 * (high - 1):+.0f}]" if len(a) > 1 else "-"
         means = f"{b.mean() / 1000:10.1f}{a.mean() / 1000:12.1f}"
         lines.append(f"{load:5g} {name:14s}{means}{100 * (ratio - 1):+11.1f} %   {interval}")
-    lines.append("rewards in thousands; + is worse than on the trace; intervals resample populations and splits")
+    lines.append(
+        "rewards in thousands; + is worse than on the trace; intervals resample the populations and splits that were "
+        f"played: of {len(next(iter(truth.values())))}, which makes them too narrow where these are few"
+    )
     for what, (a_cells, b_cells) in found.items():
         single = []  # as if one population had been played only
         for k in range(len(next(iter(a_cells.values())))):
             reference = {key: v[k] if what.startswith("one half") else v.mean() for key, v in b_cells.items()}
+            if a_cells is b_cells:  # the other splits, as it is none of them
+                reference = {key: np.delete(v, k).mean() for key, v in b_cells.items()}
             single.append(sum(abs(v[k] / reference[key] - 1) <= NEAR for key, v in a_cells.items()))
         cells = f"{np.mean(single):.1f} of {len(truth)} cells one by one ({min(single)} to {max(single)})"
         line = f"{what}: within {NEAR:.0%} in {cells}"
@@ -207,7 +220,9 @@ def _of_figures(content: dict[str, Any], workloads: int) -> Callable[[int], Trac
 
 
 def _others(name: str) -> Callable[[int], Trace]:
-    """Populations by name; a recorded trace, which has one, is renamed instead."""
+    """Populations by name; a recorded trace, which has one, is renamed instead. Raises InputError for a seed in it."""
+    if "seed=" in name:
+        raise InputError(f"population is '{name}': leave the seed out, as every population that is judged has its own")
 
     def make(seed: int) -> Trace:
         trace = open_trace(name, seed=seed)

@@ -122,11 +122,7 @@ class Forecaster(Parameters, ABC):
             return self._predict(beginnings)
         rows = {number: np.flatnonzero(fold == number) for number in np.unique(fold).tolist()}
         parts = [self.without_.get(number, self)._predict(beginnings[own]) for number, own in rows.items()]
-        order = np.argsort(np.concatenate(list(rows.values())))
-        most, peak, mean = (
-            np.concatenate([getattr(part, name) for part in parts])[order] for name in ("most", "peak", "mean")
-        )
-        return Distribution(most, peak, mean, self.values_)
+        return Distribution.joined(parts, list(rows.values()), self.values_)
 
     @abstractmethod
     def _predict(self, beginnings: Beginnings) -> Distribution:

@@ -20,7 +20,7 @@ AGES = 6  # of a workload that are told apart: 1, 2-3, 4-7, ... slots seen
 RESTLESS = (0.05, 0.35, 0.8)  # standard deviations, in levels, between workloads that are told apart
 LEAN = 0.005  # applications of all ages or kinds that count beside those of one
 MOST_APPLICATIONS = 100.0  # that a trace counts as
-PRIOR_APPLICATIONS = 20.0  # that what ships with the package counts as
+PRIOR_APPLICATIONS = 1.0  # that what ships with the package counts as
 
 
 @dataclass(eq=False)

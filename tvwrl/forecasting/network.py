@@ -25,8 +25,9 @@ from tvwrl.types import Float32, InputError, Int
 
 KINDS = {
     "demand": "<f4", "length": "<i8", "metadata": "<f4", "clock": "<f4", "fold": "<i8", "series": "<i8",
-    "row": "<i8", "seen": "<i8",
+    "row": "<i8", "seen": "<i8", "application": "<i8", "past": "<f4",
 }  # fmt: skip
+ADDED = ("application", "past")  # parts that files of earlier versions lack
 WINDOW_PARTS = ("demand", "length", "metadata", "clock", "fold", "series")
 
 
@@ -34,6 +35,7 @@ def packed(learnt: Beginnings) -> dict[str, Any]:
     """Name -> shape and compressed bytes of every array."""
     windows = learnt.windows
     parts = {name: getattr(windows, name) for name in WINDOW_PARTS} | {"row": learnt.row, "seen": learnt.seen}
+    parts |= {name: part for name in ADDED if (part := getattr(windows, name)) is not None}
     return {name: _packed(part, KINDS[name]) for name, part in parts.items()}
 
 
@@ -53,15 +55,20 @@ def _unpacked(name: str, content: dict[str, Any], kind: str) -> npt.NDArray[Any]
 
 def unpacked(content: dict[str, Any], resources: int) -> Beginnings:
     """The beginnings that `packed` described. Raises ValueError or LookupError for what does not fit together."""
-    parts = {name: _unpacked(name, content, kind) for name, kind in KINDS.items()}
+    parts = {
+        name: _unpacked(name, content, kind) for name, kind in KINDS.items() if name in content or name not in ADDED
+    }
     n, slots = parts["demand"].shape[:2]
     lengths, row, seen = parts["length"], parts["row"], parts["seen"]
     good = parts["demand"].shape[2] == resources and all(len(parts[name]) == n for name in WINDOW_PARTS)
     good = good and parts["metadata"].shape == (n, resources + 2) and len(row) == len(seen) and lengths.max() <= slots
     good = good and all(bool(np.isfinite(parts[name]).all()) for name in ("demand", "clock"))
+    good = good and all(len(parts[name]) == n for name in ADDED if name in parts)
+    if "past" in parts:  # largest and usual usage, by slots of the day
+        good = good and parts["past"].ndim == 4 and parts["past"].shape[2:] == (2, resources)
     if not (good and row.min() >= 0 and row.max() < n and seen.min() >= 1 and (seen <= lengths[row]).all()):
         raise ValueError("the beginnings that it learnt from do not fit together")
-    windows = Windows(**{name: parts[name] for name in WINDOW_PARTS})
+    windows = Windows(**{name: part for name, part in parts.items() if name not in ("row", "seen")})
     return Beginnings(windows, row.astype(np.int64), seen.astype(np.int64))
 
 
@@ -213,19 +220,11 @@ class NetworkForecaster(Forecaster):
         beginnings : Beginnings
             m beginnings.
         """
-        informed = self.informed_
-        told = np.flatnonzero(beginnings.told) if informed is not None else np.empty(0, np.int64)
-        if informed is None or not len(told):
+        if self.informed_ is None or not (told := beginnings.told).any():
             return super().predict(beginnings)
-        if len(told) == len(beginnings):
-            return informed.predict(beginnings)
-        rest = np.setdiff1d(np.arange(len(beginnings)), told)
-        parts = informed.predict(beginnings[told]), super().predict(beginnings[rest])
-        order = np.argsort(np.concatenate([told, rest]))
-        most, peak, mean = (
-            np.concatenate([getattr(part, name) for part in parts])[order] for name in ("most", "peak", "mean")
-        )
-        return Distribution(most, peak, mean, self.values_)
+        rows = np.flatnonzero(told), np.flatnonzero(~told)
+        parts = self.informed_.predict(beginnings[rows[0]]), super().predict(beginnings[rows[1]])
+        return Distribution.joined(parts, rows, self.values_)
 
     def differences(self, start: NetworkForecaster, resources: int) -> dict[str, tuple[int, int]]:
         """Field -> its value here and in another forecaster, where they differ and so nothing can start from it.

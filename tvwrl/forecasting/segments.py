@@ -134,6 +134,25 @@ class Distribution:
     def __getitem__(self, rows: Int | slice) -> Distribution:
         return Distribution(self.most[rows], self.peak[rows], self.mean[rows], self.values)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Distribution], rows: Sequence[Int], values: Float32) -> Distribution:
+        """One distribution of m beginnings from those of some of them each.
+
+        Parameters
+        ----------
+        parts : sequence of Distribution
+            The parts.
+        rows : sequence of array of int
+            The beginnings of each part, 0..m - 1, each beginning once.
+        values : array of float32
+            (V + 1,) of the whole.
+        """
+        order = np.argsort(np.concatenate(rows))
+        most, peak, mean = (
+            np.concatenate([getattr(part, name) for part in parts])[order] for name in ("most", "peak", "mean")
+        )
+        return cls(most, peak, mean, values)
+
     @property
     def alive(self) -> Float32:
         """(m, J) probability of running at a segment's first slot."""

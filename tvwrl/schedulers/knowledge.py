@@ -86,9 +86,10 @@ def known_in(scenario: Scenario, knowledge: Knowledge) -> Knowledge:
     >>> known_in(Scenario(own_past=True), FORECASTS).group
     'demand forecasts from earlier usage'
     """
-    if not scenario.own_past or knowledge.group != FORECASTS.group:
+    if not scenario.own_past or knowledge.group not in (FORECASTS.group, FORECASTS_AND_PEAKS.group):
         return knowledge
-    return Knowledge(FORECASTS_AND_PAST.group, f"{knowledge.note}; what an application used before")
+    told = knowledge.and_also("what an application used before")
+    return Knowledge(FORECASTS_AND_PAST.group, told.note) if knowledge.group == FORECASTS.group else told
 
 
 def together(one: Knowledge, other: Knowledge) -> Knowledge:

@@ -25,7 +25,7 @@ def fit_population(trace: Trace, name: str, groups: int | None = None) -> dict[s
     Per parameter of `held_parameters` a quantile table; of all together a copula: their normal scores scatter around
     the means of groups of workloads, found by k-means, with the same spread and correlations in all. One group is a
     Gaussian copula; a group per workload would be a list of them. No group has fewer than `LEAST_IN_GROUP` workloads
-    (those of smaller ones join the nearest), so only the ends of tables are figures of a single workload.
+    (those of smaller ones join the nearest). With few workloads, entries of the tables are figures of single ones.
 
     Parameters
     ----------

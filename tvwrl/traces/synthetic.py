@@ -88,6 +88,9 @@ def population_figures(population: str | Path) -> dict[str, Any]:
     if not isinstance(content, dict) or (missing := sorted(FIGURES - content.keys())):
         what = f"lacks {', '.join(missing)}" if isinstance(content, dict) else "is no object"
         raise InputError(f"{path}: holds no population that tvwrl population wrote, because it {what}")
+    seconds = content["slot_seconds"]
+    if not (isinstance(seconds, int) and 0 < seconds <= DAY_SECONDS):
+        raise InputError(f"{path}: slot_seconds is {seconds!r}: must be a whole number from 1 to {DAY_SECONDS}")
     return content
 
 
@@ -120,6 +123,8 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
     known = np.array([row[:3] for row in content["kinds"]], dtype=np.float64)  # None becomes NaN
     kinds = known[drawn["kind"].astype(np.int64)]
     usage = rounded(usage)
+    if not (np.isfinite(usage).all() and (usage >= 0).all()):
+        raise InputError(f"population '{content['name']}': its figures give usage below 0 or not finite: fit it again")
     level = np.add.reduceat(usage, offsets[:-1]) / duration[:, None]
     request = np.stack([drawn[f"{r}_request_ratio"] for r in resources], 1) * level
     ids = np.array([f"{content['name']}-{i}" for i in range(workloads)], dtype=object)
@@ -185,7 +190,12 @@ def daily_profiles(trace: Trace, shapes: int = 4) -> list[list[list[float]]]:
             if count.all() and x.std() > 1e-6 * x.mean():
                 profile = np.bincount(hour, x, 24) / count
                 rows[d].append((profile - profile.mean()) / max(profile.std(), 1e-12))
-    for found in rows:
+    for name, found in zip(trace.resources, rows, strict=True):
+        if not found:
+            raise InputError(
+                f"trace '{trace.name}': no workload's {name} changes and is recorded in all hours of a day, so there "
+                "is no daily shape to fit"
+            )
         mean = np.mean(found, axis=0)
         _, scale, axes = np.linalg.svd(found - mean, full_matrices=False)
         deviations = (scale[:, None] * axes / np.sqrt(len(found)))[: shapes - 1]
