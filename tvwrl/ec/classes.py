@@ -25,7 +25,7 @@ from tvwrl.types import Float, InputError, Int, Trace
 FORMAT = 2  # 2: one more classifier per fold
 CLASSES_FILE = "classes.json"
 INITIALISATIONS = 50  # as in the paper
-# What classes are made by where nobody says: of the three, found again most surely with other seeds and workloads
+# What classes are made by where nobody says: found again with other seeds and workloads (docs/results/classes.md)
 DEFAULT_CLASSES: Final = "aggregate"
 OWN_LABELS = 40  # workloads of a sequence that get a label of their own where there are no classes
 
