@@ -42,8 +42,8 @@ def synthetic_trace(
         google-v2 was judged by what schedulers earn on it and on the trace that it was fitted to, Google's of 2011:
         slots of 300 s and whole days drawn from the fitted 1 to 10. google is an earlier one of the same trace, which
         tasks of the benchmark play. alibaba has slots of 900 s and 8 days, and was fitted on one day per application:
-        how much of a day repeats on the next is drawn from the hourly means of the six containers that Alibaba's 2018 trace
-        sample records for 8 days, independently of all else, which is a rough guess. A path is a file that
+        how much of a day repeats on the next is drawn from the hourly means of the six containers that Alibaba's 2018
+        trace sample records for 8 days, independently of all else, which is a rough guess. A path is a file that
         `tvwrl population` wrote.
     workloads : int
         How many to draw, >= 1.
