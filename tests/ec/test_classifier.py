@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.neural_network import MLPClassifier
@@ -78,6 +80,19 @@ def test_one_of_a_class_of_two_is_held_out(four_kinds: Population) -> None:
     assert report.workloads == 2
 
 
+def test_whole_applications_are_held_out(four_kinds: Population) -> None:
+    labels = np.repeat([1, 2, 3, 4], 8)
+    # Two kinds in every application: kinds are recognised. An application of each kind: others tell nothing of it.
+    mixed = report_classifier(replace(four_kinds, application=np.arange(32) % 16), labels, splits=3)
+    alone = report_classifier(replace(four_kinds, application=labels), labels, splits=3)
+    assert mixed is not None
+    assert alone is not None
+    assert mixed.recognisable
+    assert mixed.accuracy[-1].mean > 0.9
+    assert (alone.accuracy[-1].mean, alone.workloads, alone.recognisable) == (0, 8, False)
+    assert report_classifier(replace(four_kinds, application=np.zeros(32, np.int64)), labels) is None
+
+
 def test_intervals_by_hand() -> None:
     # Mean 0.5, variance 0.02; corrected by 1/2 + 0.3 / 0.7; the quantile of Student's t with one degree of freedom.
     found = Interval.over_splits(np.array([0.4, 0.6, np.nan]), 10, 0.3)
@@ -87,4 +102,5 @@ def test_intervals_by_hand() -> None:
     assert np.isnan(Interval.over_splits(np.array([0.4]), 10)[1])
     assert np.isnan(Interval.over_splits(np.array([np.nan]), 10)).all()
     assert Interval.over_splits(np.array([0.4, 0.4]), 12) == pytest.approx((0.4, 0.15, 0.65))  # 3 of 12 more, or less
+    assert Interval.over_splits(np.array([0.4, 0.4]), 2) == pytest.approx((0.4, -0.6, 1.4))  # no more than everything
     assert Interval.from_list(found.to_list()) == found

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.ec.conftest import opposite_families
 from tvwrl.ec import Population
-from tvwrl.ec.linear_gain import RIDGE, LinearForecasts, LinearGain
+from tvwrl.ec.linear_gain import RIDGE, LinearForecasts, LinearGain, exchanged, whole_folds
 from tvwrl.forecasting import ForecastSettings, correlations
 from tvwrl.types import InputError
 
@@ -83,3 +85,30 @@ def test_constant_and_short_series(make_population: Make) -> None:
     assert np.isfinite(found.gain(labels, 3).by_class)
     with pytest.raises(InputError, match="too short"):
         LinearForecasts(make_population([one[:20] for one in series]), SETTINGS)
+
+
+def test_replicas_of_an_application_are_held_out_together(make_population: Make) -> None:
+    series, labels = opposite_families(24)
+    application = np.repeat(np.arange(6), 4)  # of each family two in every application
+    made = LinearForecasts(replace(make_population(series), application=application), SETTINGS)
+    assert all(len(set(made.fold[application == one])) == 1 for one in range(6))
+    assert made.gain(labels, 9).gain > 0.03
+    # Labels that tell the application, and no more, leave nothing to learn from when applications are held out.
+    assert made.gain(application + 1, 9).gain == 0
+    with pytest.raises(InputError, match="one application"):
+        LinearForecasts(replace(make_population(series), application=np.zeros(24, np.int64)), SETTINGS)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=40), st.integers(1, 6), st.integers(0, 9))
+def test_whole_applications_in_a_fold_and_in_an_exchange(names: list[int], folds: int, seed: int) -> None:
+    application = np.array(names)
+    own = np.unique(application)
+    fold = whole_folds(application, folds, np.random.default_rng(seed))
+    assert set(fold) == set(range(min(folds, len(own))))
+    assert all(np.ptp(fold[application == one]) == 0 for one in own)
+    dealt = exchanged(10 * application + 1, application, np.random.default_rng(seed))
+    assert sorted({int(dealt[application == one][0]) for one in own}) == (10 * own + 1).tolist()
+    assert all(np.ptp(dealt[application == one]) == 0 for one in own)
+    alone = exchanged(application, None, np.random.default_rng(seed))
+    assert sorted(alone) == sorted(application)

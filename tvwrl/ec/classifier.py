@@ -148,7 +148,8 @@ class Interval(NamedTuple):
 
         Splits share workloads, so their spread alone would make the interval too narrow: Nadeau and Bengio's (2003)
         correction adds to it what the share held out says. Where all splits are equal, it reaches as far as the rule of
-        three says of so many workloads `held_out`: what never happened in n trials may happen in 3 of n.
+        three says of so many workloads (or applications) `held_out` in all splits together: what never happened in n
+        trials may happen in 3 of n.
         """
         from scipy.stats import t
 
@@ -159,7 +160,8 @@ class Interval(NamedTuple):
         if len(known) == 1:
             return cls(mean, np.nan, np.nan)
         if not np.ptp(known):
-            return cls(mean, mean - 3 / held_out, mean + 3 / held_out)
+            reach = min(1.0, 3 / held_out)
+            return cls(mean, mean - reach, mean + reach)
         error = np.sqrt((1 / len(known) + share / (1 - share)) * known.var(ddof=1))
         reach = float(t.ppf((1 + CONFIDENCE) / 2, len(known) - 1) * error)
         return cls(mean, mean - reach, mean + reach)
@@ -225,6 +227,7 @@ class _Split:
     answer: Int  # (windows, seen)
     claim: Float  # (windows, seen) probability of the answer
     commonest: float  # 0..1
+    asked: frozenset[int]  # workloads, or applications where those are known: what is independent
 
 
 def report_classifier(
@@ -236,7 +239,8 @@ def report_classifier(
 ) -> ClassifierReport | None:
     """Train on 70 % of the workloads of every class and predict others, `splits` times; None if none can be held out.
 
-    Of classes of two or three, one workload is held out.
+    Of classes of two or three, one workload is held out. Where workloads belong to fewer applications, whole
+    applications are, as replicas tell of each other: 30 % of them, whatever their classes.
 
     `progress` is called after each split.
     """
@@ -258,11 +262,12 @@ def report_classifier(
         warnings.filterwarnings("ignore", "Mean of empty slice")  # no window is that long
         accuracy = np.array([np.nanmean(s.right, axis=0) for s in found])  # (splits, seen)
     commonest, held_out = np.array([s.commonest for s in found]), len(found[0].truth) // WINDOWS
+    trials = len(frozenset[int]().union(*(s.asked for s in found)))
     return ClassifierReport(
         seen=list(SEEN),
-        accuracy=[Interval.over_splits(column, held_out) for column in accuracy.T],
+        accuracy=[Interval.over_splits(column, trials) for column in accuracy.T],
         commonest=float(commonest.mean()),
-        advantage=Interval.over_splits(np.array([float(np.nanmean(s.right)) for s in found]) - commonest, held_out),
+        advantage=Interval.over_splits(np.array([float(np.nanmean(s.right)) for s in found]) - commonest, trials),
         confusion=confusion,
         claimed=[float(claim[known][place == b].mean()) for b in used],
         reached=[float(right[known][place == b].mean()) for b in used],
@@ -275,10 +280,7 @@ def report_classifier(
 def _ask(population: Population, labels: Int, random_state: int, number: int) -> _Split | None:
     """Hold workloads out, teach a classifier the others, and ask it; None if no class can spare one."""
     rng = np.random.default_rng([random_state, number])
-    held = np.zeros(len(labels), np.bool_)
-    for label in np.unique(labels):
-        members = rng.permutation(np.flatnonzero(labels == label))
-        held[members[: max(int(HELD_OUT * len(members)), int(len(members) > 1))]] = True
+    held = _held_out(labels, population.application, rng)
     if not held.any():
         return None
     asked = np.sort(rng.permutation(np.flatnonzero(held))[:MOST_ASKED])
@@ -292,7 +294,22 @@ def _ask(population: Population, labels: Int, random_state: int, number: int) ->
     right = np.where(known, answer == truth[:, None], np.nan)
     common = truth == np.bincount(labels[~held]).argmax()  # asked as often as the classifier is, of the same windows
     commonest = float(np.broadcast_to(common[:, None], known.shape)[known].mean()) if known.any() else np.nan
-    return _Split(right, truth, answer, np.nan_to_num(probability).max(axis=2), commonest)
+    together = population.application
+    independent = frozenset((asked if together is None else together[asked]).tolist())
+    return _Split(right, truth, answer, np.nan_to_num(probability).max(axis=2), commonest, independent)
+
+
+def _held_out(labels: Int, application: Int | None, rng: np.random.Generator) -> Any:
+    """(n,) mask of the workloads that a split holds out: some of every class, or of whole applications."""
+    held = np.zeros(len(labels), np.bool_)
+    if application is not None:
+        order = rng.permutation(np.unique(application))
+        held[np.isin(application, order[: max(int(HELD_OUT * len(order)), int(len(order) > 1))])] = True
+        return held
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        held[members[: max(int(HELD_OUT * len(members)), int(len(members) > 1))]] = True
+    return held
 
 
 def _predict(

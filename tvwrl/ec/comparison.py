@@ -45,7 +45,6 @@ class Candidate:
     linear: LinearGain | None = None  # what the classes gain a linear forecaster
     no_forecasts: str = ""  # why nothing was forecast
     gain: GainReport | None = None  # what they gain LSTNet, as in the paper
-    replicas: bool = False  # whether workloads belong to fewer applications
 
     @property
     def name(self) -> str:
@@ -64,14 +63,9 @@ class Candidate:
                 f"{stable.over_resamples:.2f} over samples; needed: {STABLE:g})"
             )
         if self.recognition is None:
-            found.append("no class has enough workloads to hold some out")
+            found.append("there are too few workloads, or applications, to hold some out")
         elif not self.recognition.recognisable:
             found.append("its classes are not recognised at run time more often than by guessing the commonest")
-        if self.replicas:
-            found.append(
-                "workloads are replicas of one another, so what is forecast was learnt from their like: whether "
-                "classes help on other applications cannot be told"
-            )
         if self.linear is None:
             found.append(self.no_forecasts or "nothing was forecast")
         elif not self.linear.beats_last_value:
@@ -114,7 +108,6 @@ def compare(
     settings: ForecastSettings,
     wanted: str | None = None,
     by_network: bool = False,
-    replicas: bool = False,
 ) -> Comparison:
     """Cluster by every representation, gather the evidence, and choose one.
 
@@ -132,9 +125,6 @@ def compare(
         The representation to choose whatever the evidence.
     by_network : bool
         Whether to train LSTNet too, for the paper's gain, which decides nothing.
-    replicas : bool
-        Whether workloads belong to fewer applications. Then nothing is said to help to forecast, as all tests divide
-        workloads, not applications.
 
     Raises
     ------
@@ -152,7 +142,6 @@ def compare(
             Candidate.to_cache,
             partial(_from_cache, make),
         )
-        candidate.replicas = replicas
         kept = time.perf_counter() - seconds < sum(candidate.seconds.values())
         spent = "kept from an earlier call" if kept else f"{sum(candidate.seconds.values()):.1f} s"
         say(f"{candidate.name}: {candidate.classes.k} classes, {spent}")

@@ -17,13 +17,13 @@ from tvwrl.ec.clustering import LARGEST_K, SMALLEST_K
 from tvwrl.ec.comparison import compare
 from tvwrl.ec.profiles import profiles
 from tvwrl.ec.report import ClassesReport
-from tvwrl.ec.representations import REPRESENTATIONS, Backends, Population, population_of
+from tvwrl.ec.representations import REPRESENTATIONS, Backends, population_of
 from tvwrl.forecasting import ForecastSettings
 from tvwrl.progress import phase
 from tvwrl.runs import check_new_folder, default_folder, whole_folder
 from tvwrl.simulation import Scenario
 from tvwrl.traces import SequenceSampler, describe_source, gapless_runs, open_trace, trace_hash
-from tvwrl.types import InputError, Trace
+from tvwrl.types import InputError
 
 SMALLEST_DIVISION = 2  # one class would say of all workloads that they are alike
 LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
@@ -90,14 +90,6 @@ class ClassFitOptions:
         one_of(REPRESENTATIONS, representations=self.representations)
 
 
-def _applications(trace: Trace, population: Population) -> int | None:
-    """How many applications the workloads belong to; None where every one is alone, or nothing is known."""
-    application = dict(zip(trace.workload_id, trace.application, strict=True))
-    found = [application[workload] for workload in population.workload_id]
-    count = len(set(found))
-    return None if "" in found or count == len(found) else count
-
-
 def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = print) -> Path:
     """Write the classes that the options ask for; passes the report's text to `report` and returns the folder.
 
@@ -123,10 +115,7 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     makes = [partial(EquivalenceClasses, name, *asked, options.seed, options.backends) for name in dict.fromkeys(names)]
     settings = replace(options.forecast, seed=options.seed)
     begun = time.perf_counter()
-    applications = _applications(trace, population)
-    comparison = compare(
-        population, makes, settings, options.representation, options.compare_by_forecast, applications is not None
-    )
+    comparison = compare(population, makes, settings, options.representation, options.compare_by_forecast)
     spent = time.perf_counter() - begun
     seconds = {f"{c.name}, {what}": own for c in comparison.candidates for what, own in c.seconds.items()}
     if options.compare_by_forecast:
@@ -138,7 +127,7 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     with phase("training the run-time classifiers"):
         classes.train_classifier(population, made_of)
     seconds["run-time classifiers"] = time.perf_counter() - begun
-    facts = {"made_of": made_of, "machine": trace.reference_machine, "applications": applications}
+    facts = {"made_of": made_of, "machine": trace.reference_machine}
     shown = profiles(population, classes.labels_, trace.reference_machine)
     found = ClassesReport(described, population, comparison, shown, seconds, facts)
     with whole_folder(out) as folder:

@@ -18,7 +18,7 @@ import numpy as np
 from tvwrl.ec.prediction_gain import MIN_TRAINING, divided_into_folds, without_nan
 from tvwrl.ec.representations import Population
 from tvwrl.forecasting import ForecastSettings, StandardisedSeries
-from tvwrl.types import Float, Int
+from tvwrl.types import Float, InputError, Int
 
 RIDGE = 0.1  # penalty of squared weights, beside the mean squared error of usage in standard deviations of its series
 PERMUTATIONS = 199  # random divisions; the smallest p that can be reached is 1 in 200
@@ -32,7 +32,7 @@ class LinearGain:
     by_class: float  # a model per class
     of_all: float  # one model
     last_value: float  # usage stays what it is
-    permuted: tuple[float, ...]  # a model per class of as many workloads, drawn at random
+    permuted: tuple[float, ...]  # a model per class of labels that changed places at random
     window: int  # slots that a forecast sees
     horizon: int  # slots ahead
 
@@ -68,17 +68,26 @@ class LinearGain:
 class LinearForecasts:
     """Inputs and outcomes of the forecasts of a population, and what is known of them without labels.
 
+    Where workloads belong to fewer applications, whole applications are held out, as replicas tell of each other.
     A forecast is the last value seen plus a weighted sum of how far the values before it lie from it. So neither the
     level nor the size of a workload is learnt, and that series are in standard deviations tells nothing of the future.
 
-    Raises InputError where series are too short.
+    Raises InputError where series are too short, or all of one application.
     """
 
     def __init__(self, population: Population, settings: ForecastSettings) -> None:
         windows = StandardisedSeries(population.series, population.slots_per_day, settings.window, settings.horizon)
         self.settings, self.window = settings, windows.window
         self.usable = windows.usable  # (u,) workloads
-        self.fold = divided_into_folds(population.series, windows.usable, settings)[windows.usable]  # (u,)
+        together = population.application
+        self.application = None if together is None else together[windows.usable]  # (u,)
+        if self.application is not None and not np.ptp(self.application):
+            raise InputError("all workloads that are long enough are of one application, so none can be held out")
+        self.fold = (  # (u,)
+            divided_into_folds(population.series, windows.usable, settings)[windows.usable]
+            if self.application is None
+            else whole_folds(self.application, settings.folds, np.random.default_rng([settings.seed, 0]))
+        )
         values, before = windows.values.numpy().astype(np.float64), np.arange(1 - windows.window, 0)
         rows = [windows.evaluation_rows(int(workload), settings.max_forecasts) for workload in windows.usable]
         self.count = np.array([len(own) for own in rows])  # (u,) forecasts P of each workload; R of all
@@ -97,14 +106,14 @@ class LinearForecasts:
     def gain(
         self, labels: Int, permutations: int = PERMUTATIONS, progress: Callable[[], Any] = lambda: None
     ) -> LinearGain:
-        """What `labels` (n,) gain, and so many divisions with as many workloads in each class.
+        """What `labels` (n,) gain, and so many random divisions, in which labels change places (`exchanged`).
 
         The seed of the settings draws them; `progress` is called after each.
         """
         own, rng, least = labels[self.usable], np.random.default_rng([self.settings.seed, 2]), self.settings.min_class
         permuted = []
         for _ in range(permutations):
-            permuted.append(_mean(self._by_class(rng.permutation(own), self.of_all, least)))
+            permuted.append(_mean(self._by_class(exchanged(own, self.application, rng), self.of_all, least)))
             progress()
         return LinearGain(
             by_class=_mean(self._by_class(own, self.of_all, least)),
@@ -150,6 +159,45 @@ class LinearForecasts:
         with np.errstate(invalid="ignore", divide="ignore"):
             found = np.where(other > FLAT, both / np.sqrt(own * other), 0.0)
         return np.where(own > FLAT, found, np.nan)
+
+
+def whole_folds(application: Int, folds: int, rng: np.random.Generator) -> Int:
+    """(u,) a fold for each workload, 0.., all of an application (u,) in one: the largest goes to the smallest fold.
+
+    Examples
+    --------
+    >>> whole_folds(np.array([7, 7, 7, 8, 9]), 2, np.random.default_rng(0)).tolist()
+    [0, 0, 0, 1, 1]
+    """
+    name, number, size = np.unique(application, return_inverse=True, return_counts=True)
+    fold, filled = np.zeros(len(name), np.int64), np.zeros(min(folds, len(name)), np.int64)
+    order = rng.permutation(len(name))
+    for one in order[np.argsort(-size[order], kind="stable")]:
+        fold[one] = filled.argmin()
+        filled[fold[one]] += size[one]
+    found: Int = fold[number.reshape(-1)]
+    return found
+
+
+def exchanged(labels: Int, application: Int | None, rng: np.random.Generator) -> Int:
+    """(u,) labels that changed places at random: of workloads, or of whole applications (u,) where those are known.
+
+    Applications of different sizes give each other their labels in the same proportions, so that workloads of
+    one are as often alike as before; then classes can have other sizes.
+
+    Examples
+    --------
+    >>> exchanged(np.array([1, 1, 2, 2]), np.array([0, 0, 1, 1]), np.random.default_rng(0)).tolist()
+    [2, 2, 1, 1]
+    """
+    if application is None:
+        return rng.permutation(labels)
+    members = [np.flatnonzero(application == one) for one in np.unique(application)]
+    found = np.empty_like(labels)
+    for own, other in zip(members, rng.permutation(len(members)), strict=True):
+        given = np.sort(labels[members[other]])
+        found[own] = given[np.arange(len(own)) * len(given) // len(own)]
+    return found
 
 
 def _mean(found: Float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import factorial
 from pathlib import Path
 from typing import Any
 
@@ -131,12 +132,19 @@ class ClassesReport:
         else:
             answer = "**No classes for forecasts:** nothing shows that classes help to forecast here."
         lines = [f"- {c.name}: {'; '.join(why)}" for c in found.candidates if (why := c.objections(tried))]
-        if (applications := self.facts.get("applications")) is not None:
+        if (application := self.population.application) is not None:
+            count = len(np.unique(application))
+            few = ". They are too few for an answer" if factorial(count) < tried / LIKELY else ""
             lines.append(
-                f"- mind: these are workloads of {applications} applications, and those held out are often replicas of "
-                "others that were learnt from; of applications never seen this says little"
+                f"- these are {len(self.population)} workloads of {count} applications: whole applications are held "
+                f"out, and in random divisions whole applications exchange their classes{few}"
             )
         return [answer, "", *lines, *([""] if lines else [])]
+
+    @property
+    def _held_out(self) -> str:
+        """What is held out whole."""
+        return "workloads" if self.population.application is None else "applications"
 
     def _forecasts(self) -> list[str]:
         linear = self.comparison.chosen.linear
@@ -146,7 +154,8 @@ class ClassesReport:
             f"Forecasts {linear.horizon} slots ahead from {linear.window} slots, by linear models of workloads that "
             f"they have not seen; that usage stays what it is: r = {linear.last_value:.3f}. Each workload is forecast "
             "by the model of the class of its whole series, so the gain is the most that knowing the class could give. "
-            f"p: how often {len(linear.permuted)} divisions of the same sizes drawn at random gain as much; with "
+            f"p: how often {len(linear.permuted)} random divisions, in which {self._held_out} exchange their classes, "
+            "gain as much; with "
             f"{len(self.comparison.candidates)} representations tried, at most "
             f"{LIKELY / len(self.comparison.candidates):.3f} is called more than chance.",
             "",
@@ -195,14 +204,14 @@ class ClassesReport:
     def _classifier_lines(self) -> list[str]:
         report = self.comparison.chosen.recognition
         if report is None:
-            return ["No class has enough workloads to hold some out for the run-time classifier.", ""]
+            return ["There are too few workloads, or applications, to hold some out for the run-time classifier.", ""]
         names = [f"{profile.label}: {profile.name}" for profile in self.profiles]
         return [
             "## Run-time classifier",
             "",
-            f"Trained on 70 % of the workloads and asked about {report.workloads} others, {report.splits} times; the "
-            f"commonest class alone reaches {report.commonest:.1%}; over all lengths seen the classifier is right "
-            f"{points(report.advantage)} points more often; expected calibration error "
+            f"Trained on 70 % of the {self._held_out} and asked about {report.workloads} other workloads, "
+            f"{report.splits} times; the commonest class alone reaches {report.commonest:.1%}; over all lengths seen "
+            f"the classifier is right {points(report.advantage)} points more often; expected calibration error "
             f"{report.calibration_error:.3f}.",
             "",
             markdown_table(

@@ -16,7 +16,7 @@ import numpy as np
 from tvwrl.checks import one_of
 from tvwrl.ec.features import FeatureScaler, aggregate_features, temporal_features
 from tvwrl.traces import DAY_SECONDS, Run, SequenceSampler, average_slots, metadata_of
-from tvwrl.types import Float, InputError, Int, Strings, summary
+from tvwrl.types import Float, InputError, Int, Strings, Trace, summary
 
 MOST_WARPED = 2000  # most series of which all distances are computed; beyond, a sample finds the medoids (CLARA)
 ALIKE = 9  # decimals to which the features of equal workloads agree, whatever the order of summation
@@ -48,6 +48,8 @@ class Population:
         (D,) share of the trace's machine that one unit is; default: unknown.
     begin : array of int, optional
         (n,) seconds from the trace's start to the series' first slot; default: unknown.
+    application : array of int, optional
+        (n,) the application of each workload, 0.. ; default: each is alone, or nothing is known of applications.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class Population:
     quantised: bool = True
     unit: Float | None = None
     begin: Int | None = None
+    application: Int | None = None
 
     def __len__(self) -> int:
         return len(self.series)
@@ -89,7 +92,8 @@ class Population:
         series = [self.series[i] for i in index]
         by_workload = {name: getattr(self, name)[index] for name in ("workload_id", "metadata", "fold")}
         begin = None if self.begin is None else self.begin[index]
-        return replace(self, series=series, begin=begin, **by_workload)
+        application = None if self.application is None else self.application[index]
+        return replace(self, series=series, begin=begin, application=application, **by_workload)
 
 
 def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -> Population:
@@ -133,8 +137,16 @@ def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -
     fold = sampler.fold[chosen]
     environment = scenario.step_seconds, scenario.peak_units, scenario.quantise
     begin = np.array([trace.slot[run.first] for run in longest.values()], np.int64) * trace.slot_seconds
-    units = sampler.unit, begin
-    return Population(trace.resources, trace.workload_id[chosen], series, metadata, fold, *environment, *units)
+    known = sampler.unit, begin, _shared_applications(trace, chosen)
+    return Population(trace.resources, trace.workload_id[chosen], series, metadata, fold, *environment, *known)
+
+
+def _shared_applications(trace: Trace, chosen: Int) -> Int | None:
+    """(n,) numbers of the applications of the workloads; None if no two belong to the same one."""
+    name = trace.application[chosen]
+    alone = np.char.add("/", trace.workload_id[chosen].astype(str))  # no application has the name of a workload
+    own, number = np.unique(np.where(name == "", alone, name), return_inverse=True)
+    return None if len(own) == len(chosen) else number.reshape(-1)
 
 
 @dataclass(frozen=True)
