@@ -12,7 +12,7 @@ import shutil
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from tvwrl.runs import check_new_folder, locked, provenance, whole_file, whole_f
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
 from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.overfull_nodes import fullest, said
-from tvwrl.traces.preparation.files import files_of, unpack
+from tvwrl.traces.preparation.files import as_given, files_of, unpack
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Rows
 from tvwrl.traces.preparation.report import LEVELS, describe, report_text
 from tvwrl.traces.preparation.series import MICRO, SeriesRules
@@ -129,8 +129,14 @@ def prepare(
     """
     within(0, 1, max_bad_fraction=max_bad_fraction)
     at_least(1, readers=readers)
-    with working_folder(out, {"loader": repr(loader), "source": source}) as work, full_disk_explained(out.parent):
-        folder = unpack(source, work)
+    given: dict[str, str] = {}  # names of unpacked files
+    with (
+        working_folder(out, {"loader": repr(loader), "source": source}) as work,
+        full_disk_explained(out.parent),
+        _named_as_given(given),
+    ):
+        folder, names = unpack(source, work)
+        given.update(names)
         loader = loader.at(folder)
         parts = loader.parts(folder)
         size = sum(part.size for part in parts if part.usage)
@@ -154,7 +160,7 @@ def prepare(
         named = {names_file(pieces, part): part.source for part in parts}
         refuse_spelt_apart({file: source for file, source in named.items() if file.exists()})
         for file in found["empty"]:
-            warnings.warn(f"{file}: empty: it holds no rows; the other files are used", stacklevel=2)
+            warnings.warn(f"{as_given(file, given)}: empty: it holds no rows; the other files are used", stacklevel=2)
         for what, taken in found["overfull"]:
             warnings.warn(f"{source}: {said(taken, what)}", stacklevel=2)
         if not found["spans"]:
@@ -162,6 +168,7 @@ def prepare(
         origin = min(begin for begin, _ in found["spans"]) // (rules.slot_seconds * MICRO)  # slot of the first record
         calls = [(make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
         made = run("making series", [1] * shares, calls)
+        found["examples"] = [as_given(example, given) for example in found["examples"]]
         report = _report(loader, source, rules, found, made)
         report |= {"name": name or loader.name, "max_bad_fraction": max_bad_fraction}
         with whole_folder(out, work) as partial:
@@ -175,6 +182,15 @@ def prepare(
             write_json(partial / "report.json", report)
             (partial / "report.md").write_text(report_text(report), encoding="utf-8")
     return report
+
+
+@contextlib.contextmanager
+def _named_as_given(names: Mapping[str, str]) -> Iterator[None]:
+    """Errors name the user's files, not what was unpacked."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(as_given(str(error), names)) from None
 
 
 def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, Any]:
