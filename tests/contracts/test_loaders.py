@@ -84,9 +84,7 @@ def azure2019(folder: Path, rows: list[Record]) -> Path:
 
 
 def csv(folder: Path, rows: list[Record]) -> Path:
-    return write_file(
-        folder / "mine.csv.gz", [OWN, *(f"{t * 300},{w},{c},{m}" for w, t, c, m in rows)]
-    )
+    return write_file(folder / "mine.csv.gz", [OWN, *(f"{t * 300},{w},{c},{m}" for w, t, c, m in rows)])
 
 
 def parquet(folder: Path, rows: list[Record]) -> Path:

@@ -252,11 +252,22 @@ def _report(
         "rules": asdict(rules),
         "rows": found["rows"],
         "examples": found["examples"],
+        "above": _above(loader.resources, [share["above"] for share in made]),
         "workloads": {"seen": sum(share["seen"] for share in made), "kept": kept},
         "slots": sum(share["slots"] for share in made),
         "coverage": sum(share["recorded"] for share in made) / sum(share["span"] for share in made),
         "time": {"first": min(s[0] for s in found["spans"]), "last": max(s[1] for s in found["spans"])},
     }
+
+
+def _above(resources: Sequence[str], shares: Sequence[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """By resource, how many records of all shares use more than one reference machine, and the largest."""
+    total = {}
+    for name in resources:
+        if found := [share[name] for share in shares if name in share]:
+            largest = max(found, key=lambda one: (one["usage"], one["workload"]))
+            total[name] = largest | {"records": sum(one["records"] for one in found)}
+    return total
 
 
 def _time_unit_hint(loader: Loader) -> str:
