@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -260,9 +261,31 @@ def test_a_bad_value_is_counted_and_named(name: str, cpu: float, tmp_path: Path)
     assert sum(report["rows"]["bad"].values()) == 1
     assert str(path) in report["examples"][0] or path.name in report["examples"][0]
     assert any(f"{word} " in report["examples"][0] for word in ("line", "row"))
+    assert cpu != 1e300 or re.search(r"cpus? is above \d[\de+]*", report["examples"][0]) is not None
     with pytest.raises(InputError, match=r"1 of \d+ rows of .* are bad \(0\.\d+%\), more than --max-bad-fraction 0"):
         run(name, tmp_path / "source", tmp_path / "strict", max_bad_fraction=0)
     assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_records_above_one_machine_are_counted_and_the_largest_is_named(name: str, tmp_path: Path) -> None:
+    sample, rows = SAMPLES[name], records(SAMPLES[name].slots)
+    for row, cpu in ((40, 1.25), (61, 1.5), (80, 1.0)):  # slot 20 of workload 0, 30 of 1, 40 of 0
+        rows[row] = (*rows[row][:2], cpu, rows[row][3])
+    sample.write(tmp_path / "source", rows)
+    trace, report = run(name, tmp_path / "source", tmp_path / "out")
+    found = report["above"]
+    assert set(found) == {"cpu"}
+    assert found["cpu"]["usage"] == pytest.approx(1.5)
+    assert {"records": 2, "workload": sample.ids[1]}.items() <= found["cpu"].items()
+    assert found["cpu"]["time"] == report["time"]["first"] + 30 * LOADERS[name]().slot_seconds * 1_000_000
+    assert trace.usage[:, 0].max() == pytest.approx(1.5)
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "| more than a reference machine | records | most | of workload |" in " ".join(text.split())
+    sample.write(tmp_path / "source", records(sample.slots))
+    _, report = run(name, tmp_path / "source", tmp_path / "none")
+    assert report["above"] == {}
+    assert "reference machine |" not in (tmp_path / "none" / "report.md").read_text()
 
 
 def text_without_rows(sample: Sample) -> dict[str, bytes]:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -25,6 +24,7 @@ from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import check_new_folder, locked, provenance, whole_file, whole_folder, write_json
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
 from tvwrl.traces.catalogue import data_folder
+from tvwrl.traces.large_usage import large_usage
 from tvwrl.traces.overfull_nodes import fullest, said
 from tvwrl.traces.preparation.files import as_given, files_of, unpack
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Rows
@@ -102,8 +102,6 @@ def copy_extras(folder: Path, out: Path) -> dict[str, int]:
 
 SHARE_BYTES = 48 << 20  # bytes of input per share: about a million rows of a compressed trace
 SPARSE = 0.05  # coverage below which the input must be faulty
-PERCENTAGE = re.compile(r"percent|pct|%", re.IGNORECASE)  # in the name of a column
-LARGE = 1.5  # usage of the median workload, as a fraction of the reference machine, above which it must be faulty
 CHANGED = "workloads of which facts changed or contradict each other: the newest count"
 MOST_SHARES = 256  # each share is looked for in every part
 
@@ -275,26 +273,14 @@ def _time_unit_hint(loader: Loader) -> str:
 
 
 def _warn_of_large_usage(loader: Loader, report: dict[str, Any]) -> None:
-    """Warn where percents or bytes were probably read as fractions of a machine.
-
-    The median workload shows it, and in a user's own table any large one or a column that is called a percentage: most
-    workloads may be idle. In published traces a job of many tasks may use several machines.
-    """
+    """Warn where percents or bytes were probably read as fractions of a machine."""
     columns, scale = getattr(loader, "columns", {}), getattr(loader, "scale", {})
     for name in loader.resources:
         level = dict(zip(LEVELS, report["quantiles"][f"{name}_level"], strict=True))
-        column = columns.get(name, "")
-        given = f"is --scale {name} {scale[name]:g} right?" if name in scale else f"is --scale {name} missing?"
-        place, hint = (f" (column '{column}')", given) if columns else ("", "is the reference machine right?")
-        if level[0.5] > LARGE:
-            usage = f"the median workload uses {level[0.5]:,.3g} reference machines of {name}{place}"
-        elif columns and level[0.95] > LARGE:
-            usage = f"one in twenty workloads uses {level[0.95]:,.3g} reference machines of {name}{place} or more"
-        elif name not in scale and PERCENTAGE.search(column):
-            usage = f"column '{column}' is read as fractions of the reference machine, though it is called a percentage"
-        else:
-            continue
-        warnings.warn(f"{report['source']}: {usage}: {hint}", stacklevel=2)
+        if odd := large_usage(name, level[0.5], level[0.95], columns.get(name), name in scale):
+            given = f"is --scale {name} {scale[name]:g} right?" if name in scale else f"is --scale {name} missing?"
+            hint = given if columns else "is the reference machine right?"
+            warnings.warn(f"{report['source']}: {odd}: {hint}", stacklevel=2)
 
 
 def _assemble(name: str, loader: Loader, rules: SeriesRules, work: Path, shares: int, folder: Path) -> None:

@@ -36,7 +36,6 @@ from tvwrl.traces.preparation.series import (
 )
 from tvwrl.types import InputError
 
-
 FOUND = 2  # rises when what is kept of a finished share changes
 FULL = 1 + 1e-9  # what a machine has, and what rounding may add to it
 
@@ -216,8 +215,9 @@ def _above_one(records: Records, described: pl.DataFrame, keys: list[str]) -> di
     described = described.sort("owner")
     owners = described["owner"].to_numpy()
     for name in (records.dtype.names or ())[3:]:
-        scaled = f"scale_{name}" in described.columns
-        scale = described[f"scale_{name}"].cast(pl.Float64).fill_null(0.0).to_numpy() if scaled else np.ones(len(owners))
+        scale = np.ones(len(owners))
+        if f"scale_{name}" in described.columns:
+            scale = described[f"scale_{name}"].cast(pl.Float64).fill_null(0.0).to_numpy()
         most = scale.max(initial=0.0)
         rows = np.flatnonzero(records[name] * most > FULL)  # at most these: as a rule none, and owners are not needed
         owner = np.searchsorted(owners, records["owner"][rows])
