@@ -181,7 +181,7 @@ def test_archives_are_unpacked(tmp_path: Path) -> None:
     assert len(read_trace(tmp_path / "out")) == 3
     whole = source.read_bytes()
     source.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"container_usage\.tar\.gz: truncated or damaged"):
+    with pytest.raises(InputError, match=r"container_usage\.tar\.gz: .* it is truncated"):
         run("alibaba2018", source.parent, tmp_path / "cut")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 
