@@ -319,6 +319,7 @@ def _judged(content: list[Any]) -> Judged:
 @contextmanager
 def _shown(name: str) -> Iterator[Callable[[int, int], None]]:
     """Progress of trainings: models done, models in all."""
+    say(f"LSTNet, {name}: training and forecasting")
     with ticking(f"LSTNet, {name}") as bar:
 
         def show(done: int, total: int) -> None:
