@@ -302,8 +302,7 @@ def unpack(source: str, work: Path) -> tuple[str, dict[str, str]]:
     names = {}
     for path, store in stores.items():
         place = store / path.relative_to(root).parent
-        archive = path in archives
-        names[f"{place}/" if archive else f"{place / path.stem}"] = f"{path}::" if archive else str(path)
+        names |= {f"{place}/": f"{path}::"} if path in archives else {str(place / path.stem): str(path)}
     names |= {str(folder / "links"): str(root), str(folder): str(root)}
     return str(only[0] if Path(source).is_file() and len(only) == 1 else folder), names
 
