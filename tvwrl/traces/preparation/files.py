@@ -299,7 +299,7 @@ def unpack(source: str, work: Path) -> tuple[str, dict[str, str]]:
             with whole_folder(store) as partial:
                 _unpack(path, partial / path.relative_to(root).parent)
     only = [found for found in folder.rglob("*") if found.is_file()]
-    names = {}
+    names: dict[str, str] = {}
     for path, store in stores.items():
         place = store / path.relative_to(root).parent
         names |= {f"{place}/": f"{path}::"} if path in archives else {str(place / path.stem): str(path)}
