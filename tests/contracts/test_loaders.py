@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -58,16 +59,21 @@ def tianchi(folder: Path, rows: list[Record]) -> Path:
     return write_file(folder / "app_resources.csv", [f"{w},{cpu},{mem},10,1,1,1" for w, (cpu, mem) in columns.items()])
 
 
+VM = (
+    "Timestamp [ms];\tCPU cores;\tCPU capacity provisioned [MHZ];\tCPU usage [MHZ];\tCPU usage [%];\t"
+    "Memory capacity provisioned [KB];\tMemory usage [KB]"
+)
+OWN = "time,workload_id,cpu,mem"
+
+
 def bitbrains(folder: Path, rows: list[Record]) -> Path:
-    heads = ["Timestamp [ms]", "CPU cores", "CPU capacity provisioned [MHZ]", "CPU usage [MHZ]", "CPU usage [%]"]
-    heads += ["Memory capacity provisioned [KB]", "Memory usage [KB]"]
     for w in (1, 0):
         lines = [
             f"{1_376_314_800 + 300 * t};\t4;\t1000;\t{1000 * cpu:.10g};\t{100 * cpu:.10g};\t8000;\t{8000 * mem:.10g}"
             for v, t, cpu, mem in rows
             if v == w
         ]
-        path = write_file(folder / "fastStorage" / "2013-8" / f"{w}.csv", [";\t".join(heads), *lines])
+        path = write_file(folder / "fastStorage" / "2013-8" / f"{w}.csv", [VM, *lines])
     return path
 
 
@@ -79,9 +85,7 @@ def azure2019(folder: Path, rows: list[Record]) -> Path:
 
 
 def csv(folder: Path, rows: list[Record]) -> Path:
-    return write_file(
-        folder / "mine.csv.gz", ["time,workload_id,cpu,mem", *(f"{t * 300},{w},{c},{m}" for w, t, c, m in rows)]
-    )
+    return write_file(folder / "mine.csv.gz", [OWN, *(f"{t * 300},{w},{c},{m}" for w, t, c, m in rows)])
 
 
 def parquet(folder: Path, rows: list[Record]) -> Path:
@@ -102,16 +106,17 @@ class Sample:
     series: bool = False  # a row is a whole series, not a record
     text: bool = True
     second: str = ""  # name of another file of usage, beside the one that is written
+    header: str = ""  # the first line, where files have one
 
 
 SAMPLES = {
     "google2011": Sample(google2011, ("0-0", "1-0"), second="part-00001-of-00500.csv.gz"),
     "google2019": Sample(google2019, ("0-0", "1-0"), second="instance_usage-000000000001.json.gz"),
-    "alibaba2018": Sample(alibaba2018, second="container_usage-2.csv"),
+    "alibaba2018": Sample(alibaba2018, second="container_usage-2.csv.gz"),
     "tianchi": Sample(tianchi, slots=98, series=True),
-    "bitbrains": Sample(bitbrains, ("2013-8-0", "2013-8-1"), second="7.csv"),
+    "bitbrains": Sample(bitbrains, ("2013-8-0", "2013-8-1"), second="7.csv", header=VM),
     "azure2019": Sample(azure2019, mem=(32 / 70, 32 / 70), second="vm_cpu_readings-file-2-of-195.csv"),
-    "csv": Sample(csv, second="other.csv"),
+    "csv": Sample(csv, second="other.csv.gz", header=OWN),
     "parquet": Sample(parquet, text=False, second="other.parquet"),
 }
 RECORDS = [name for name, sample in SAMPLES.items() if not sample.series]
@@ -256,26 +261,129 @@ def test_a_bad_value_is_counted_and_named(name: str, cpu: float, tmp_path: Path)
     assert sum(report["rows"]["bad"].values()) == 1
     assert str(path) in report["examples"][0] or path.name in report["examples"][0]
     assert any(f"{word} " in report["examples"][0] for word in ("line", "row"))
+    assert cpu != 1e300 or re.search(r"cpus? is above \d[\de+]*", report["examples"][0]) is not None
     with pytest.raises(InputError, match=r"1 of \d+ rows of .* are bad \(0\.\d+%\), more than --max-bad-fraction 0"):
         run(name, tmp_path / "source", tmp_path / "strict", max_bad_fraction=0)
     assert not (tmp_path / "strict").exists()
 
 
-WITHOUT_ROWS = [(name, True) for name in RECORDS] + [(name, False) for name in RECORDS if not SAMPLES[name].text]
+@pytest.mark.parametrize("name", SAMPLES)
+def test_records_above_one_machine_are_counted_and_the_largest_is_named(name: str, tmp_path: Path) -> None:
+    sample, rows = SAMPLES[name], records(SAMPLES[name].slots)
+    for row, cpu in ((40, 1.25), (61, 1.5), (80, 1.0)):  # slot 20 of workload 0, 30 of 1, 40 of 0
+        rows[row] = (*rows[row][:2], cpu, rows[row][3])
+    sample.write(tmp_path / "source", rows)
+    trace, report = run(name, tmp_path / "source", tmp_path / "out")
+    found = report["above"]
+    assert set(found) == {"cpu"}
+    assert found["cpu"]["usage"] == pytest.approx(1.5)
+    assert {"records": 2, "workload": sample.ids[1]}.items() <= found["cpu"].items()
+    assert found["cpu"]["time"] == report["time"]["first"] + 30 * LOADERS[name]().slot_seconds * 1_000_000
+    assert trace.usage[:, 0].max() == pytest.approx(1.5)
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "| more than a reference machine | records | most | of workload |" in " ".join(text.split())
+    sample.write(tmp_path / "source", records(sample.slots))
+    _, report = run(name, tmp_path / "source", tmp_path / "none")
+    assert report["above"] == {}
+    assert "reference machine |" not in (tmp_path / "none" / "report.md").read_text()
 
 
-@pytest.mark.parametrize(("name", "zero_bytes"), WITHOUT_ROWS)
-def test_an_empty_file_among_good_ones_is_counted_and_warned_of(name: str, zero_bytes: bool, tmp_path: Path) -> None:
+def text_without_rows(sample: Sample) -> dict[str, bytes]:
+    """What a file of text may hold that has no rows."""
+    return {"nothing": b"", "blank lines": b"\n\n", "a mark": b"\xef\xbb\xbf"} | (
+        {"a header": f"{sample.header}\n".encode(), "a header without an end": sample.header.encode()}
+        if sample.header
+        else {}
+    )
+
+
+def packed(path: Path, text: bytes) -> bytes:
+    return gzip.compress(text) if path.suffix == ".gz" else text
+
+
+WITHOUT_ROWS = [(name, "zero bytes") for name in RECORDS] + [
+    (name, what)
+    for name in RECORDS
+    for what in (text_without_rows(SAMPLES[name]) if SAMPLES[name].text else ["a schema"])
+]
+
+
+def write_without_rows(sample: Sample, path: Path, what: str) -> None:
+    if what == "zero bytes":
+        path.write_bytes(b"")
+    elif what == "a schema":
+        frame = pl.DataFrame(schema={"workload_id": pl.Int64, "time": pl.Int64, "cpu": pl.Float64, "mem": pl.Float64})
+        frame.write_parquet(path)
+    else:
+        path.write_bytes(packed(path, text_without_rows(sample)[what]))
+
+
+@pytest.mark.parametrize(("name", "what"), WITHOUT_ROWS)
+def test_nothing_but_empty_files_is_refused(name: str, what: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path / "source", records(sample.slots))
+    for file in (path, path.with_name(sample.second)):
+        write_without_rows(sample, file, what)
+    for other in path.parent.glob("1.csv"):  # of bitbrains, a VM of its own
+        other.unlink()
+    with pytest.raises(InputError, match=rf"({path.name}|{sample.second}): empty: it holds no rows of "):
+        run(name, tmp_path / "source", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("name", "what"), WITHOUT_ROWS)
+def test_an_empty_file_among_good_ones_is_counted_and_warned_of(name: str, what: str, tmp_path: Path) -> None:
     sample = SAMPLES[name]
     path = sample.write(tmp_path / "source", records(sample.slots)).with_name(sample.second)
-    path.write_bytes(gzip.compress(b"") if path.suffix == ".gz" else b"")
-    if not zero_bytes:
-        pl.read_parquet(path.with_name("mine.parquet")).clear().write_parquet(path)
+    write_without_rows(sample, path, what)
     with pytest.warns(UserWarning, match=f"{path.name}: empty: it holds no rows; the other files are used"):
         trace, report = run(name, tmp_path / "source", tmp_path / "out")
     check(trace, sample)
     assert list(report["rows"]["dropped"].values()) == [1]
     assert "| dropped: files without rows of " in (tmp_path / "out" / "report.md").read_text()
+
+
+TEXT = [name for name, sample in SAMPLES.items() if sample.text]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("name", TEXT)
+def test_text_in_another_encoding_is_named(name: str, encoding: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path / "source", records(sample.slots))
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    path.write_bytes(packed(path, text.decode().encode(encoding)))
+    iconv = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
+    with pytest.raises(InputError, match=rf"{path.name}: line 1: this is {iconv}, .* iconv -f {iconv} -t UTF-8 "):
+        run(name, tmp_path / "source", tmp_path / "out")
+    path.write_bytes(packed(path, text + b"\xe9t\xe9\n"))
+    with pytest.raises(InputError, match=rf"{path.name}: line \d+: byte 0xe9 .*iconv -f ISO-8859-1 -t UTF-8"):
+        run(name, tmp_path / "source", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_a_mark_before_utf_8_is_no_part_of_the_text(name: str, tmp_path: Path) -> None:
+    """Nor where a fault further on makes every row be looked at by itself."""
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path / "source", records(sample.slots))
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    for fault in (b"", b"no row\n"):
+        path.write_bytes(packed(path, b"\xef\xbb\xbf" + text + fault))
+        trace, report = run(name, tmp_path / "source", tmp_path / f"out{len(fault)}", max_bad_fraction=0.5)
+        check(trace, sample)
+        assert sum(report["rows"]["bad"].values()) == bool(fault)
+
+
+@pytest.mark.parametrize("lost", [1, 4, 30])
+@pytest.mark.parametrize("name", GZ)
+def test_a_truncated_gz_among_good_ones_is_refused_with_what_to_do(name: str, lost: int, tmp_path: Path) -> None:
+    """Not counted as an empty file: some of its rows may be readable, and how many are lost cannot be told."""
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path / "source", records(sample.slots))
+    other = path.with_name(sample.second.removesuffix(".gz") + ".gz")
+    other.write_bytes(path.read_bytes()[:-lost])
+    with pytest.raises(InputError, match=rf"{other.name}: .*it is truncated; .*download it again \(gzip -t FILE"):
+        run(name, tmp_path / "source", tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDS if SAMPLES[name].text])

@@ -15,6 +15,7 @@ from tvwrl.ec.comparison import Candidate, _choose, compare
 from tvwrl.ec.linear_gain import LinearGain
 from tvwrl.ec.stability import Stability
 from tvwrl.forecasting import ForecastSettings
+from tvwrl.types import Int
 
 QUICK = ForecastSettings(window=12, horizon=1, folds=2)
 
@@ -101,6 +102,45 @@ def test_what_was_measured_is_kept_when_interrupted(
         assert np.array_equal(one.classes.labels_, other.classes.labels_)
         assert np.array_equal(one.classes.predict(four_kinds.series), one.classes.labels_)
     assert found.chosen.name == anew.chosen.name
+
+
+def test_lstnet_goes_on_with_the_class_at_which_it_was_interrupted(
+    kept: None, four_kinds: Population, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvwrl.ec import prediction_gain
+
+    settings = replace(QUICK, steps=2, batch=8, min_class=2)
+    makes = [partial(EquivalenceClasses, "aggregate", 4, 2)]
+    trained: list[tuple[int, ...]] = []
+    usual = prediction_gain.train_forecaster
+
+    def train(windows: object, training: Int, settings: object, number: int) -> object:
+        if len(trained) == stop_after:
+            raise KeyboardInterrupt
+        trained.append((number, *training))
+        return usual(windows, training, settings, number)  # type: ignore[arg-type]
+
+    def gains() -> list[dict[str, object] | None]:
+        candidates = comparison.clustered(four_kinds, makes)
+        chance = comparison.network_gains(four_kinds, candidates, settings)
+        return [None if found is None else found.to_dict() for found in (candidates[0].gain, chance)]
+
+    monkeypatch.setattr(prediction_gain, "train_forecaster", train)
+    stop_after = 5  # two folds of all workloads, two of the first class, one of the second
+    with pytest.raises(KeyboardInterrupt):
+        gains()
+    stop_after = -1
+    found = gains()
+    again = [models for models in trained if trained.count(models) > 1]
+    assert again == [trained[4]] * 2  # the fold after which the second class was interrupted
+    before = len(trained)
+    assert gains() == found
+    assert len(trained) == before
+    monkeypatch.setenv("TVWRL_CACHE", "off")
+    for one, other in zip(found, gains(), strict=True):
+        assert one is not None
+        assert other is not None
+        assert one | {"seconds": 0, "agnostic_seconds": 0} == other | {"seconds": 0, "agnostic_seconds": 0}
 
 
 def _recording(usual: object, names: list[str], stop_at: str = "") -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.traces import read_trace, write_trace
+from tvwrl.planning import open_instance
+from tvwrl.traces import open_trace, read_trace, write_trace
 from tvwrl.types import InputError
 
 
@@ -51,6 +54,32 @@ def test_what_is_no_trace_yet_is_told_how_to_become_one(tmp_path: Path, text: st
         read_trace(csv_of(tmp_path, text), 300)
     for part in ["data.csv", *parts]:
         assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "usage", "odd"),
+    [
+        ("cpu", [20.0] * 10, "the median workload uses 20 reference machines of cpu .*--scale cpu 0.01"),
+        ("cpu", [30.0] + [0.4] * 9, "one in twenty workloads uses .* reference machines of cpu .*--scale cpu 0.01"),
+        ("cpu_pct", [0.4] * 10, "column 'cpu_pct' is read as fractions .*called a percentage.*--scale cpu_pct 0.01"),
+        ("cpu", [1.2] * 10, ""),
+        ("cpu", [30.0] + [0.4] * 99, ""),
+    ],
+)
+def test_percents_are_warned_of_where_a_csv_is_opened(
+    tmp_path: Path, column: str, usage: list[float], odd: str
+) -> None:
+    rows = (f"{w},{t},{level}" for w, level in enumerate(usage) for t in range(3))
+    file = csv_of(tmp_path, f"workload_id,slot,{column}\n" + "\n".join(rows))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        trace = open_trace(file, 300)
+        assert [re.search(rf"data\.csv: {odd}", str(w.message)) is not None for w in found] == [True] * bool(odd)
+        write_trace(trace, tmp_path / "folder")
+        before = len(found)
+        open_trace(tmp_path / "folder")
+        open_instance(file, times=1, slot_seconds=300)  # a plan's machines may be in any unit
+        assert len(found) == before
 
 
 def test_names_that_differ_only_in_blanks_are_refused(tmp_path: Path) -> None:

@@ -23,11 +23,11 @@ from tvwrl.ec.classifier import SPLITS, ClassifierReport, report_classifier
 from tvwrl.ec.representations import Population
 from tvwrl.ec.stability import RESAMPLES, SEEDS, STABLE, Stability, stability
 from tvwrl.progress import say, ticking
-from tvwrl.types import InputError, Int
+from tvwrl.types import Bool, InputError, Int
 
 if TYPE_CHECKING:
     from tvwrl.ec.linear_gain import LinearForecasts, LinearGain
-    from tvwrl.ec.prediction_gain import GainReport
+    from tvwrl.ec.prediction_gain import GainReport, Judged
     from tvwrl.forecasting import ForecastSettings
 
 PREFERRED = ("aggregate", "dtw", "temporal")  # order in which equal evidence is resolved, the cheapest first
@@ -250,7 +250,7 @@ def _from_cache(make: Callable[[], EquivalenceClasses], content: dict[str, Any])
 def network_gains(
     population: Population, candidates: Sequence[Candidate], settings: ForecastSettings
 ) -> GainReport | None:
-    """Measure the paper's gain: LSTNet trained on all workloads and on each class. What was measured is kept on disk.
+    """Measure the paper's gain: LSTNet trained on all workloads and on each class, each of which is kept on disk.
 
     Parameters
     ----------
@@ -275,12 +275,16 @@ def network_gains(
 
     of_all: list[AgnosticForecast] = []  # trained where a gain is not kept yet
 
+    def keep(members: Bool, least: int, make: Callable[[], Judged]) -> Judged:
+        parts = population, asdict(settings), members, least
+        return cached_json("lstnet", parts, make, lambda judged: (judged[0].tolist(), judged[1]), _judged)
+
     def trained(name: str, labels: Int) -> GainReport:
         if not of_all:
             with _shown("all workloads") as show:
-                of_all.append(agnostic_forecast(population.series, population.slots_per_day, settings, show))
+                of_all.append(agnostic_forecast(population.series, population.slots_per_day, settings, show, keep))
         with _shown(name) as show:
-            return prediction_gain(of_all[0], labels, show)
+            return prediction_gain(of_all[0], labels, show, keep)
 
     def gain_of(name: str, labels: Int) -> GainReport:
         parts = population, asdict(settings), labels
@@ -296,9 +300,15 @@ def network_gains(
     return gain_of("labels dealt out at random", dealt)
 
 
+def _judged(content: list[Any]) -> Judged:
+    """What was kept of trained models."""
+    return np.array(content[0], np.float64), content[1]
+
+
 @contextmanager
 def _shown(name: str) -> Iterator[Callable[[int, int], None]]:
     """Progress of trainings: models done, models in all."""
+    say(f"LSTNet, {name}: training and forecasting")
     with ticking(f"LSTNet, {name}") as bar:
 
         def show(done: int, total: int) -> None:

@@ -114,12 +114,11 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     )
     makes = [partial(EquivalenceClasses, name, *asked, options.seed, options.backends) for name in dict.fromkeys(names)]
     settings = replace(options.forecast, seed=options.seed)
-    begun = time.perf_counter()
     comparison = compare(population, makes, settings, options.representation, options.compare_by_forecast)
-    spent = time.perf_counter() - begun
     seconds = {f"{c.name}, {what}": own for c in comparison.candidates for what, own in c.seconds.items()}
-    if options.compare_by_forecast:
-        seconds["LSTNet"] = max(0.0, spent - sum(seconds.values()))
+    gains = [gain for gain in (*(c.gain for c in comparison.candidates), comparison.chance) if gain is not None]
+    if gains:
+        seconds["LSTNet"] = gains[0].agnostic_seconds + sum(gain.seconds for gain in gains)
     classes = comparison.chosen.classes
     made_of = {"trace": trace.name, "hash": trace_hash(trace), "of": options.fit_on}
     made_of |= {"split": options.split, "sample": options.sample}

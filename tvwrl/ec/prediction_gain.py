@@ -9,6 +9,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from tvwrl.forecasting import (
 from tvwrl.types import Bool, Float, Int
 
 Progress = Callable[[int, int], object]  # models trained so far, models in all
+Judged = tuple[Float, float]  # (members, D) correlations of models of some workloads, and the seconds that these took
+# Gives what was made before of the members (n,) bool and the least of them to train on, else makes it
+Keep = Callable[[Bool, int, Callable[[], Judged]], Judged]
 
 MIN_TRAINING = 2  # least workloads of a class in the training part of a fold
 MIN_CORRELATION = 0.05  # least |denominator| of G: the percentage of a correlation near 0 means nothing
@@ -31,6 +35,10 @@ MIN_CORRELATION = 0.05  # least |denominator| of G: the percentage of a correlat
 
 def _ignore(*_: int) -> None:
     pass
+
+
+def _made_anew(members: Bool, least: int, make: Callable[[], Judged]) -> Judged:
+    return make()
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,37 +128,45 @@ def agnostic_forecast(
     slots_per_day: int,
     settings: ForecastSettings,
     progress: Progress = _ignore,
+    keep: Keep = _made_anew,
 ) -> AgnosticForecast:
     """Train the model of all workloads, once per fold, and evaluate it and the plain rules on the workloads held out.
 
-    `series`: n arrays (length, D) of usage without gaps, units >= 0. Raises InputError if they cannot be used.
+    `series`: n arrays (length, D) of usage without gaps, units >= 0; `keep`: keeps what long trainings give. Raises
+    InputError if series cannot be used.
     """
-    began = time.perf_counter()
     windows = StandardisedSeries(series, slots_per_day, settings.window, settings.horizon)
     fold = divided_into_folds(series, windows.usable, settings)
-    correlation, last_value, seasonal = (np.full(windows.varies.shape, np.nan) for _ in range(3))
-    _cross_validate(windows, fold, np.ones_like(fold, np.bool_), settings, correlation, progress=progress)
+    none, last_value, seasonal = (np.full(windows.varies.shape, np.nan) for _ in range(3))
+    of_all = np.ones_like(fold, np.bool_)
+    make = partial(_cross_validate, windows, fold, of_all, settings, none, 1, progress)
+    correlation, seconds = keep(of_all, 1, make)
     for i in windows.usable:
         last_value[i], seasonal[i] = _plain_rules(windows, int(i), settings)
-    seconds = time.perf_counter() - began
     return AgnosticForecast(settings, windows, fold, correlation, last_value, seasonal, seconds)
 
 
-def prediction_gain(agnostic: AgnosticForecast, labels: Int, progress: Progress = _ignore) -> GainReport:
+def prediction_gain(
+    agnostic: AgnosticForecast, labels: Int, progress: Progress = _ignore, keep: Keep = _made_anew
+) -> GainReport:
     """How much better usage is forecast by a model per class than by one model of all workloads, out of sample.
 
-    `agnostic`: the model of all; `labels` (n,) >= 1 of its workloads. Whole workloads are held out, each in one fold;
-    folds depend on no label. All models have the same capacity, first weights and number of gradient steps. A class
-    with fewer than `min_class` workloads that are long enough has G = 0 and a note; held-out workloads of a class with
-    fewer than MIN_TRAINING in the other folds count with the correlation of the model of all.
+    `agnostic`: the model of all; `labels` (n,) >= 1 of its workloads; `keep`: as of `agnostic_forecast`. Whole
+    workloads are held out, each in one fold; folds depend on no label. All models have the same capacity, first weights
+    and number of gradient steps. A class with fewer than `min_class` workloads that are long enough has G = 0 and a
+    note; held-out workloads of a class with fewer than MIN_TRAINING in the other folds count with the correlation of
+    the model of all.
     """
-    began = time.perf_counter()
+    settings = agnostic.settings
     correlation, kinds = agnostic.correlation.copy(), np.unique(labels)
-    rows = []
+    rows, seconds = [], 0.0
     for done, label in enumerate(kinds):
         members = labels == label
-        if (members & (agnostic.fold >= 0)).sum() >= agnostic.settings.min_class:
-            _cross_validate(agnostic.windows, agnostic.fold, members, agnostic.settings, correlation, MIN_TRAINING)
+        if (members & (agnostic.fold >= 0)).sum() >= settings.min_class:
+            before = agnostic.correlation
+            make = partial(_cross_validate, agnostic.windows, agnostic.fold, members, settings, before, MIN_TRAINING)
+            correlation[members], spent = keep(members, MIN_TRAINING, make)
+            seconds += spent
         rows.append(_class_gain(int(label), members, correlation, agnostic))
         progress(done + 1, len(kinds))
     gains, sizes = [row.gain for row in rows], [row.size for row in rows]
@@ -163,8 +179,8 @@ def prediction_gain(agnostic: AgnosticForecast, labels: Int, progress: Progress 
         last_value=_mean(agnostic.last_value),
         seasonal=_mean(agnostic.seasonal),
         window=agnostic.windows.window,
-        horizon=agnostic.settings.horizon,
-        seconds=time.perf_counter() - began,
+        horizon=settings.horizon,
+        seconds=seconds,
         agnostic_seconds=agnostic.seconds,
     )
 
@@ -174,14 +190,15 @@ def _cross_validate(
     fold: Int,
     members: Bool,
     settings: ForecastSettings,
-    correlation: Float,
-    least: int = 1,
+    before: Float,
+    least: int,
     progress: Progress = _ignore,
-) -> None:
-    """Fill the rows of `correlation` (n, D) of `members` (n,) by models of the members in the other folds.
+) -> Judged:
+    """Correlations of `members` (n,) by models of the members in the other folds, and the seconds spent.
 
-    Members for which fewer than `least` are left to train on keep what they have.
+    Members for which fewer than `least` are left to train on keep what they have in `before` (n, D).
     """
+    began, correlation = time.perf_counter(), before.copy()
     count = int(fold.max()) + 1
     for number in range(count):
         held_out = np.flatnonzero(members & (fold == number))
@@ -190,6 +207,7 @@ def _cross_validate(
             model = train_forecaster(windows, training, settings, number)
             correlation[held_out] = evaluate_forecaster(model, windows, held_out, settings)
         progress(number + 1, count)
+    return correlation[members], time.perf_counter() - began
 
 
 def _class_gain(label: int, members: Bool, correlation: Float, agnostic: AgnosticForecast) -> ClassGain:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tvwrl import SUPERSEDED_TASKS, TASK_NAMES
 from tvwrl.checks import at_least, hint
 from tvwrl.names import numbers, read_name, written
 from tvwrl.traces.canonical import HEADER, read_trace, trace_hash
+from tvwrl.traces.large_usage import large_usage_in_table
 from tvwrl.types import InputError, Trace
 
 SUBFOLDERS = {  # of TVWRL_DATA: where a recorded trace of that name is looked for, in this order
@@ -124,6 +126,11 @@ def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: 
         For an unknown name (with those that are near), a file with a bad value (with row and column), and a
         `slot_seconds` that contradicts the trace.
 
+    Warns
+    -----
+    UserWarning
+        If the usage in a CSV seems to be in percent or bytes, not fractions of a machine.
+
     Examples
     --------
     >>> trace = open_trace("google")
@@ -136,7 +143,11 @@ def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: 
     name_or_path = str(name_or_path)
     path = find_trace(name_or_path)
     if path is not None:
-        return read_trace(path, slot_seconds)
+        trace = read_trace(path, slot_seconds)
+        if path.is_file():  # `prepare` has looked at folders
+            for odd in large_usage_in_table(trace, path):
+                warnings.warn(odd, stacklevel=2)
+        return trace
     from tvwrl.traces.synthetic import synthetic_trace
 
     population, given = _population(name_or_path)

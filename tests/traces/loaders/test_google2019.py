@@ -243,7 +243,7 @@ def test_lines_are_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.Monke
     rows[40] = "{"
     write_json(file, rows)
     trace, report = run(Google2019(), file, tmp_path / "out", max_bad_fraction=0.5)
-    assert report["examples"] == [f"{file}: line 41: not a JSON object: b'{{'"]
+    assert report["examples"] == [f"{file}: line 41: not a JSON object: '{{'"]
     wanted = np.arange(60) / 100
     wanted[40] = 0.39  # held
     np.testing.assert_allclose(trace.usage[:, 0], wanted)

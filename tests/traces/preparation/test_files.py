@@ -143,6 +143,37 @@ def test_pieces_give_the_same_bytes_as_the_whole(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pieces", "source", "whole"]
 
 
+def test_what_is_wrong_with_unpacked_files_names_those_that_the_user_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    usage = archive(source / "container_usage.tar.gz", {"container_usage/a.csv": container(20)})
+    meta = write_file(source / "container_meta.csv", ["c_0,\xe9"])
+    meta.write_bytes(b"c_0,\xe9\n")
+    with pytest.raises(InputError, match=rf"^{meta}: line 1: byte 0xe9"):
+        run("alibaba2018", source, tmp_path / "out")
+    write_file(meta, META)
+    archive(usage, {"container_usage/a.csv": container(20), "container_usage/b.csv": []})
+    with pytest.warns(UserWarning, match=rf"^{usage}::container_usage/b.csv: empty"):
+        run("alibaba2018", source, tmp_path / "out")
+    monkeypatch.setattr(unpacking, "ROWS", 500)
+    large = write_file(tmp_path / "large" / "container_usage.csv.gz", [*container(400), "c_0"])
+    write_file(tmp_path / "large" / "container_meta.csv", META)
+    report = run("alibaba2018", large.parent, tmp_path / "named")
+    assert report["examples"] == [f"{large}: line 1201: 1 fields, 11 are needed"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [(0, "empty: an archive of 0 bytes; download it again"), (100, "it is truncated; copy or download it again")],
+)
+def test_damaged_archives_are_refused_with_what_to_do(kept: int, message: str, tmp_path: Path) -> None:
+    source = archive(tmp_path / "source" / "container_usage.tar.gz", {"container_usage.csv": container(20)})
+    source.write_bytes(source.read_bytes()[:kept])
+    with pytest.raises(InputError, match=rf"container_usage\.tar\.gz: .*{message}"):
+        run("alibaba2018", source.parent, tmp_path / "out")
+
+
 def test_archives_are_unpacked(tmp_path: Path) -> None:
     source = archive(tmp_path / "source" / "container_usage.tar.gz", {"some/folder/container_usage.csv": container(20)})
     report = run("alibaba2018", source.parent, tmp_path / "out")
@@ -150,7 +181,7 @@ def test_archives_are_unpacked(tmp_path: Path) -> None:
     assert len(read_trace(tmp_path / "out")) == 3
     whole = source.read_bytes()
     source.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"container_usage\.tar\.gz: truncated or damaged"):
+    with pytest.raises(InputError, match=r"container_usage\.tar\.gz: .* it is truncated"):
         run("alibaba2018", source.parent, tmp_path / "cut")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 

@@ -262,8 +262,8 @@ def verdict(groups: Sequence[pl.DataFrame]) -> str:
             f"- {arm}: of {len(found)} comparisons, {better} significantly better, {worse} significantly worse"
         )
     mind = (
-        "Significant: the 95 % interval leaves out 0. Nothing corrects for the number of comparisons, so about one in 20 "
-        "is significant by chance."
+        "Significant: the 95 % interval leaves out 0. Nothing corrects for the number of comparisons, so about one in "
+        "20 is significant by chance."
     )
     return "## What labels change against no classes\n\n" + "\n".join(lines) + f"\n\n{mind}"
 

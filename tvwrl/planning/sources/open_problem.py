@@ -20,7 +20,7 @@ from tvwrl.planning.sources.lists import NAME, REPLICAS, affinity_of, columns_of
 from tvwrl.planning.sources.published_format import HEADER, read_published
 from tvwrl.planning.sources.traces import instance_of, with_replicas
 from tvwrl.traces import HEADER as TRACE
-from tvwrl.traces import find_trace, open_trace
+from tvwrl.traces import find_trace, open_trace, read_trace
 from tvwrl.types import InputError
 
 
@@ -65,7 +65,8 @@ def open_instance(
         raise InputError(f"{path}: no such file")
     if is_trace(source):
         _refuse_neither(path)
-        folder, trace = find_trace(str(source)), open_trace(str(source), slot_seconds)
+        folder = find_trace(str(source))  # whose usage may be in any unit: machines are in the same
+        trace = open_trace(str(source), slot_seconds) if folder is None else read_trace(folder, slot_seconds)
         own = None if folder is None else folder / "affinity.parquet"
         table = Path(affinity) if affinity is not None else own if own is not None and own.exists() else None
         instance = instance_of(trace, times, None if table is None else InputTable.read(table))

@@ -176,7 +176,8 @@ def _read_vm(part: Part, place: str, number: int) -> Rows:
     keys = [pl.lit(part.detail[0]).alias("month"), pl.lit(number, pl.Int64)]
     if not part.usage:
         largest = [pl.col(column.name).max() for column in columns]
-        rows.frame = rows.frame.select(keys[0], keys[1].alias("number"), *largest)
+        known = rows.frame.select(keys[0], keys[1].alias("number"), *largest)
+        rows.frame = known.head(len(rows.frame))  # of a file without rows nothing is known
         return rows
     unit = pl.when(pl.col("time") > MILLISECONDS).then(1_000).otherwise(1_000_000)
     moment = (pl.col("time") * unit).round().cast(pl.Int64)

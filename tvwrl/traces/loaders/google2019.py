@@ -12,7 +12,7 @@ import polars as pl
 
 from tvwrl.input_tables import no_column
 from tvwrl.traces.loaders.google import Google
-from tvwrl.traces.preparation.files import files_of, header_of, parts_of, text_of
+from tvwrl.traces.preparation.files import decoded, files_of, header_of, parts_of, text_of
 from tvwrl.traces.preparation.layout import (
     Column,
     Table,
@@ -63,7 +63,7 @@ def _clean(source: str | bytes, table: Table) -> Rows | None:
 def _split_lines(rows: Rows, source: str, table: Table, before: int, block: bytes) -> Fields:
     """Lines that are no JSON objects are noted in `rows`."""
     lines, batch = [], []
-    for number, line in enumerate(block.split(b"\n"), before + 1):
+    for number, line in enumerate(decoded(source, before, block).split("\n"), before + 1):
         if not line.strip():
             continue
         try:

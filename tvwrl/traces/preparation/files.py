@@ -13,7 +13,7 @@ import tarfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -33,6 +33,7 @@ MARKS = {  # what text in these encodings may begin with; the mark of UTF-32 beg
     "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
     "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
 }
+ENDS_OF_TAR = ("unexpected end of data", "truncated header")  # where one is truncated
 BEGINNING = 4096  # bytes of a file that show its encoding
 
 
@@ -60,7 +61,7 @@ def zip_members(path: Path) -> list[zipfile.ZipInfo]:
         with zipfile.ZipFile(path) as archive:
             return archive.infolist()
     except (OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: not a zip, or truncated: {error}") from None
+        raise _broken_archive(path, error) from None
 
 
 def tables_of(source: str | Path, table: str) -> list[Path]:
@@ -139,7 +140,8 @@ def _open_piece(part: Part) -> Iterator[IO[bytes]]:
 def blocks_of(part: Part, quoted: bool = False) -> Iterator[tuple[int, bytes]]:
     """The text of a part in blocks of whole rows of about BLOCK bytes, each with the number of lines before it.
 
-    A row of a `quoted` table can have line ends between quotes. Raises InputError for a damaged file.
+    A row of a `quoted` table can have line ends between quotes. Raises InputError for a damaged file. The mark that
+    UTF-8 may begin with is no part of the text.
     """
     line, rest = 0, b""
     if part.span is not None:
@@ -152,7 +154,7 @@ def blocks_of(part: Part, quoted: bool = False) -> Iterator[tuple[int, bytes]]:
     try:
         with _open_piece(part) as file:
             while chunk := file.read(BLOCK):
-                rest += chunk
+                rest += chunk if rest or line else chunk.removeprefix(codecs.BOM_UTF8)
                 end = rest.rfind(b"\n") + 1
                 if not end and len(rest) > 2 * BLOCK:
                     limit = f"longer than {2 * BLOCK >> 20} MiB"
@@ -199,10 +201,19 @@ def _unreadable(source: str, where: str, error: BaseException) -> InputError:
     """What is wrong with a file that cannot be read on, `where` (such as " past line 3"), and what to do about it."""
     if isinstance(error, gzip.BadGzipFile) and "Not a gzipped file" in str(error):
         return InputError(f"{source}: its name ends with .gz, but gzip did not pack it: remove .gz if it is plain text")
-    if isinstance(error, EOFError):
+    if isinstance(error, EOFError) or any(end in str(error) for end in ENDS_OF_TAR):
         again = "copy or download it again (gzip -t FILE checks a copy)"
         return InputError(f"{source}: cannot be read{where}: it is truncated; {again}")
     return InputError(f"{source}: cannot be read{where}, truncated or damaged: {error}")
+
+
+def _broken_archive(path: Path, error: BaseException) -> InputError:
+    """What is wrong with an archive. One without content is refused: it should hold a whole table."""
+    if not path.stat().st_size:
+        return InputError(f"{path}: empty: an archive of 0 bytes; download it again, or remove it")
+    if isinstance(error, zipfile.BadZipFile):
+        return InputError(f"{path}: not a zip, or truncated: {error}")
+    return _unreadable(str(path), "", error)
 
 
 def header_of(source: str, separator: str = ",") -> list[str]:
@@ -242,11 +253,19 @@ SAMPLE = 1 << 20  # bytes at the beginning of a .gz from which its size is estim
 CHUNK = 8 << 20  # bytes that are copied at a time
 
 
-def unpack(source: str, work: Path) -> str:
-    """The folder to read instead of `source`: itself, if nothing in it has to be unpacked.
+def as_given(text: str, names: Mapping[str, str]) -> str:
+    """Some text with the `names` from `unpack`: of what the user has, not of what was unpacked."""
+    for unpacked, given in names.items():
+        text = text.replace(unpacked, given)
+    return text
 
-    Else a folder in `work` with the unpacked files and links to all others, both below it as they are below `source`.
-    What is there of other archives, or of older versions of these, is removed. Raises InputError for a damaged archive.
+
+def unpack(source: str, work: Path) -> tuple[str, dict[str, str]]:
+    """The folder to read instead of `source`, and how what begins the paths in it is called where it comes from.
+
+    It is `source` itself, if nothing in it has to be unpacked, else a folder in `work` with the unpacked files and
+    links to all others, both below it as they are below `source`. What is there of other archives, or of older versions
+    of these, is removed. Raises InputError for a damaged archive.
     """
     files = files_of(source, ["*"])
     archives = {path for path in files if path.name.endswith(ARCHIVES)}
@@ -260,7 +279,7 @@ def unpack(source: str, work: Path) -> str:
             archives.remove(archive)
     packed = archives | {path for path in plain if path.suffix == ".gz" and _is_large(path)}
     if not packed:
-        return source
+        return source, {}
     root, folder = Path(source), work / "unpacked"
     root = root.parent if root.is_file() else root
     stores = {}  # for what is in a file: another one when the file has changed
@@ -280,7 +299,12 @@ def unpack(source: str, work: Path) -> str:
             with whole_folder(store) as partial:
                 _unpack(path, partial / path.relative_to(root).parent)
     only = [found for found in folder.rglob("*") if found.is_file()]
-    return str(only[0] if Path(source).is_file() and len(only) == 1 else folder)
+    names: dict[str, str] = {}
+    for path, store in stores.items():
+        place = store / path.relative_to(root).parent
+        names |= {f"{place}/": f"{path}::"} if path in archives else {str(place / path.stem): str(path)}
+    names |= {str(folder / "links"): str(root), str(folder): str(root)}
+    return str(only[0] if Path(source).is_file() and len(only) == 1 else folder), names
 
 
 def _is_large(path: Path) -> bool:
@@ -312,7 +336,7 @@ def _unpack(path: Path, folder: Path) -> None:
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise InputError(f"{path}: truncated or damaged: {error}") from None
+        raise _broken_archive(path, error) from None
 
 
 def _copy(content: IO[bytes], path: Path) -> None:

@@ -6,13 +6,12 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,8 +24,9 @@ from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import check_new_folder, locked, provenance, whole_file, whole_folder, write_json
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
 from tvwrl.traces.catalogue import data_folder
+from tvwrl.traces.large_usage import large_usage
 from tvwrl.traces.overfull_nodes import fullest, said
-from tvwrl.traces.preparation.files import files_of, unpack
+from tvwrl.traces.preparation.files import as_given, files_of, unpack
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Rows
 from tvwrl.traces.preparation.report import LEVELS, describe, report_text
 from tvwrl.traces.preparation.series import MICRO, SeriesRules
@@ -102,8 +102,6 @@ def copy_extras(folder: Path, out: Path) -> dict[str, int]:
 
 SHARE_BYTES = 48 << 20  # bytes of input per share: about a million rows of a compressed trace
 SPARSE = 0.05  # coverage below which the input must be faulty
-PERCENTAGE = re.compile(r"percent|pct|%", re.IGNORECASE)  # in the name of a column
-LARGE = 1.5  # usage of the median workload, as a fraction of the reference machine, above which it must be faulty
 CHANGED = "workloads of which facts changed or contradict each other: the newest count"
 MOST_SHARES = 256  # each share is looked for in every part
 
@@ -129,8 +127,14 @@ def prepare(
     """
     within(0, 1, max_bad_fraction=max_bad_fraction)
     at_least(1, readers=readers)
-    with working_folder(out, {"loader": repr(loader), "source": source}) as work, full_disk_explained(out.parent):
-        folder = unpack(source, work)
+    given: dict[str, str] = {}  # names of unpacked files
+    with (
+        working_folder(out, {"loader": repr(loader), "source": source}) as work,
+        full_disk_explained(out.parent),
+        _named_as_given(given),
+    ):
+        folder, names = unpack(source, work)
+        given.update(names)
         loader = loader.at(folder)
         parts = loader.parts(folder)
         size = sum(part.size for part in parts if part.usage)
@@ -154,7 +158,7 @@ def prepare(
         named = {names_file(pieces, part): part.source for part in parts}
         refuse_spelt_apart({file: source for file, source in named.items() if file.exists()})
         for file in found["empty"]:
-            warnings.warn(f"{file}: empty: it holds no rows; the other files are used", stacklevel=2)
+            warnings.warn(f"{as_given(file, given)}: empty: it holds no rows; the other files are used", stacklevel=2)
         for what, taken in found["overfull"]:
             warnings.warn(f"{source}: {said(taken, what)}", stacklevel=2)
         if not found["spans"]:
@@ -162,6 +166,7 @@ def prepare(
         origin = min(begin for begin, _ in found["spans"]) // (rules.slot_seconds * MICRO)  # slot of the first record
         calls = [(make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
         made = run("making series", [1] * shares, calls)
+        found["examples"] = [as_given(example, given) for example in found["examples"]]
         report = _report(loader, source, rules, found, made)
         report |= {"name": name or loader.name, "max_bad_fraction": max_bad_fraction}
         with whole_folder(out, work) as partial:
@@ -175,6 +180,15 @@ def prepare(
             write_json(partial / "report.json", report)
             (partial / "report.md").write_text(report_text(report), encoding="utf-8")
     return report
+
+
+@contextlib.contextmanager
+def _named_as_given(names: Mapping[str, str]) -> Iterator[None]:
+    """Errors name the user's files, not what was unpacked."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(as_given(str(error), names)) from None
 
 
 def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, Any]:
@@ -236,6 +250,7 @@ def _report(
         "rules": asdict(rules),
         "rows": found["rows"],
         "examples": found["examples"],
+        "above": _above(loader.resources, [share["above"] for share in made]),
         "workloads": {"seen": sum(share["seen"] for share in made), "kept": kept},
         "slots": sum(share["slots"] for share in made),
         "coverage": sum(share["recorded"] for share in made) / sum(share["span"] for share in made),
@@ -243,31 +258,29 @@ def _report(
     }
 
 
+def _above(resources: Sequence[str], shares: Sequence[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """By resource, how many records of all shares use more than one reference machine, and the largest."""
+    total = {}
+    for name in resources:
+        if found := [share[name] for share in shares if name in share]:
+            largest = max(found, key=lambda one: (one["usage"], one["workload"]))
+            total[name] = largest | {"records": sum(one["records"] for one in found)}
+    return total
+
+
 def _time_unit_hint(loader: Loader) -> str:
     return f"; is --time-unit {unit} right?" if (unit := getattr(loader, "time_unit", None)) else ""
 
 
 def _warn_of_large_usage(loader: Loader, report: dict[str, Any]) -> None:
-    """Warn where percents or bytes were probably read as fractions of a machine.
-
-    The median workload shows it, and in a user's own table any large one or a column that is called a percentage: most
-    workloads may be idle. In published traces a job of many tasks may use several machines.
-    """
+    """Warn where percents or bytes were probably read as fractions of a machine."""
     columns, scale = getattr(loader, "columns", {}), getattr(loader, "scale", {})
     for name in loader.resources:
         level = dict(zip(LEVELS, report["quantiles"][f"{name}_level"], strict=True))
-        column = columns.get(name, "")
-        given = f"is --scale {name} {scale[name]:g} right?" if name in scale else f"is --scale {name} missing?"
-        place, hint = (f" (column '{column}')", given) if columns else ("", "is the reference machine right?")
-        if level[0.5] > LARGE:
-            usage = f"the median workload uses {level[0.5]:,.3g} reference machines of {name}{place}"
-        elif columns and level[0.95] > LARGE:
-            usage = f"one in twenty workloads uses {level[0.95]:,.3g} reference machines of {name}{place} or more"
-        elif name not in scale and PERCENTAGE.search(column):
-            usage = f"column '{column}' is read as fractions of the reference machine, though it is called a percentage"
-        else:
-            continue
-        warnings.warn(f"{report['source']}: {usage}: {hint}", stacklevel=2)
+        if odd := large_usage(name, level[0.5], level[0.95], columns.get(name), name in scale):
+            given = f"is --scale {name} {scale[name]:g} right?" if name in scale else f"is --scale {name} missing?"
+            hint = given if columns else "is the reference machine right?"
+            warnings.warn(f"{report['source']}: {odd}: {hint}", stacklevel=2)
 
 
 def _assemble(name: str, loader: Loader, rules: SeriesRules, work: Path, shares: int, folder: Path) -> None:

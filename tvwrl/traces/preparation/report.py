@@ -59,6 +59,7 @@ def report_text(report: dict[str, Any]) -> str:
         *_counts(rows),
         *(f"- {example}" for example in report["examples"]),
         *([""] if report["examples"] else []),
+        *_table("more than a reference machine", ["records", "most", "of workload", "at"], _above(report["above"])),
         *_table("written beside", ["rows"], {f"{name}.parquet": [f"{n:,}"] for name, n in report["beside"].items()}),
     ]
     quantiles = {name: values for name, values in report["quantiles"].items() if name != "levels"}
@@ -95,6 +96,14 @@ def _counts(rows: dict[str, dict[str, int]]) -> list[str]:
         for unit, counts in found.items()
         for line in _table(unit, [""], {name: [f"{count:,}"] for name, count in counts.items()})
     ]
+
+
+def _above(found: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The cells of records that use more than one reference machine, by resource."""
+    return {
+        name: [f"{of['records']:,}", f"{of['usage']:,.4g}", str(of["workload"]), _moment(of["time"])]
+        for name, of in found.items()
+    }
 
 
 def _table(title: str, head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> list[str]:

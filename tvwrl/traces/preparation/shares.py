@@ -36,6 +36,9 @@ from tvwrl.traces.preparation.series import (
 )
 from tvwrl.types import InputError
 
+FOUND = 2  # rises when what is kept of a finished share changes
+FULL = 1 + 1e-9  # what a machine has, and what rounding may add to it
+
 
 def names_file(folder: Path, part: Part) -> Path:
     """Where the names of a part are kept."""
@@ -134,7 +137,8 @@ def make_share(
     loader: Loader, rules: SeriesRules, parts: Sequence[Part], folder: Path, share: int, origin: int
 ) -> dict[str, Any]:
     """Make the series of one share of the workloads; writes usage, workloads and what was dropped."""
-    done, stamp = folder / f"share-{share:04d}.json", [asdict(rules), origin, [part.stamp for part in parts]]
+    done = folder / f"share-{share:04d}.json"
+    stamp = [FOUND, asdict(rules), origin, [part.stamp for part in parts]]
     if (before := finished(done, stamp)) is not None:
         return before
     keys, members, resources = list(loader.keys), list(loader.members), list(loader.resources)
@@ -150,19 +154,20 @@ def make_share(
     known = loader.workloads({table: _of_share(found, share) for table, found in files.items()})
     shared = [key for key in keys if known is not None and key in known.columns]
     counts: Counter[str] = Counter()
+    described = owners if known is None else owners.select("owner", *keys).join(known, on=shared, how="left")
     if known is not None:
-        described = owners.select("owner", *keys).join(known, on=shared, how="left")
         unwanted = described.select("owner", *keys, _reason(known)).drop_nulls("dropped")
         counts.update(f"workloads {reason}" for reason in unwanted.unique(keys)["dropped"].to_list())
         if len(unwanted):
             usage = usage[~np.isin(usage["owner"], unwanted["owner"].to_numpy())]
     unlike = counts.total()
+    above = _above_one(usage, described, keys)
     table, slots, longest, dropped = make_series(usage, owners, keys, members, rules, origin)
     facts = table if known is None else table.join(known, on=shared, how="left", maintain_order="left")
     for d, name in enumerate(resources):
         if f"scale_{name}" in facts.columns:
             slots.usage[:, d] *= facts[f"scale_{name}"].cast(pl.Float64).to_numpy()[slots.owner]
-    ids = table.select(pl.concat_str([pl.col(k).cast(pl.String) for k in keys], separator="-")).to_series()
+    ids = table.select(_workload_id(keys)).to_series()
     for row, d in np.argwhere(slots.usage > LARGEST_USAGE)[:1].tolist():
         name, uses = ids[int(slots.owner[row])], f"{slots.usage[row, d]:.3g} reference machines of {resources[d]}"
         raise InputError(f"workload {name!r} uses {uses}, more than {LARGEST_USAGE:g}: is it scaled right?")
@@ -179,7 +184,7 @@ def make_share(
         found = {"stamp": stamp, "dropped": counts + dropped, "kept": len(table)}
         found |= {"contradicted": int(facts[CONTRADICTS].sum() or 0) if CONTRADICTS in facts.columns else 0}
         found |= {"seen": unlike + len(table) + dropped[TOO_SHORT], "slots": len(slots.slot)}
-        found |= {"longest": longest, "recorded": int(slots.recorded.sum()), "span": span}
+        found |= {"above": above, "longest": longest, "recorded": int(slots.recorded.sum()), "span": span}
         write_json(done, found)
     return found
 
@@ -194,6 +199,36 @@ def _usage_of(parts: Sequence[Part], folder: Path, share: int, kind: np.dtype[An
             records[row : row + end - begin] = np.fromfile(file, kind, end - begin)
         row += end - begin
     return records
+
+
+def _workload_id(keys: Sequence[str]) -> pl.Expr:
+    return pl.concat_str([pl.col(key).cast(pl.String) for key in keys], separator="-")
+
+
+def _above_one(records: Records, described: pl.DataFrame, keys: list[str]) -> dict[str, dict[str, Any]]:
+    """Of each resource of which (R,) records use more than the reference machine has: how many, and the largest.
+
+    `described` has every `owner` with its `keys`, and `scale_<resource>` where usage is still to be scaled. The largest
+    is its `usage`, `workload` and `time` (microseconds).
+    """
+    found: dict[str, dict[str, Any]] = {}
+    described = described.sort("owner")
+    owners = described["owner"].to_numpy()
+    for name in (records.dtype.names or ())[3:]:
+        scale = np.ones(len(owners))
+        if f"scale_{name}" in described.columns:
+            scale = described[f"scale_{name}"].cast(pl.Float64).fill_null(0.0).to_numpy()
+        most = scale.max(initial=0.0)
+        rows = np.flatnonzero(records[name] * most > FULL)  # at most these: as a rule none, and owners are not needed
+        owner = np.searchsorted(owners, records["owner"][rows])
+        uses = records[name][rows] * scale[owner]
+        count = int((uses > FULL).sum())
+        if count:
+            largest = int(uses.argmax())
+            workload = described[[int(owner[largest])]].select(_workload_id(keys)).item()
+            moment = int(records["begin"][rows[largest]])
+            found[name] = {"records": count, "usage": float(uses[largest]), "workload": workload, "time": moment}
+    return found
 
 
 def _of_share(files: Sequence[Path], share: int) -> pl.DataFrame:
