@@ -25,7 +25,7 @@ UNLIKE = 3  # the first kind that whole applications which were left out tell of
 MARGIN = 1.05  # CRPS of the networks alone, over that of the best mixture, up to which they are believed
 COVERED, LEAST = 0.88, 100  # of the outcomes of held-out parts, that many at least, in 90 % intervals
 WIDENINGS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12)
-RESERVE = 0.03  # widening where no fold was held out: the next workload may be unlike all that were left out
+RESERVE = 0.08  # widening where no fold was held out: the next workload may be unlike all that were left out
 
 
 @dataclass(frozen=True, eq=False)
