@@ -50,7 +50,6 @@ PASTS = (
     ("google2011", "time"),
     ("google2019", "time"),
     ("google2019", "placements"),
-    (CLUSTER, "time"),
     (CLUSTER, "placements"),
 )  # traces, and what is kept from training
 COUNTS = {OWN: (10, 30, 100, 300, 1000), POOLED: (10, 100, 1000)}  # of training series, and then all
