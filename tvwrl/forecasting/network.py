@@ -117,8 +117,8 @@ class NetworkForecaster(Forecaster):
     random_state : int
         Seed of all that is drawn.
     past : bool
-        Look at what an application used before. One that does not look learns others that do, for the workloads of
-        which windows tell it. Where that errs less on held-out series, it forecasts these by the mean of both.
+        Look at what an application used before. One that does not look learns a second network that does, for the
+        workloads of which windows tell it, and keeps it where it errs less on held-out series.
 
     Examples
     --------
@@ -188,9 +188,8 @@ class NetworkForecaster(Forecaster):
             informed = replace(self, past=True).fit(windows[told], prior=self._prior)
         for one in (informed, *informed.without_.values()):
             one.values_ = one.drift_.values_ = self.values_
-        alone = self.unseen_error(informed.learnt)
-        self.informed_ = informed
-        return informed if self.unseen_error(informed.learnt) < alone else None
+        errors = informed.unseen_error(), self.unseen_error(informed.learnt)
+        return informed if errors[0] < errors[1] else None
 
     @property
     def uses_past(self) -> bool:  # type: ignore[override]  # known once it is fitted
@@ -213,21 +212,19 @@ class NetworkForecaster(Forecaster):
     def predict(self, beginnings: Beginnings) -> Distribution:
         """What will come after m beginnings; never looks at later slots.
 
-        Each fold is forecast by networks fitted without it. Where windows tell what an application used before, and
-        looking at it helped on held-out series, the forecast is the mean of one that looks at it and one that does not.
+        Each fold is forecast by networks fitted without it. What an application used before is looked at where windows
+        tell it and this helped on held-out series.
 
         Parameters
         ----------
         beginnings : Beginnings
             m beginnings.
         """
-        found = super().predict(beginnings)
-        if self.informed_ is None or not len(told := np.flatnonzero(beginnings.told)):
-            return found
-        both = found[told], self.informed_.predict(beginnings[told])
-        for name in ("most", "peak", "mean"):
-            getattr(found, name)[told] = sum(getattr(one, name) for one in both) / np.float32(2)
-        return found
+        if self.informed_ is None or not (told := beginnings.told).any():
+            return super().predict(beginnings)
+        rows = np.flatnonzero(told), np.flatnonzero(~told)
+        parts = self.informed_.predict(beginnings[rows[0]]), super().predict(beginnings[rows[1]])
+        return Distribution.joined(parts, rows, self.values_)
 
     def differences(self, start: NetworkForecaster, resources: int) -> dict[str, tuple[int, int]]:
         """Field -> its value here and in another forecaster, where they differ and so nothing can start from it.
