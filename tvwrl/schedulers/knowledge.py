@@ -5,11 +5,18 @@ Real clusters know declared requests; no cluster knows true lifetime peaks, whic
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from tvwrl.forecasting import Forecaster
 from tvwrl.simulation import Scenario
 from tvwrl.types import InputError
+
+
+class Foresight(Protocol):
+    """What a forecaster says of what it looks at."""
+
+    @property
+    def uses_past(self) -> bool:
+        """Whether it looks at what applications used before."""
 
 
 class Knowledge(NamedTuple):
@@ -80,7 +87,7 @@ def knowing_no_more(group: str) -> tuple[str, ...]:
     return (*(other for other in before if (other, group) not in NOT_INCLUDED), group)
 
 
-def known_by(forecaster: Forecaster | None, knowledge: Knowledge) -> Knowledge:
+def known_by(forecaster: Foresight | None, knowledge: Knowledge) -> Knowledge:
     """What a scheduler knows with a forecaster: forecasts rest on earlier usage if that looks at it.
 
     >>> known_by(None, FORECASTS).group
@@ -104,7 +111,7 @@ def together(one: Knowledge, other: Knowledge) -> Knowledge:
     return Knowledge(group, "; ".join(dict.fromkeys([*one.note.split("; "), *other.note.split("; ")])))
 
 
-def knowledge_of(scenario: Scenario, forecaster: Forecaster | None = None) -> Knowledge:
+def knowledge_of(scenario: Scenario, forecaster: Foresight | None = None) -> Knowledge:
     """The knowledge of a policy that observes what the scenario shows, with the forecasts of a forecaster."""
     seen = [f"the last {scenario.history} slots of load"]
     shown = {

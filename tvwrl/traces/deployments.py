@@ -10,7 +10,7 @@ from tvwrl.checks import at_least
 from tvwrl.traces.held_series import rounded
 from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.traces.synthetic import draw_parameters, make_series, population_figures
-from tvwrl.types import Float, InputError, Int, Trace
+from tvwrl.types import Float, InputError, Trace
 
 DAYS = 14.0  # two weeks, so that a week comes back
 LIFE_DAYS = 3.0  # mean life of a pod
@@ -74,7 +74,8 @@ def deployments_trace(
     slots = round(days * DAY_SECONDS / seconds)
     rng = np.random.default_rng(seed)
     pods: list[tuple[int, int, Float]] = []  # application, first slot, usage
-    requests, kinds = [], []
+    requests: list[Float] = []  # of each application
+    kinds: list[Float] = []
     known = np.array([row[:3] for row in content["kinds"]], dtype=np.float64)  # None becomes NaN
     while len(pods) < workloads:
         application = len(requests)
@@ -114,8 +115,8 @@ def deployments_trace(
 def _weekly(slots: int, day: int, rng: np.random.Generator) -> Float:
     """(slots,) what an application's usage is multiplied by: 1, but for two days of seven in some."""
     quiet = rng.uniform(QUIETEST, 1.0) if rng.random() < WEEKLY else 1.0
-    weekend: Int = np.arange(slots) // day % 7 >= 5
-    return np.where(weekend, quiet, 1.0)
+    usual: Float = np.where(np.arange(slots) // day % 7 >= 5, quiet, 1.0)
+    return usual
 
 
 def _lives(slots: int, seconds: int, rng: np.random.Generator) -> list[tuple[int, int]]:
