@@ -27,10 +27,11 @@ from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, scale_logarithm
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_trace
+from tvwrl.traces import DAY_SECONDS, open_trace
+from tvwrl.traces.past import EarlierUsage
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import TEST_SHARE, VALIDATION_SHARE, Split
-from tvwrl.traces.windows import Windows, stack_windows
+from tvwrl.traces.windows import Window, Windows, stack_windows
 from tvwrl.types import Float
 
 TRACES = ("google2011", "google2019", "bitbrains", "tianchi")
@@ -303,6 +304,37 @@ def speed(trace: str = "google2011", repeats: int = 5) -> None:
     print(f"forecast: {1e6 * min(times) / len(every):.1f} us per workload and slot ({len(every)} of them)")
 
 
+def past_speed(replicas: int = 5000, windows: int = 6000) -> None:
+    """Seconds to tell windows what an application of many replicas used before.
+
+    Args:
+        replicas: of the one application, each with seven days of usage.
+        windows: windows of its replicas.
+    """
+    one = open_trace("synthetic:google-v2(workloads=1)")
+    slots, nothing = 7 * DAY_SECONDS // one.slot_seconds, np.full(replicas, np.nan)
+    usage = np.random.default_rng(0).random((replicas * slots, len(one.resources)))
+    many = replace(
+        one,
+        workload_id=np.array([f"pod-{i}" for i in range(replicas)], dtype=object),
+        application=np.array(["web"] * replicas, dtype=object),
+        offsets=np.arange(replicas + 1) * slots,
+        slot=np.tile(np.arange(slots), replicas),
+        usage=usage,
+        arrival=np.zeros(replicas, np.int64),
+        priority=nothing,
+        scheduling_class=nothing,
+        request=np.stack([nothing] * len(one.resources), axis=1),
+    )
+    begun = np.random.default_rng(1).integers(0, slots, windows).tolist()
+    drawn = [Window(i % replicas, slot, usage[:1]) for i, slot in enumerate(begun)]
+    unit = np.ones(len(one.resources))
+    EarlierUsage(one, 6, unit, 6.0, "max").before([Window(0, 48, usage[:1])])  # compiles
+    began = time.perf_counter()
+    EarlierUsage(many, 6, unit, 6.0, "max").before(drawn)
+    print(f"{replicas} replicas, {windows} windows: {time.perf_counter() - began:.2f} s")
+
+
 def rewards_and_skills(out: Path, cells: Sequence[RowsCell], started: bool | None = None) -> tuple[Float, Float]:
     """(seeds, sequences) rewards and (seeds,) skills of cells; with or without a start where cells have both."""
     parts = [
@@ -431,4 +463,6 @@ def plot_curves(curves: Mapping[str, Mapping[Kind, Curve]], figure: Path) -> Non
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", UserWarning)
-    tyro.extras.subcommand_cli_from_dict({"curve": curve, "start": start, "past": past, "speed": speed})
+    tyro.extras.subcommand_cli_from_dict(
+        {"curve": curve, "start": start, "past": past, "past-speed": past_speed, "speed": speed}
+    )
