@@ -1,4 +1,4 @@
-"""Figures of docs/results/forecasting.md: what more training series, other traces and a pretrained start are worth."""
+"""Figures of docs/results/forecasting.md: what more series, a pretrained start and an application's past are worth."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ import torch
 import tyro
 
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import Rows, RowsCell, complete, read_cell_rows, refuse_failed
-from tvwrl.experiments.statistics import bootstrap_interval, with_interval
+from tvwrl.experiments.engine import Rows, RowsCell, as_folder, complete, read_cell_rows, refuse_failed
+from tvwrl.experiments.statistics import bootstrap_interval, column, crossed_estimate, select, with_interval
 from tvwrl.forecasting import Beginnings, Forecaster, NetworkForecaster, Outcomes, training_windows
 from tvwrl.forecasting.base import WINDOWS
-from tvwrl.forecasting.pretrained import start_for
-from tvwrl.forecasting.scores import ranked_probability, skill
+from tvwrl.forecasting.pretrained import fit_or_adapt, start_for
+from tvwrl.forecasting.scores import judged_beginnings, ranked_probability, score, skill
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, scale_logarithmically, tidy
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_trace
+from tvwrl.traces import DAY_SECONDS, open_trace
+from tvwrl.traces.past import EarlierUsage
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import TEST_SHARE, VALIDATION_SHARE, Split
-from tvwrl.traces.windows import Windows, stack_windows
+from tvwrl.traces.windows import Window, Windows, stack_windows
 from tvwrl.types import Float
 
 TRACES = ("google2011", "google2019", "bitbrains", "tianchi")
@@ -44,6 +45,14 @@ STYLES: dict[Kind, dict[str, Any]] = {
     POOLED: {"label": "and all series of the other traces", "color": OURS, "fmt": "o-", "ms": 5, "lw": 1.4},
 }
 SMALL = (10, 30, 100, 180)  # workloads of traces that may start from the shipped forecaster
+CLUSTER = "synthetic:google-v2(workloads=1000,replicas=4)"  # applications whose replicas restart
+PASTS = (
+    ("bitbrains", "time"),
+    ("google2011", "time"),
+    ("google2019", "time"),
+    ("google2019", "placements"),
+    (CLUSTER, "placements"),
+)  # traces, and what is kept from training
 COUNTS = {OWN: (10, 30, 100, 300, 1000), POOLED: (10, 100, 1000)}  # of training series, and then all
 
 
@@ -162,6 +171,47 @@ class Start(RowsCell):
         return rows
 
 
+@dataclass(frozen=True)
+class Past(RowsCell):
+    """A forecaster that learnt with what applications used before, and what it is worth where it is told, or not."""
+
+    trace: str
+    by: str  # --split
+    seed: int  # of training
+    loads: tuple[float, ...]
+    split: Split = "test"  # whose series it is worth something on
+
+    @property
+    def name(self) -> str:
+        return f"past-{self.split}/{as_folder(self.trace)}-{self.by}-{self.seed}"
+
+    def request(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def measure(self) -> Rows:
+        problems = {
+            (load, told): Problem.build(
+                open_trace(self.trace), Scenario(load=load, split=self.by, own_past=told), classes="none"
+            )
+            for load in self.loads
+            for told in (False, True)
+        }
+        sampler = problems[self.loads[0], True].sampler
+        own = training_windows(sampler, random_state=self.seed)
+        forecaster = fit_or_adapt(NetworkForecaster(random_state=self.seed), own, sampler.trace)
+        rows: Rows = []
+        for (load, told), problem in problems.items():
+            beginnings = judged_beginnings(problem.sampler, self.split, 0)
+            scores = score(forecaster, beginnings)
+            facts = {"told": told, "load": load, "looks": forecaster.uses_past, "known": float(beginnings.told.mean())}
+            facts |= {"crps": 1000 * float(scores.crps.mean()), "within_90": float(scores.within_90.mean())}
+            problem = replace(problem, forecaster=forecaster)
+            runner = Runner(problem.sequences(self.split, SEQUENCES, 0), problem.machines, problem.scenario)
+            played = problem.rewards(runner, make_scheduler("expected-cost"))
+            rows += [{"sequence": i, "reward": float(reward) / 1000} | facts for i, reward in enumerate(played)]
+        return rows
+
+
 def curve(
     out: Path = Path("runs/forecast-curve"),
     seeds: int = 2,
@@ -207,6 +257,28 @@ def start(out: Path = Path("runs/forecast-start"), seeds: int = 2, split: Split 
     print(start_table(out, cells))
 
 
+def past(
+    out: Path = Path("runs/forecast-past"),
+    seeds: int = 3,
+    traces: tuple[str, ...] = (),
+    loads: tuple[float, ...] = (0.5,),
+    split: Split = "test",
+) -> None:
+    """What it is worth to know what an application used before.
+
+    Args:
+        out: folder of what is finished; an interrupted call continues.
+        seeds: trainings.
+        traces: those of these names alone; default: all.
+        loads: offered loads.
+        split: series on which it is worth something: validation to choose a setting, test to judge it.
+    """
+    chosen = [pair for pair in PASTS if not traces or pair[0] in traces]
+    cells = [Past(trace, by, seed, loads, split) for seed in range(seeds) for trace, by in chosen]
+    refuse_failed(complete(out, cells))
+    print(past_table(out, cells))
+
+
 def speed(trace: str = "google2011", repeats: int = 5) -> None:
     """Seconds to fit on one core, and microseconds to forecast a workload in a slot.
 
@@ -230,6 +302,37 @@ def speed(trace: str = "google2011", repeats: int = 5) -> None:
         forecaster.predict(fresh).forecast()
         times.append(time.perf_counter() - began)
     print(f"forecast: {1e6 * min(times) / len(every):.1f} us per workload and slot ({len(every)} of them)")
+
+
+def past_speed(replicas: int = 5000, windows: int = 6000) -> None:
+    """Seconds to tell windows what an application of many replicas used before.
+
+    Args:
+        replicas: of the one application, each with seven days of usage.
+        windows: windows of its replicas.
+    """
+    one = open_trace("synthetic:google-v2(workloads=1)")
+    slots, nothing = 7 * DAY_SECONDS // one.slot_seconds, np.full(replicas, np.nan)
+    usage = np.random.default_rng(0).random((replicas * slots, len(one.resources)))
+    many = replace(
+        one,
+        workload_id=np.array([f"pod-{i}" for i in range(replicas)], dtype=object),
+        application=np.array(["web"] * replicas, dtype=object),
+        offsets=np.arange(replicas + 1) * slots,
+        slot=np.tile(np.arange(slots), replicas),
+        usage=usage,
+        arrival=np.zeros(replicas, np.int64),
+        priority=nothing,
+        scheduling_class=nothing,
+        request=np.stack([nothing] * len(one.resources), axis=1),
+    )
+    begun = np.random.default_rng(1).integers(0, slots, windows).tolist()
+    drawn = [Window(i % replicas, slot, usage[:1]) for i, slot in enumerate(begun)]
+    unit = np.ones(len(one.resources))
+    EarlierUsage(one, 6, unit, 6.0, "max").before([Window(0, 48, usage[:1])])  # compiles
+    began = time.perf_counter()
+    EarlierUsage(many, 6, unit, 6.0, "max").before(drawn)
+    print(f"{replicas} replicas, {windows} windows: {time.perf_counter() - began:.2f} s")
 
 
 def rewards_and_skills(out: Path, cells: Sequence[RowsCell], started: bool | None = None) -> tuple[Float, Float]:
@@ -289,6 +392,27 @@ def start_table(out: Path, cells: Sequence[Start]) -> str:
     return markdown_table(["trace", "workloads", *titles, "skill: nothing", "shipped", "rule"], rows)
 
 
+def past_table(out: Path, cells: Sequence[Past]) -> str:
+    """Means over seeds and sequences; differences are of the same networks on the same sequences."""
+    table = []
+    for trace, by in dict.fromkeys((cell.trace, cell.by) for cell in cells):
+        seeds = [read_cell_rows(out, [cell]) for cell in cells if (cell.trace, cell.by) == (trace, by)]
+        for load in cells[0].loads:
+            without, told = (
+                np.array([column(rows, "reward", load=load, told=told) for rows in seeds]) for told in (False, True)
+            )
+            gain = crossed_estimate(told - without)
+            facts = [select(rows, load=load, told=told)[0] for told in (False, True) for rows in seeds]
+            crps, within = (np.reshape([row[name] for row in facts], (2, -1)).mean(1) for name in ("crps", "within_90"))
+            line = [trace, by, f"{load:g}", f"{without.mean():.0f}", f"{told.mean():.0f}"]
+            line += [with_interval(gain.mean, gain.interval, 0, "+"), f"{crps[0]:.1f}", f"{crps[1]:.1f}"]
+            line += [f"{100 * share:.0f}" for share in within]
+            looks = sum(row["looks"] for row in facts[len(seeds) :])
+            table.append([*line, f"{100 * facts[-1]['known']:.0f}", f"{looks} of {len(seeds)}"])
+    titles = ["load", "reward, without", "with", "gain", "CRPS, without", "with", "in 90 %, without", "with"]
+    return markdown_table(["trace", "split", *titles, "% told of", "looks at it"], table)
+
+
 def draw_curves(out: Path, points: Sequence[Point], figure: Path) -> None:
     """The curves of the usual size of network and number of windows."""
     curves: dict[str, dict[Kind, Curve]] = {trace: {} for trace in TRACES}
@@ -315,14 +439,14 @@ def plot_curves(curves: Mapping[str, Mapping[Kind, Curve]], figure: Path) -> Non
 
     page = new_figure(WIDTH, 4.8)
     axes = page.subplots(2, len(curves), sharex="col", squeeze=False)
-    for column, (trace, kinds) in zip(axes.T, curves.items(), strict=True):
+    for pair, (trace, kinds) in zip(axes.T, curves.items(), strict=True):
         for kind, curve in kinds.items():
-            for axis, values in zip(column, (curve.reward, curve.skill), strict=True):
+            for axis, values in zip(pair, (curve.reward, curve.skill), strict=True):
                 middle = values.mean(axis=1)
                 bars = np.abs(np.array([values.min(axis=1), values.max(axis=1)]) - middle)
                 axis.errorbar(curve.counts, middle, bars if bars.any() else None, **STYLES[kind])
-        column[0].set_title(trace, fontsize=10)
-        for axis in column:
+        pair[0].set_title(trace, fontsize=10)
+        for axis in pair:
             scale_logarithmically(axis.xaxis)
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 3) if max(kinds[OWN].counts) < 1000 else (1,)))
             axis.locator_params(axis="y", nbins=5)
@@ -339,4 +463,6 @@ def plot_curves(curves: Mapping[str, Mapping[Kind, Curve]], figure: Path) -> Non
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", UserWarning)
-    tyro.extras.subcommand_cli_from_dict({"curve": curve, "start": start, "speed": speed})
+    tyro.extras.subcommand_cli_from_dict(
+        {"curve": curve, "start": start, "past": past, "past-speed": past_speed, "speed": speed}
+    )

@@ -189,7 +189,7 @@ def test_what_is_imitated_is_learnt(problem):
 def scheduler_of(simulation, policy):
     """The policy as a scheduler."""
     config = TrainConfig(scenario=simulation.scenario)
-    saved = SimpleNamespace(config=config, shapes=shapes_of(simulation), make_policy=lambda: policy)
+    saved = SimpleNamespace(config=config, shapes=shapes_of(simulation), make_policy=lambda: policy, forecaster=None)
     return PolicyScheduler("mine", saved)
 
 

@@ -33,7 +33,10 @@ def test_all_at_once_is_as_one_by_one(problem, train, kind, monkeypatch):
     policy = make_policy("shared", shapes, 8)
     torch.nn.init.normal_(policy.output.weight)
     saved = SimpleNamespace(
-        config=TrainConfig(policy="shared", scenario=scenario), shapes=shapes, make_policy=lambda: policy
+        config=TrainConfig(policy="shared", scenario=scenario),
+        shapes=shapes,
+        make_policy=lambda: policy,
+        forecaster=None,
     )
     scheduler, runner = PolicyScheduler("mine", saved), Runner(train, problem.machines, scenario)
     monkeypatch.setattr(policy_continuation, "MOST_MEMORY", 100)  # batches are small, so that there are several

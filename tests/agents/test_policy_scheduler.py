@@ -30,6 +30,7 @@ def scheduler_of(problem, train, scenario, kind="shared"):
     saved = SimpleNamespace(
         config=TrainConfig(policy=kind, scenario=scenario),
         shapes=shapes,
+        forecaster=None,
         make_policy=lambda: make_policy(kind, shapes, 4),
     )
     return PolicyScheduler("mine", saved)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tvwrl.agents.deeprm import DeepRM
+from tvwrl.forecasting import NetworkForecaster
 from tvwrl.schedulers import GROUPS, KNOWLEDGE
 from tvwrl.schedulers.knowledge import (
     CURRENT_LOAD,
@@ -16,7 +17,7 @@ from tvwrl.schedulers.knowledge import (
     REQUESTS,
     knowing_no_more,
     knowledge_of,
-    known_in,
+    known_by,
 )
 from tvwrl.simulation.scenario import Scenario
 
@@ -68,8 +69,12 @@ def test_agents_are_grouped_by_what_they_are_shown(shown, like):
 
 
 def test_forecasts_from_earlier_usage_are_a_group_of_their_own():
-    told, plain = Scenario(own_past=True, observe_forecast=True), Scenario(observe_forecast=True)
-    assert known_in(told, FORECASTS).group == knowledge_of(told).group == FORECASTS_AND_PAST.group
-    assert known_in(plain, FORECASTS) == FORECASTS
-    assert known_in(told, PEAKS) == PEAKS
-    assert knowledge_of(plain).group == FORECASTS.group
+    """Only where the forecaster looks at it; whether the scenario would tell it does not matter."""
+    told = Scenario(own_past=True, observe_forecast=True)
+    plain, looking = NetworkForecaster(), NetworkForecaster()
+    looking.informed_ = NetworkForecaster(past=True)
+    assert known_by(looking, FORECASTS).group == knowledge_of(told, looking).group == FORECASTS_AND_PAST.group
+    assert known_by(looking, known_by(looking, FORECASTS_AND_PEAKS)) == known_by(looking, FORECASTS_AND_PEAKS)
+    assert known_by(plain, FORECASTS) == known_by(None, FORECASTS) == FORECASTS
+    assert known_by(looking, PEAKS) == PEAKS
+    assert knowledge_of(told, plain).group == knowledge_of(told).group == FORECASTS.group

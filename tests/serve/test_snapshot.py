@@ -249,14 +249,14 @@ def test_forecasts_are_told_what_replicas_used_before():
     asking = Asking(sight.forecaster)
     seen = observed({"a": (8, 32)}, rows)
     snapshot = Snapshot(seen, replace(sight, forecaster=asking))
-    cpu = np.concatenate([windows.past[:, :, 1, 0] for windows in asking.shown])
+    cpu = np.concatenate([windows.past[:, 0, :, 0] for windows in asking.shown])
     day, now = cpu.shape[1], seen.slot
     assert sorted(np.isfinite(cpu).sum(axis=1).tolist()) == [0, 0, 2]  # of p and r nothing before; of q what p used
     (told,) = cpu[np.isfinite(cpu).any(axis=1)]
     assert told[(now - 2) % day] / told[(now - 3) % day] == pytest.approx(3)
     asking.shown.clear()
     snapshot.show(pod("new", owner="shop"))
-    told = asking.shown[-1].past[0, :, 1, 0]
+    told = asking.shown[-1].past[0, 0, :, 0]
     assert np.isfinite(told).sum() == 3  # all slots before the current one
     assert told[(now - 1) % day] / told[(now - 3) % day] == pytest.approx((3 + 2) / 2)
 

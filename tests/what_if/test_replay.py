@@ -198,7 +198,7 @@ def test_forecasts_are_told_what_the_pods_of_an_owner_used_before():
     forecaster.informed_ = shipped_forecaster()
     past = replay._told(windows, forecaster).past
     names = replay.recorded.pod[replay.pods].tolist()
-    known = dict(zip(names, np.isfinite(past[:, :, 1, 0]).sum(axis=1).tolist(), strict=True))
+    known = dict(zip(names, np.isfinite(past[:, 0, :, 0]).sum(axis=1).tolist(), strict=True))
     assert known == {"shop/1": 0, "shop/2": 4, "x/3": 0}
     second = past[names.index("shop/2")]
-    assert np.nanmax(second[:, 1, 0]) == pytest.approx(windows.demand[names.index("shop/1"), 0, 0])
+    assert np.nanmax(second[0, :, 0]) == pytest.approx(windows.demand[names.index("shop/1"), 0, 0])

@@ -212,7 +212,7 @@ class Facts(Trained):
 
     def to_texts(self) -> dict[str, str]:
         """Field -> JSON, to be put into a file."""
-        knowledge, forecaster = knowledge_of(self.scenario), None
+        knowledge, forecaster = knowledge_of(self.scenario, self.forecaster), None
         if self.forecaster is not None:  # without the windows that it learnt from, and the copies that forecast those
             forecaster = _single(self.forecaster.to_dict() | {"learnt": None, "without": {}})
         content = {
@@ -367,7 +367,9 @@ class ExportedPolicy(ObservingScheduler):
     """
 
     def __init__(self, facts: Facts, graph: Graph, name: str | None = None) -> None:
-        super().__init__(name or facts.name, facts.scenario, facts.shapes, facts.any_machines, "policy")
+        super().__init__(
+            name or facts.name, facts.scenario, facts.shapes, facts.any_machines, "policy", facts.forecaster
+        )
         graph.check_fits(facts.shapes)
         self.facts, self._graph = facts, graph
 

@@ -132,15 +132,22 @@ class ObservingScheduler(Scheduler):
     `shapes`: of that environment, see `shapes_of`
     `any_machines`: whether it can play on another number of machines
     `what`: what holds the policy, in errors: checkpoint, ...
+    `forecaster`: whose forecasts it observes
     """
 
     looks_at_grid = True
 
     def __init__(
-        self, name: str, scenario: Scenario, shapes: dict[str, Any], any_machines: bool, what: str = "checkpoint"
+        self,
+        name: str,
+        scenario: Scenario,
+        shapes: dict[str, Any],
+        any_machines: bool,
+        what: str = "checkpoint",
+        forecaster: Forecaster | None = None,
     ) -> None:
         self.name, self._what = name, what
-        self.knowledge = knowledge_of(scenario)
+        self.knowledge = knowledge_of(scenario, forecaster)
         self.needs_forecasts = scenario.observe_forecast
         self._trained = environment_signature(shapes, scenario)
         if any_machines:

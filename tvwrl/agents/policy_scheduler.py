@@ -36,7 +36,13 @@ class PolicyScheduler(ObservingScheduler):
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
         check_device(device)
         policy = checkpoint.make_policy()
-        super().__init__(name, checkpoint.config.scenario, checkpoint.shapes, isinstance(policy, SharedPolicy))
+        super().__init__(
+            name,
+            checkpoint.config.scenario,
+            checkpoint.shapes,
+            isinstance(policy, SharedPolicy),
+            forecaster=checkpoint.forecaster,
+        )
         self._device, self.checkpoint = device, checkpoint
         self._policy = policy.to(device).eval()
 

@@ -439,7 +439,7 @@ class Trainer:
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=off)
         try:
             with writer, bar, collect_signals() as received:
-                known = knowledge_of(self.config.scenario)
+                known = knowledge_of(self.config.scenario, self.problem.forecaster)
                 writer.add_text("knowledge", f"{known.group}: {known.note}", logged)
                 writer.add_custom_scalars(LAYOUT)
                 said = markdown_table(["curve", "what it is", "unit", "better"], [[n, *c] for n, c in CURVES.items()])

@@ -28,6 +28,7 @@ from .evaluation import (
     EpisodesCell as EpisodesCell,
     Player as Player,
     EvaluationSetup as EvaluationSetup,
+    with_wanted_forecasts as with_wanted_forecasts,
     evaluate as evaluate,
 )
 from .place_command import PlacementSettings as PlacementSettings, place as place

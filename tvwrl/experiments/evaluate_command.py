@@ -13,7 +13,7 @@ from tvwrl.checks import at_least, different
 from tvwrl.command_line import TRACE, ForecasterFile, SlotSeconds, described
 from tvwrl.envs import Problem
 from tvwrl.experiments.engine import CellOptions
-from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, EvaluationSetup, Player, evaluate
+from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, EvaluationSetup, Player, evaluate, with_wanted_forecasts
 from tvwrl.experiments.exploring.explored import first_look
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, origin_of, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
@@ -33,7 +33,7 @@ from tvwrl.schedulers import (
     SCHEDULERS,
     USUAL_ROLLOUTS,
     Scheduler,
-    known_in,
+    known_by,
     make_scheduler,
     parted,
 )
@@ -194,14 +194,16 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         origins = {scheduler.name: origin_of(scheduler.name, scheduler) for scheduler in schedulers}
     if scores := scores_behind(entries):
         facts["scores"] = scores
-    knowledge = {scheduler.name: known_in(problem.scenario, scheduler.knowledge) for scheduler in schedulers}
+    players = [Player(one, origins.get(one.name), agent=one is policy) for one in schedulers]
+    problem = with_wanted_forecasts(problem, players, say)
+    knowledge = {scheduler.name: known_by(problem.forecaster, scheduler.knowledge) for scheduler in schedulers}
     out = settings.out or default_folder(f"evaluation-{problem.trace.name}")
     bound_seconds = settings.bound_seconds if settings.bounds else None
     rows = evaluate(
         EvaluationSetup(
             problem, settings.loads, settings.sequences, settings.seed, bound_seconds, settings.reward_bound
         ),
-        [Player(one, origins.get(one.name), agent=one is policy) for one in schedulers],
+        players,
         out,
         facts,
         reference=None if policy is None else policy.name,

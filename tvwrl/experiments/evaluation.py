@@ -45,7 +45,7 @@ from tvwrl.packing import lower_bounds
 from tvwrl.penalties import MOST
 from tvwrl.progress import Report, nothing, say, ticking
 from tvwrl.runs import InFolder, check_new_folder, provenance, write_json
-from tvwrl.schedulers import KNOWLEDGE, Knowledge, Runner, Scheduler, cost_bound, known_in
+from tvwrl.schedulers import KNOWLEDGE, Knowledge, Runner, Scheduler, cost_bound, known_by
 from tvwrl.traces import trace_hash
 from tvwrl.types import Episode, InputError, SequenceSet
 
@@ -115,8 +115,7 @@ def evaluate(
         check_new_folder(out)
     everybody = [one if isinstance(one, Player) else Player(one) for one in players]
     different(schedulers=[one.scheduler.name for one in everybody])
-    if any(one.scheduler.wants_forecasts(setup.problem.scenario) for one in everybody if one.problem is None):
-        setup = replace(setup, problem=setup.problem.with_forecasts(report))
+    setup = replace(setup, problem=with_wanted_forecasts(setup.problem, everybody, report))
     stages = [_Stage(setup.problem.at_load(load), setup.sequences, setup.seed) for load in setup.loads]
     limits = [
         _BoundsCell(stage, setup.bound_seconds, setup.reward_bound)
@@ -144,13 +143,19 @@ def evaluate(
             write_observed(out / OBSERVED, list(_observed(played)))
         write_json(out / RUN, _run_facts(setup, stages) | dict(facts or {}))
         everyones = KNOWLEDGE | {one.scheduler.name: one.scheduler.knowledge for one in everybody}
-        known = {name: known_in(setup.problem.scenario, one) for name, one in everyones.items()}
+        known = {name: known_by(setup.problem.forecaster, one) for name, one in everyones.items()}
         (out / "table.md").write_text(comparison_table(table, reference, known))
         if plots:
             plot_comparison(table, out / "plots", knowledge=known)
     refuse_failed(failed)
     shutil.rmtree(out / CELLS)
     return table
+
+
+def with_wanted_forecasts(problem: Problem, players: Sequence[Player], report: Report = nothing) -> Problem:
+    """The problem, with a forecaster if a player that has no problem of its own wants forecasts."""
+    wanted = any(one.scheduler.wants_forecasts(problem.scenario) for one in players if one.problem is None)
+    return problem.with_forecasts(report) if wanted else problem
 
 
 def _observed(played: Sequence[EpisodesCell]) -> Iterator[Observed]:

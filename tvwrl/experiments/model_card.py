@@ -48,7 +48,7 @@ def model_card(export: Export, checkpoint: Checkpoint, file: Path, source: Path,
     facts, config, shapes = export.facts, checkpoint.config, export.facts.shapes
     scenario, trace, trained = facts.scenario, facts.trace, shapes["grid"][0]
     run = _json_of(source.parent.parent / "run.json")
-    noted, knowledge = run.get("trace") or {}, knowledge_of(scenario)
+    noted, knowledge = run.get("trace") or {}, knowledge_of(scenario, facts.forecaster)
     of = f", {noted['workloads']} workloads" if "workloads" in noted else ""
     numbers = {
         "states": export.states,
@@ -169,7 +169,7 @@ def _results(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
     name = _evaluated_as(about, folder, checkpoint, source)
     if name is None or not (folder / "rows.csv").is_file():
         return "This checkpoint was not evaluated."
-    known = {**KNOWLEDGE, **dict.fromkeys(about["policies"], knowledge_of(facts.scenario))}
+    known = {**KNOWLEDGE, **dict.fromkeys(about["policies"], knowledge_of(facts.scenario, facts.forecaster))}
     known[DEEPRM], parts = LEARNT_PEAKS_AND_LENGTHS, []
     left = dict[float, str]()
     for load, group in by_load(read_rows(folder)).items():
@@ -209,7 +209,7 @@ def _results(facts: Facts, checkpoint: Checkpoint, source: Path) -> str:
 def _better_rules(facts: Facts, name: str, rows: Any) -> list[str]:
     """Rules that know no more than the policy and had a higher mean reward, at any load; the best first. Loads where
     the policy has none, as it left workloads unplaced, do not count."""
-    groups, found = knowing_no_more(knowledge_of(facts.scenario).group), dict[str, float]()
+    groups, found = knowing_no_more(knowledge_of(facts.scenario, facts.forecaster).group), dict[str, float]()
     for group in by_load(rows).values():
         mean = {one: point_estimate(columns["reward"]) for one, columns in group.items()}
         for one in mean.keys() & KNOWLEDGE.keys():

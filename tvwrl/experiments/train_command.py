@@ -53,7 +53,7 @@ from tvwrl.runs import (
     whole_file,
     write_csv,
 )
-from tvwrl.schedulers import CURRENT_LOAD, INITIAL, KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
+from tvwrl.schedulers import CURRENT_LOAD, INITIAL, KNOWLEDGE, SCHEDULERS, Scheduler, known_by, make_scheduler
 from tvwrl.simulation import check_moves
 from tvwrl.traces import SequenceSampler, open_and_describe, trace_identity
 from tvwrl.types import InputError, Trace
@@ -227,7 +227,9 @@ def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluatio
         initial = [load_policy(first, Checkpoint.load(first), trainer.config.device)]
         initial[0].name = policy.name + INITIAL
     deeprm = deeprm_beside(trainer, report)
-    knowledge = {one.name: one.knowledge for one in (policy, *initial, *deeprm)}
+    known = {name: KNOWLEDGE[name] for name in DEFAULT_SCHEDULERS}
+    known |= {one.name: one.knowledge for one in (policy, *initial, *deeprm)}
+    knowledge = {name: known_by(trainer.problem.forecaster, one) for name, one in known.items()}
     files = {policy.name: find_checkpoint(folder)}
     files |= {one.name: folder / "checkpoints" / INITIAL_POLICY for one in initial}
     files |= {one.name: find_checkpoint(folder / DEEPRM) for one in deeprm}

@@ -223,8 +223,9 @@ class Beginnings:
         return self.windows.told
 
     def before(self) -> Float32:
-        """(m, 3 J D + J) what the application used before in the hours of each segment: the largest of all earlier
-        days, the largest and the mean of a usual day; and the share of these slots that are known. 0 where none is.
+        """(m, 3 J D + J) what the application used in the hours of each segment on the days before the window: the
+        largest and the mean usage, means over the days of which something is known; the largest of the latest of these
+        days; and the share of the days that they are. 0 where none is.
         """
         resources = self.windows.demand.shape[-1]
         out = np.zeros((len(self), len(SEGMENTS) * (3 * resources + 1)), np.float32)
@@ -364,34 +365,43 @@ def _fill_yesterday(demand: Float32, row: Int, seen: Int, day: int, segments: In
 def _fill_before(past: Float32, clock: Float, row: Int, seen: Int, segments: Int, out: Float32) -> None:
     """See `Beginnings.before`.
 
-    `past`: (n, day, 2, D) of the windows, NaN where unknown
+    `past`: (n, days, day, D) of the windows, the latest day first, NaN where unknown
     `clock`: (n,) time of day at a window's first slot, share of a day
     `row`, `seen`: (m,) as of `Beginnings`
     `segments`: (J, 2) slots ahead, first and last
     `out`: (m, 3 J D + J)
     """
-    day, resources, each = past.shape[1], past.shape[3], len(segments)
+    _, days, day, resources = past.shape
+    each = len(segments)
     for i in range(len(row)):
         now = int(np.floor(clock[row[i]] * day + 1e-6)) + seen[i] - 1
         for j in range(each):
-            first, end = segments[j]
-            known = 0
-            for ahead in range(first, end + 1):
-                hour = (now + ahead) % day
-                if np.isnan(past[row[i], hour, 0, 0]):
+            first, end = segments[j][0], min(segments[j][1], segments[j][0] + day - 1)
+            told = 0
+            for before in range(days):
+                known = 0
+                for ahead in range(first, end + 1):
+                    known += not np.isnan(past[row[i], before, (now + ahead) % day, 0])
+                if not known:
                     continue
-                known += 1
+                told += 1
                 for d in range(resources):
-                    largest, usual = past[row[i], hour, 0, d], past[row[i], hour, 1, d]
+                    most = total = np.float32(0.0)
+                    for ahead in range(first, end + 1):
+                        value = past[row[i], before, (now + ahead) % day, d]
+                        if not np.isnan(value):
+                            most = max(most, value)
+                            total += value
                     place = j * resources + d
-                    out[i, place] = max(out[i, place], largest)
-                    place += each * resources
-                    out[i, place] = max(out[i, place], usual)
-                    out[i, place + each * resources] += usual
-            if known:
-                for d in range(resources):
-                    out[i, (2 * each + j) * resources + d] /= np.float32(known)
-                out[i, 3 * each * resources + j] = np.float32(known / (end - first + 1))
+                    out[i, place] += most
+                    out[i, place + each * resources] += total / np.float32(known)
+                    if told == 1:
+                        out[i, place + 2 * each * resources] = most
+            if told:
+                for place in range(j * resources, (j + 1) * resources):
+                    out[i, place] /= np.float32(told)
+                    out[i, place + each * resources] /= np.float32(told)
+                out[i, 3 * each * resources + j] = np.float32(told / days)
 
 
 def outcome_levels(drawn: Sequence[Beginnings], levels: int, peak_units: int) -> tuple[Int, Int, Float32]:

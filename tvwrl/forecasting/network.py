@@ -64,8 +64,8 @@ def unpacked(content: dict[str, Any], resources: int) -> Beginnings:
     good = good and parts["metadata"].shape == (n, resources + 2) and len(row) == len(seen) and lengths.max() <= slots
     good = good and all(bool(np.isfinite(parts[name]).all()) for name in ("demand", "clock"))
     good = good and all(len(parts[name]) == n for name in ADDED if name in parts)
-    if "past" in parts:  # largest and usual usage, by slots of the day
-        good = good and parts["past"].ndim == 4 and parts["past"].shape[2:] == (2, resources)
+    if "past" in parts:  # usage by days before and slots of the day
+        good = good and parts["past"].ndim == 4 and parts["past"].shape[3] == resources
     if not (good and row.min() >= 0 and row.max() < n and seen.min() >= 1 and (seen <= lengths[row]).all()):
         raise ValueError("the beginnings that it learnt from do not fit together")
     windows = Windows(**{name: part for name, part in parts.items() if name not in ("row", "seen")})

@@ -10,11 +10,11 @@ from typing import Any
 from tvwrl.benchmark import KINDS, Setting, complete_own_first, entry_of
 from tvwrl.checks import at_least, different, positive
 from tvwrl.envs import Problem
-from tvwrl.experiments import Evaluation, EvaluationSetup
+from tvwrl.experiments import Evaluation, EvaluationSetup, with_wanted_forecasts
 from tvwrl.experiments import evaluate as evaluate_problem
 from tvwrl.progress import Report, nothing, say
 from tvwrl.runs import InFolder, folder_for
-from tvwrl.schedulers import Scheduler, known_in
+from tvwrl.schedulers import Scheduler, known_by
 from tvwrl.simulation import Scenario
 from tvwrl.traces import open_trace
 from tvwrl.types import InputError, Trace
@@ -97,7 +97,8 @@ def evaluate(
     problem = _problem_from(problem, scenario, report)
     setting = Setting.of_problem(problem)
     made = {name: entry_of(name, given, setting, observe) for name, given in entries.items()}
-    knowledge = {name: known_in(problem.scenario, entry.scheduler.knowledge) for name, entry in made.items()}
+    problem = with_wanted_forecasts(problem, [entry.player for entry in made.values()], report)
+    knowledge = {name: known_by(problem.forecaster, entry.scheduler.knowledge) for name, entry in made.items()}
     origins = {name: entry.origin for name, entry in made.items()}
     given = [problem.scenario.load] if loads is None else list(loads)
     try:

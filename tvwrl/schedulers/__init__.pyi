@@ -39,7 +39,7 @@ from .knowledge import (
     PEAKS_AND_LENGTHS as PEAKS_AND_LENGTHS,
     REQUESTS as REQUESTS,
     knowing_no_more as knowing_no_more,
-    known_in as known_in,
+    known_by as known_by,
     knowledge_of as knowledge_of,
     stated_knowledge as stated_knowledge,
 )

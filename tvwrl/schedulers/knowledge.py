@@ -5,10 +5,18 @@ Real clusters know declared requests; no cluster knows true lifetime peaks, whic
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tvwrl.simulation import Scenario
 from tvwrl.types import InputError
+
+
+class Foresight(Protocol):
+    """What a forecaster says of what it looks at."""
+
+    @property
+    def uses_past(self) -> bool:
+        """Whether it looks at what applications used before."""
 
 
 class Knowledge(NamedTuple):
@@ -52,9 +60,8 @@ PEAKS = Knowledge("true lifetime peaks (a privilege)", "peaks of running and wai
 PEAKS_AND_LENGTHS = Knowledge(PEAKS.group, f"{PEAKS.note}, and how long each will run")
 LEARNT_PEAKS_AND_LENGTHS = Knowledge(PEAKS.group, f"{PEAKS_AND_LENGTHS.note} (learnt)")  # DeepRM's
 FORECASTS = Knowledge("demand forecasts", "forecasts of demand from requests, what was used so far and the time of day")
-FORECASTS_AND_PAST = Knowledge(
-    "demand forecasts from earlier usage", f"{FORECASTS.note}, and what an application used before (`own_past`)"
-)
+EARLIER = "what an application used before"
+FORECASTS_AND_PAST = Knowledge("demand forecasts from earlier usage", f"{FORECASTS.note}, and {EARLIER} (`own_past`)")
 FORECASTS_AND_PEAKS = Knowledge("demand forecasts and true lifetime peaks", f"{FORECASTS.note}; {PEAKS.note}")
 FUTURE = Knowledge("the whole future", "the whole future (a reference)")
 
@@ -80,15 +87,16 @@ def knowing_no_more(group: str) -> tuple[str, ...]:
     return (*(other for other in before if (other, group) not in NOT_INCLUDED), group)
 
 
-def known_in(scenario: Scenario, knowledge: Knowledge) -> Knowledge:
-    """What a scheduler knows in a scenario: forecasts may rest on earlier usage there.
+def known_by(forecaster: Foresight | None, knowledge: Knowledge) -> Knowledge:
+    """What a scheduler knows with a forecaster: forecasts rest on earlier usage if that looks at it.
 
-    >>> known_in(Scenario(own_past=True), FORECASTS).group
-    'demand forecasts from earlier usage'
+    >>> known_by(None, FORECASTS).group
+    'demand forecasts'
     """
-    if not scenario.own_past or knowledge.group not in (FORECASTS.group, FORECASTS_AND_PEAKS.group):
+    looks = forecaster is not None and forecaster.uses_past and EARLIER not in knowledge.note
+    if not looks or knowledge.group not in (FORECASTS.group, FORECASTS_AND_PEAKS.group):
         return knowledge
-    told = knowledge.and_also("what an application used before")
+    told = knowledge.and_also(EARLIER)
     return Knowledge(FORECASTS_AND_PAST.group, told.note) if knowledge.group == FORECASTS.group else told
 
 
@@ -103,8 +111,8 @@ def together(one: Knowledge, other: Knowledge) -> Knowledge:
     return Knowledge(group, "; ".join(dict.fromkeys([*one.note.split("; "), *other.note.split("; ")])))
 
 
-def knowledge_of(scenario: Scenario) -> Knowledge:
-    """The knowledge of a policy that observes what the scenario shows."""
+def knowledge_of(scenario: Scenario, forecaster: Foresight | None = None) -> Knowledge:
+    """The knowledge of a policy that observes what the scenario shows, with the forecasts of a forecaster."""
     seen = [f"the last {scenario.history} slots of load"]
     shown = {
         "forecasts of demand": scenario.observe_forecast,
@@ -117,7 +125,7 @@ def knowledge_of(scenario: Scenario) -> Knowledge:
         like = FORECASTS_AND_PEAKS if scenario.observe_peak else FORECASTS
     else:
         like = PEAKS if scenario.observe_peak else REQUESTS if scenario.observe_request else CURRENT_LOAD
-    return known_in(scenario, Knowledge(like.group, f"classes, {', '.join(seen)} (learnt)"))
+    return known_by(forecaster, Knowledge(like.group, f"classes, {', '.join(seen)} (learnt)"))
 
 
 def stated_knowledge(scheduler: Any) -> Knowledge:

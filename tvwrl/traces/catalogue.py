@@ -23,7 +23,7 @@ SUBFOLDERS = {  # of TVWRL_DATA: where a recorded trace of that name is looked f
 
 SYNTHETIC = "synthetic:"  # before the name or file of a population: that one, whatever was prepared
 POPULATIONS = ("alibaba", "google", "google-v2")  # that come with the package
-OPTIONS = {"workloads": int, "seed": int}  # in brackets behind a population
+OPTIONS = {"workloads": int, "seed": int, "replicas": int}  # in brackets behind a population
 
 
 def data_folder() -> Path:
@@ -108,7 +108,8 @@ def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: 
         google and alibaba are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic population, which
         synthetic:google, synthetic:google-v2 and synthetic:alibaba always are, and synthetic:FILE.json by a file that
         `tvwrl population` wrote; in brackets, how many workloads and the seed, as in
-        synthetic:google-v2(workloads=10000,seed=1). A folder of TVWRL_DATA goes by its name; all else is the path of a
+        synthetic:google-v2(workloads=10000,seed=1); with replicas=4 they are the pods of applications that have so many
+        replicas on average (`deployments_trace`). A folder of TVWRL_DATA goes by its name; all else is the path of a
         folder or a CSV.
     slot_seconds : int, optional
         Length of a slot, seconds, which a CSV lacks.
@@ -148,11 +149,12 @@ def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: 
             for odd in large_usage_in_table(trace, path):
                 warnings.warn(odd, stacklevel=2)
         return trace
+    from tvwrl.traces.deployments import deployments_trace
     from tvwrl.traces.synthetic import synthetic_trace
 
     population, given = _population(name_or_path)
     at_least(0, seed=(options := {"seed": seed} | given)["seed"])
-    trace = synthetic_trace(population, **options)
+    trace = (deployments_trace if "replicas" in given else synthetic_trace)(population, **options)
     if slot_seconds not in (None, trace.slot_seconds):
         raise InputError(
             f"synthetic trace {trace.name!r}: slot_seconds is {trace.slot_seconds}: must not be given as {slot_seconds}"

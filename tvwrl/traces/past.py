@@ -1,4 +1,4 @@
-"""What an application used before: the same hours of earlier days, of the workload itself and of its replicas."""
+"""What an application used before: in the hours of the days before, the workload itself and its replicas."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.traces.windows import Window, first_of_application
 from tvwrl.types import Bool, Float, Float32, Int, Trace
 
-LARGEST, USUAL = 0, 1  # places in what is told of an hour: over all earlier days, and their mean
+DAYS = 2  # before a window that are told: more are seldom known where series are short
 
 
 class EarlierUsage:
-    """Usage of the applications of a trace before some moment, by the hours of the day.
+    """Usage of the applications of a trace in the `DAYS` days before some moment, by the hours of the day.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class EarlierUsage:
     --------
     >>> earlier = EarlierUsage(trace, 6, unit, most=6, sample="max")  # doctest: +SKIP
     >>> earlier.before(windows).shape  # doctest: +SKIP
-    (n, 48, 2, 2)
+    (n, 2, 48, 2)
     """
 
     def __init__(
@@ -59,31 +59,30 @@ class EarlierUsage:
         return dict(zip(names.tolist(), np.split(order, first[1:]), strict=True))
 
     def before(self, windows: Sequence[Window]) -> Float32:
-        """(n, day, 2, D) units: largest and usual usage in each slot of the day, before each window began.
+        """(n, DAYS, day, D) units: usage in each slot of the day, in the last 24 hours before each window began first.
 
-        NaN where there was none. Of the workload of the window and of all others of its application.
+        The mean of the workload of the window and of all others of its application that ran in the slot; NaN where none
+        did.
 
         Parameters
         ----------
         windows : sequence of Window
             n windows.
         """
-        out = np.full((len(windows), self.day, 2, len(self._unit)), np.nan, np.float32)
+        out = np.full((len(windows), DAYS, self.day, len(self._unit)), np.nan, np.float32)
         for row, window in zip(out, windows, strict=True):
             slot, usage = self._of(int(self._application[window.workload]))
             begun = window.source_slot if window.told_before is None else window.told_before
-            count = int(np.searchsorted(slot, begun // self._ratio))
-            seconds = slot[:count] * (self._ratio * self._trace.slot_seconds) % DAY_SECONDS
-            _fill(seconds * self.day // DAY_SECONDS, usage[:count], row)
+            first, last = np.searchsorted(slot, [begun // self._ratio - DAYS * self.day, begun // self._ratio])
+            hour = slot[first:last] * (self._ratio * self._trace.slot_seconds) % DAY_SECONDS * self.day // DAY_SECONDS
+            _fill(begun // self._ratio, slot[first:last], hour, usage[first:last], row)
         return out
 
     def _of(self, application: int) -> tuple[Int, Float]:
-        """(R,) slots of the environment, rising, and (R, D) usage of an application's workloads in them."""
+        """(T,) slots of the environment, rising, and (T, D) mean usage of an application's workloads in them."""
         if application not in self._known:
-            parts = [self._series(i) for i in self._members[application].tolist()]
-            slot = np.concatenate([part[0] for part in parts])
-            order = np.argsort(slot, kind="stable")
-            self._known[application] = slot[order], np.concatenate([part[1] for part in parts])[order]
+            slots, usage = zip(*(self._series(i) for i in self._members[application].tolist()), strict=True)
+            self._known[application] = _mean_by_slot(np.concatenate(slots), np.concatenate(usage))
         return self._known[application]
 
     def _series(self, workload: int) -> tuple[Int, Float]:
@@ -102,23 +101,25 @@ class EarlierUsage:
         return slot, np.minimum(taken / self._unit, self._most)
 
 
+def _mean_by_slot(slot: Int, usage: Float) -> tuple[Int, Float]:
+    """(T,) the slots (R,), rising, each once, and (T, D) the mean usage (R, D) in them."""
+    order = np.argsort(slot, kind="stable")
+    found, first = np.unique(slot[order], return_index=True)
+    if not len(found):
+        return found, usage
+    count = np.diff(np.append(first, len(slot)))
+    return found, np.add.reduceat(usage[order], first, axis=0) / count[:, None]
+
+
 @njit
-def _fill(hours: Int, usage: Float, out: Float32) -> None:
-    """Largest and mean of `usage` (R, D) by the slots of the day `hours` (R,), into `out` (day, 2, D)."""
-    day, _, resources = out.shape
-    count = np.zeros(day)
-    total = np.zeros((day, resources))
-    for r in range(len(hours)):
-        hour = hours[r]
-        for d in range(resources):
-            if count[hour] == 0 or usage[r, d] > out[hour, 0, d]:
-                out[hour, 0, d] = usage[r, d]
-            total[hour, d] += usage[r, d]
-        count[hour] += 1
-    for hour in range(day):
-        for d in range(resources):
-            if count[hour] > 0:
-                out[hour, 1, d] = total[hour, d] / count[hour]
+def _fill(begun: int, slot: Int, hour: Int, usage: Float, out: Float32) -> None:
+    """Put usage (R, D) of slots (R,) before slot `begun` into `out` (DAYS, day, D), by days before and hours."""
+    days, day, resources = out.shape
+    for r in range(len(slot)):  # where two slots are of one hour, the later one counts
+        before = (begun - 1 - slot[r]) // day
+        if 0 <= before < days:
+            for d in range(resources):
+                out[before, hour[r], d] = usage[r, d]
 
 
 class OwnersUsage:
@@ -141,7 +142,7 @@ class OwnersUsage:
     --------
     >>> demand = np.array([[[1.0], [2.0]], [[5.0], [5.0]]])
     >>> used = OwnersUsage(["web", "db"], np.array([0, 0]), demand, np.array([2, 2]), 3)
-    >>> used.before("web", 1)[:, 0, 0].tolist()
+    >>> used.before("web", 1)[0, :, 0].tolist()
     [1.0, nan, nan]
     """
 
@@ -154,12 +155,10 @@ class OwnersUsage:
                 members.setdefault(name, []).append(i)
         for name, pods in members.items():
             slot = np.concatenate([first[i] + np.arange(length[i]) for i in pods])
-            order = np.argsort(slot, kind="stable")
-            used: Float = np.concatenate([demand[i, : length[i]] for i in pods])
-            self._rows[name] = slot[order], used[order]
+            self._rows[name] = _mean_by_slot(slot, np.concatenate([demand[i, : length[i]] for i in pods]))
 
     def before(self, owner: str, first: int) -> Float32:
-        """(day, 2, D) units: what pods of an owner used before some slot; NaN where they used nothing.
+        """(DAYS, day, D) units: what pods of an owner used before some slot, as of `EarlierUsage.before`.
 
         Parameters
         ----------
@@ -168,9 +167,9 @@ class OwnersUsage:
         first : int
             The slot.
         """
-        out = np.full((self._day, 2, self._resources), np.nan, np.float32)
+        out = np.full((DAYS, self._day, self._resources), np.nan, np.float32)
         if owner in self._rows:
             slot, usage = self._rows[owner]
-            count = int(np.searchsorted(slot, first))
-            _fill(slot[:count] % self._day, usage[:count], out)
+            begin, end = np.searchsorted(slot, [first - DAYS * self._day, first])
+            _fill(first, slot[begin:end], slot[begin:end] % self._day, usage[begin:end], out)
         return out

@@ -113,7 +113,6 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
     duration = np.maximum(duration, 2).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(duration)]).astype(np.int64)
     usage = np.empty((offsets[-1], len(resources)))
-    make_series = held_series if "groups" in content else _series
     for length in np.unique(duration):
         same = np.flatnonzero(duration == length)
         for index in np.array_split(same, -(-len(same) // BLOCK)):
@@ -144,6 +143,11 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         reference_machine=content["reference_machine"],
         source="synthetic",
     )
+
+
+def make_series(content: dict[str, Any], drawn: dict[str, Float], length: int, rng: np.random.Generator) -> Float:
+    """Usage (n, length, D) of n workloads of the parameters `drawn`, made as the population's are."""
+    return (held_series if "groups" in content else _series)(content, drawn, length, rng)
 
 
 def draw_parameters(content: dict[str, Any], n: int, rng: np.random.Generator) -> dict[str, Float]:

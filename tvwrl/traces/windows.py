@@ -71,7 +71,7 @@ class Windows:
     series: Int  # (...) number of its workload in the trace
     application: Int = None  # type: ignore[assignment]  # (...) number of a workload of the same application, its own
     # where it has none; that is the default
-    past: Float32 | None = None  # (..., day, 2, D) usage before, as of `EarlierUsage`; None: nothing is told of it
+    past: Float32 | None = None  # (..., days, day, D) usage before, as of `EarlierUsage`; None: nothing is told of it
 
     def __post_init__(self) -> None:
         if self.application is None:
