@@ -103,6 +103,10 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         raise InputError(f"days is {days}: must give at least two slots of {slot_seconds} s")
     rng = np.random.default_rng(seed)
     drawn = draw_parameters(content, workloads, rng)
+    sizes = [_nearest_sizes(content, d, drawn) for d in range(len(resources))]
+    for r, size in zip(resources, sizes, strict=True):
+        if size is not None:
+            drawn[f"{r}_request_ratio"] = size / drawn[f"{r}_level"]
     days = content["days"] if days is None else days
     if days:
         duration = np.full(workloads, round(days * day))
@@ -127,6 +131,9 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         raise InputError(f"population '{content['name']}': its figures give usage below 0 or not finite: fit it again")
     level = np.add.reduceat(usage, offsets[:-1]) / duration[:, None]
     request = np.stack([drawn[f"{r}_request_ratio"] for r in resources], 1) * level
+    for d, size in enumerate(sizes):
+        if size is not None:
+            request[:, d] = size
     ids = np.array([f"{content['name']}-{i}" for i in range(workloads)], dtype=object)
     return Trace(
         name=content["name"],
@@ -144,6 +151,17 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         reference_machine=content["reference_machine"],
         source="synthetic",
     )
+
+
+def _nearest_sizes(content: dict[str, Any], d: int, drawn: dict[str, Float]) -> Float | None:
+    """(n,) requests of resource d as the nearest ones of those that are common; None if no few are."""
+    steps = np.array(content["sizes"][d] if "sizes" in content else [])
+    if not len(steps):
+        return None
+    r = content["resources"][d]
+    wanted = drawn[f"{r}_request_ratio"] * drawn[f"{r}_level"]
+    nearest = np.abs(np.log(wanted)[:, None] - np.log(steps)).argmin(1)
+    return np.where(np.isnan(wanted), np.nan, steps[nearest])
 
 
 def draw_parameters(content: dict[str, Any], n: int, rng: np.random.Generator) -> dict[str, Float]:
