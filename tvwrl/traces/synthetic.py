@@ -15,14 +15,11 @@ import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.traces.held_series import held_series, rounded, to_distribution
+from tvwrl.traces.population_file import check_population
 from tvwrl.traces.statistics import DAY_SECONDS, SHAPE_LEVELS, lag_correlation, lags, row_correlation
 from tvwrl.types import Float, InputError, Trace
 
 POPULATIONS = ("google", "google-v2", "alibaba")
-FIGURES = {  # what the file of a population has
-    "name", "resources", "slot_seconds", "reference_machine", "days", "floor", "kinds", "profiles", "parameters",
-    "tables", "copula",
-}  # fmt: skip
 BLOCK = 16  # workloads generated together: their series stay in the processor's cache
 ROUNDS = 4  # generate-and-measure rounds that bring each series to its drawn autocorrelations
 LAG_WEIGHT = np.array([3.0, 0.5, 0.2, 3.0])  # of lags(): one slot, hour, half a day, day
@@ -83,15 +80,9 @@ def population_figures(population: str | Path) -> dict[str, Any]:
         )
     try:
         content = json.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error})") from None
-    if not isinstance(content, dict) or (missing := sorted(FIGURES - content.keys())):
-        what = f"lacks {', '.join(missing)}" if isinstance(content, dict) else "is no object"
-        raise InputError(f"{path}: holds no population that tvwrl population wrote, because it {what}")
-    seconds = content["slot_seconds"]
-    if not (isinstance(seconds, int) and 0 < seconds <= DAY_SECONDS):
-        raise InputError(f"{path}: slot_seconds is {seconds!r}: must be a whole number from 1 to {DAY_SECONDS}")
-    return content
+    return check_population(content, path)
 
 
 def generate(content: dict[str, Any], workloads: int, seed: int, days: float | None = None) -> Trace:
