@@ -94,10 +94,7 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         raise InputError(f"days is {days}: must give at least two slots of {slot_seconds} s")
     rng = np.random.default_rng(seed)
     drawn = draw_parameters(content, workloads, rng)
-    sizes = [_nearest_sizes(content, d, drawn) for d in range(len(resources))]
-    for r, size in zip(resources, sizes, strict=True):
-        if size is not None:
-            drawn[f"{r}_request_ratio"] = size / drawn[f"{r}_level"]
+    requests = _fixed_requests(content, drawn)
     days = content["days"] if days is None else days
     if days:
         duration = np.full(workloads, round(days * day))
@@ -122,9 +119,8 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         raise InputError(f"population '{content['name']}': its figures give usage below 0 or not finite: fit it again")
     level = np.add.reduceat(usage, offsets[:-1]) / duration[:, None]
     request = np.stack([drawn[f"{r}_request_ratio"] for r in resources], 1) * level
-    for d, size in enumerate(sizes):
-        if size is not None:
-            request[:, d] = size
+    for d, own in requests.items():
+        request[:, d] = own
     ids = np.array([f"{content['name']}-{i}" for i in range(workloads)], dtype=object)
     return Trace(
         name=content["name"],
@@ -144,15 +140,26 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
     )
 
 
-def _nearest_sizes(content: dict[str, Any], d: int, drawn: dict[str, Float]) -> Float | None:
-    """(n,) requests of resource d as the nearest ones of those that are common; None if no few are."""
-    steps = np.array(content["sizes"][d] if "sizes" in content else [])
-    if not len(steps):
-        return None
-    r = content["resources"][d]
-    wanted = drawn[f"{r}_request_ratio"] * drawn[f"{r}_level"]
-    nearest = np.abs(np.log(wanted)[:, None] - np.log(steps)).argmin(1)
-    return np.where(np.isnan(wanted), np.nan, steps[nearest])
+def _fixed_requests(content: dict[str, Any], drawn: dict[str, Float]) -> dict[int, Float]:
+    """(n,) requests by the number of each resource whose requests do not follow from levels that are measured later.
+
+    They are the common one that is nearest, where there are such, and where usage stays within requests, levels and
+    multiples in `drawn` are changed so that it can.
+    """
+    out = {}
+    for d, r in enumerate(content["resources"]):
+        sizes, within = (np.array(content[name][d] if name in content else []) for name in ("sizes", "within_request"))
+        if not (sizes.size or within.any()):
+            continue
+        own = drawn[f"{r}_request_ratio"] * drawn[f"{r}_level"]
+        if sizes.size:
+            distance = np.abs(np.log(np.maximum(own, 1e-12))[:, None] - np.log(sizes))
+            own = np.where(np.isnan(own), np.nan, sizes[distance.argmin(1)])
+        if within.any():
+            drawn[f"{r}_level"] = np.fmin(drawn[f"{r}_level"], own)
+        drawn[f"{r}_request_ratio"] = own / drawn[f"{r}_level"]
+        out[d] = own
+    return out
 
 
 def draw_parameters(content: dict[str, Any], n: int, rng: np.random.Generator) -> dict[str, Float]:
