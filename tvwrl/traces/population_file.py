@@ -118,9 +118,8 @@ def _check_parameters(content: dict[str, Any], check: _Checks) -> None:
         field = f"tables.{name}"
         if name not in parameters or name == "kind":
             check.refuse(field, table, "must be a table of a parameter")
-        share = name.endswith(SHARES) and "groups" in content
-        own = (0.0, 1.0) if share else (-LARGEST, LARGEST)
-        low, high = next((limits for end, limits in LIMITS.items() if name.endswith(end)), own)
+        unlisted = (0.0, 1.0) if name.endswith(SHARES) and "groups" in content else (-LARGEST, LARGEST)
+        low, high = next((limits for end, limits in LIMITS.items() if name.endswith(end)), unlisted)
         check.numbers(field, table, low, high, 2, MOST_ENTRIES)
         for i, (a, b) in enumerate(pairwise(table), 1):
             if b < a:

@@ -120,8 +120,8 @@ def _within_request(trace: Trace) -> list[bool]:
     """Per resource whether requests are known and no workload ever uses more."""
     most = np.maximum.reduceat(trace.usage, trace.offsets[:-1])
     known = np.isfinite(trace.request)
-    within = (most <= trace.request * (1.0 + 1e-6)) | ~known
-    return [bool(found) for found in known.any(0) & within.all(0)]
+    exceeded = most > trace.request * (1.0 + 1e-6)  # never true where it is unknown
+    return [bool(known[:, d].any() and not exceeded[:, d].any()) for d in range(len(trace.resources))]
 
 
 def _common(request: Float) -> list[float]:
