@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tvwrl.traces import fit_population, open_trace, synthetic_trace, trace_hash, trace_identity
 from tvwrl.traces.catalogue import how_to_open
+from tvwrl.traces.held_series import with_peaks
 from tvwrl.traces.population_fit import group_workloads
 from tvwrl.traces.statistics import compare_populations
 from tvwrl.traces.synthetic import draw_parameters, generate
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Trace
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +68,64 @@ def test_figures_are_those_of_groups(content: dict) -> None:
     assert len(fit_population(synthetic_trace(workloads=20, days=1), "one", groups=1)["groups"]["share"]) == 1
 
 
+@pytest.fixture(scope="module")
+def virtual_machines() -> Trace:
+    """Workloads that never use more than they request, and request 1/16, 1/8, ... of the reference machine."""
+    trace = synthetic_trace("google-v2", workloads=60, seed=5, days=2)
+    most = np.maximum.reduceat(trace.usage, trace.offsets[:-1])
+    return replace(trace, request=2.0 ** np.ceil(np.log2(np.maximum(most, 1 / 16))))
+
+
+def test_machines_of_common_sizes_are_never_exceeded(virtual_machines: Trace) -> None:
+    content = fit_population(virtual_machines, "machines")
+    assert content["within_request"] == [True, True]
+    made = generate(content, 100, 1)
+    for d, sizes in enumerate(content["sizes"]):
+        assert set(made.request[:, d]) <= set(sizes) <= {2.0**-k for k in range(-3, 5)}
+    most = np.maximum.reduceat(made.usage, made.offsets[:-1])
+    assert (most <= made.request + 1e-7).all()
+
+
+def test_requests_that_are_exceeded_or_have_no_steps_limit_nothing(virtual_machines: Trace) -> None:
+    request = virtual_machines.request * np.linspace(1.0, 1.5, 60)[:, None]
+    request[0] = virtual_machines.series(0).max(0) / 2
+    content = fit_population(replace(virtual_machines, request=request), "machines")
+    assert content["within_request"] == [False, False]
+    assert content["sizes"] == [[], []]
+    unknown = fit_population(replace(virtual_machines, request=np.full((60, 2), np.nan)), "machines")
+    assert unknown["within_request"] == [False, False]
+    assert np.isnan(generate(unknown, 5, 0).request).all()
+
+
+def test_peaks_are_short_and_scattered_over_the_upper_half() -> None:
+    rng = np.random.default_rng(0)
+    x = np.sin(np.arange(20_000) * 2 * np.pi / 2000)  # ten days, say
+    made = with_peaks(x, 3.0, rng)
+    moved = made != x
+    assert moved.mean() == pytest.approx(0.05, abs=0.01)
+    assert made[moved].min() >= x.max()
+    assert (x[moved] >= np.median(x)).all()
+    runs = np.count_nonzero(np.diff(moved.astype(int)) == 1)
+    assert moved.sum() / runs == pytest.approx(3.0, rel=0.2)
+    assert (with_peaks(x, np.nan, rng) == x).all()
+
+
+def test_scattered_peaks_reach_more_half_days() -> None:
+    """Of series with few changes, fitted both ways: half days with a value of the top twentieth."""
+    real = synthetic_trace("google-v2", workloads=60, seed=5, days=6)
+
+    def half_days(peaks: bool) -> float:
+        made = generate(fit_population(real, "mine", peaks=peaks), 60, 1)
+        return float(np.mean([_half_days_with_a_peak(made.series(i)[:, 0]) for i in range(60)]))
+
+    assert half_days(True) > half_days(False) + 0.1
+
+
+def _half_days_with_a_peak(x: np.ndarray) -> float:
+    high = x > np.quantile(x, 0.95)
+    return float(high[: len(x) // 144 * 144].reshape(-1, 144).any(1).mean())
+
+
 def test_a_file_opens_as_a_trace_again(content: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.json").write_text(json.dumps(content))
     monkeypatch.chdir(tmp_path)
@@ -98,3 +160,76 @@ def test_bad_input_is_refused(content: dict, tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=said):
             open_trace(f"synthetic:google-v2({options})")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("resources",), ["cpu", "cpu"], r"resources is \['cpu', 'cpu'\]: must be different names"),
+        (("resources",), "cpu", "resources is 'cpu': must be a list of 1 to 2 entries"),
+        (("slot_seconds",), 300.0, "slot_seconds is 300.0: must be a whole number from 1 to 86400"),
+        (("slot_seconds",), 0, "slot_seconds is 0: must be a whole number from 1 to 86400"),
+        (("days",), float("nan"), "days is nan: must be a number from 0 to"),
+        (("days",), 1e9, "days is 1000000000.0: must be a number from 0 to"),
+        (("floor", 1), -0.1, r"floor\[1\] is -0.1: must be a number from 0 to 1e\+06"),
+        (("floor",), [0.1], "floor has 1 entries: must have 2"),
+        (("kinds",), [], "kinds has 0 entries: must have 1 to"),
+        (("kinds", 0, 3), 0.0, r"kinds is .*: as the sum of all shares"),
+        (("profiles", 0, 0), [0.0] * 23, r"profiles\[0\]\[0\] has 23 entries: must have 24"),
+        (("parameters", 0), "x_level", r"parameters\[0\] is 'x_level': must be the name of a parameter, once"),
+        (("tables", "cpu_level", 0), -1.0, r"tables.cpu_level\[0\] is -1.0: must be a number from 1e-12 to 1e\+06"),
+        (("tables", "cpu_level", 40), 0.0001, r"tables.cpu_level\[40\] is 0.0001: must be at least the entry before"),
+        (("tables", "cpu_level"), 3, "tables.cpu_level is 3: must be a list"),
+        (("tables", "cpu_daily", 0), "0", r"tables.cpu_daily\[0\] is '0': must be a number from 0 to 1"),
+        (
+            ("tables", "duration", 40),
+            10**400,
+            r"tables.duration\[40\] is 1000+\.\.\.: must be a number from 1 to 500000",
+        ),
+        (("tables", "kind"), [0.0, 1.0], "tables.kind is .*: must be a table of a parameter"),
+        (("tables",), {}, "tables is without duration: must have it"),
+        (("copula", 0), 2, r"copula\[0\] is 2: must be a number from -1 to 1"),
+        (("copula",), [0.0], "copula has 1 entries: must have"),
+        (("groups", "share"), [0], r"groups.share is 0: as the sum of all must be above 0"),
+        (("groups", "centre"), [], "groups.centre has 0 entries: must have"),
+        (("groups", "spread", 0), None, r"groups.spread\[0\] is None: must be a number"),
+        (("within_request",), [1, 1], r"within_request\[0\] is 1: must be true or false"),
+        (("sizes", 0), [0.0], r"sizes\[0\]\[0\] is 0.0: must be a number from 1e-12"),
+    ],
+)
+def test_odd_figures_are_refused_with_field_value_and_limit(
+    content: dict, tmp_path: Path, place: tuple[Any, ...], value: Any, said: str
+) -> None:
+    bad = copy.deepcopy(content)
+    _put(bad, place, value)
+    if place == ("kinds", 0, 3):
+        for row in bad["kinds"]:
+            row[3] = 0.0
+    (tmp_path / "bad.json").write_text(json.dumps(bad))
+    with pytest.raises(InputError, match=rf"bad\.json: {said}"):
+        open_trace(f"synthetic:{tmp_path}/bad.json")
+
+
+def test_any_odd_value_is_refused_or_gives_a_trace(content: dict, tmp_path: Path) -> None:
+    rng, file = np.random.default_rng(0), tmp_path / "odd.json"
+    odd = [None, True, "", "x", -1, 0, 0.5, 3, 30, 1e9, 1e300, 10**400, float("nan"), float("inf"), [], [1], {}, [[]]]
+    refused = 0
+    for _ in range(150):
+        bad = copy.deepcopy(content) | {"days": 1}
+        place, at = [], bad
+        while isinstance(at, dict | list) and len(at) and (not place or rng.random() < 0.8):
+            place.append(list(at)[rng.integers(len(at))] if isinstance(at, dict) else int(rng.integers(len(at))))
+            at = at[place[-1]]
+        _put(bad, place, odd[rng.integers(len(odd))])
+        file.write_text(json.dumps(bad))
+        try:
+            assert len(open_trace(f"synthetic:{file}(workloads=2)")) == 2
+        except InputError:
+            refused += 1
+    assert refused > 100
+
+
+def _put(content: Any, place: Any, value: Any) -> None:
+    for key in place[:-1]:
+        content = content[key]
+    content[place[-1]] = value

@@ -43,6 +43,8 @@ class PopulationOptions:
     slot_seconds: SlotSeconds = None
     groups: int | None = None
     """Most groups of similar workloads around which parameters are drawn; default: one for 8 workloads."""
+    peaks: bool = False
+    """Scatter the largest values of a series in short times; else they cluster when usage is high."""
     population: str | None = None
     """Fit nothing, and judge this trace or population, such as synthetic:google, instead."""
     judge: int = 0
@@ -79,7 +81,7 @@ def fit_and_judge(options: PopulationOptions, report: Callable[[str], object] = 
     if options.file is None:
         makes = _others(str(options.population))
     else:
-        content = fit_population(real, options.file.stem, options.groups)
+        content = fit_population(real, options.file.stem, options.groups, options.peaks)
         with whole_file(options.file) as partial:
             partial.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
         report(f"{options.file}: {len(content['groups']['share'])} groups of {len(real)} workloads")

@@ -9,7 +9,7 @@ import numpy as np
 from tvwrl.checks import at_least
 from tvwrl.traces.held_series import rounded
 from tvwrl.traces.statistics import DAY_SECONDS
-from tvwrl.traces.synthetic import draw_parameters, make_series, population_figures
+from tvwrl.traces.synthetic import draw_parameters, fixed_requests, make_series, population_figures
 from tvwrl.types import Float, InputError, Trace
 
 DAYS = 14.0  # two weeks, so that a week comes back
@@ -80,6 +80,7 @@ def deployments_trace(
     while len(pods) < workloads:
         application = len(requests)
         drawn = draw_parameters(content, 1, rng)
+        fixed = fixed_requests(content, drawn)
         count = 1 + int(rng.poisson(replicas - 1))
         series = make_series(content, {name: np.repeat(own, count + 1) for name, own in drawn.items()}, slots, rng)
         own, like = series[0], rng.random()
@@ -89,7 +90,10 @@ def deployments_trace(
             pods += [(application, begin, usage[begin:end]) for begin, end in _lives(slots, seconds, rng)]
         kinds.append(known[int(drawn["kind"][0])])
         ratio = np.array([drawn[f"{name}_request_ratio"][0] for name in resources])
-        requests.append(np.where(kinds[-1][2] > 0, ratio * own.mean(axis=0), np.nan))
+        request = ratio * own.mean(axis=0)
+        for d, known_request in fixed.items():
+            request[d] = known_request[0]
+        requests.append(np.where(kinds[-1][2] > 0, request, np.nan))
     pods = pods[:workloads]
     of, first, parts = (list(column) for column in zip(*pods, strict=True))
     duration = np.array([len(part) for part in parts])

@@ -22,22 +22,26 @@ SHARES = ("daily", *(f"over{k}" for k in range(len(HELD_HOURS))))  # parameters 
 SAMPLES = 48  # series of which the autocorrelation of a part is the mean
 HERMITE_TERMS = 12
 LEAST_PAIRS = 12  # of which an autocorrelation is computed
+PEAK_SHARE = 0.05  # of a series: its largest values, which may be scattered
 DIGITS = 7  # decimals kept where processors and BLAS libraries differ in the last ones
 MOVED = ("_lag1", "_hour", "_halfday", "_day", "_peak_ratio")  # parameters of a workload that shares stand in for
 
 
-def held_parameters(trace: Trace, profiles: Any) -> dict[str, Float]:
+def held_parameters(trace: Trace, profiles: Any, peaks: bool = False) -> dict[str, Float]:
     """What `held_series` needs to know of each workload of a trace, (N,) per name; NaN = undefined.
 
     Levels, variations, shapes, durations, and request ratios are those of `population_parameters`. `r_daily`
     is the share of the daily shape in the variance of resource r; of the rest, `r_over0` is the share of all that is
     not white noise, `r_over1` the share of what keeps its value for an hour or more, and so on: independent errors in
     these leave an autocorrelation about as it is, those in shares of single parts even it out. `correlation` is that of
-    the normal scores of the first two resources. `profiles`: as of `daily_profiles`
+    the normal scores of the first two resources. With `peaks`, `r_peak_length` is the logarithm of the slots for which
+    usage stays in its top `PEAK_SHARE` on average, and the shares are those of what is below. `profiles`: as of
+    `daily_profiles`
     """
     n, day = len(trace), DAY_SECONDS // trace.slot_seconds
     out = {name: v for name, v in population_parameters(trace).items() if not name.endswith(MOVED)}
-    out |= {f"{r}_{name}": np.full(n, np.nan) for r in trace.resources for name in SHARES}
+    names = (*SHARES, "peak_length") if peaks else SHARES
+    out |= {f"{r}_{name}": np.full(n, np.nan) for r in trace.resources for name in names}
     out["correlation"] = np.full(n, np.nan)
     lags = np.maximum(1, np.rint(np.array(LAG_HOURS) * day / 24)).astype(int)
     reach: dict[tuple[int, int], Float] = {}
@@ -52,6 +56,12 @@ def held_parameters(trace: Trace, profiles: Any) -> dict[str, Float]:
                 parts = make_parts(profiles[d], SAMPLES, length, trace.slot_seconds, np.random.default_rng(0))
                 reach[length, d] = _autocorrelation(parts, lags).mean(0)
             found.append(scores)
+            limit = np.quantile(values, 1.0 - PEAK_SHARE)
+            above = values > limit
+            if peaks and above.mean() > PEAK_SHARE / 5 and values.min() < limit:  # else it stays at its largest value
+                runs = above[0] + np.count_nonzero(above[1:] & ~above[:-1])
+                out[f"{r}_peak_length"][i] = np.log(np.count_nonzero(above) / runs)
+                values = np.minimum(values, limit)
             own = _autocorrelation((values - values.mean()) / values.std(), lags)
             share = fitted_shares(before_mapping(values, own), reach[length, d])
             over = share[1:][::-1].cumsum()[::-1] / max(share[1:].sum(), 1e-9)
@@ -113,15 +123,38 @@ def held_series(content: dict[str, Any], drawn: dict[str, Float], length: int, r
         amplitude.append(np.sqrt(rounded(np.concatenate([daily[:, None], rest], axis=1))))
     overlap = np.maximum(np.einsum("nc,nc->n", amplitude[0], amplitude[-1]), 1e-3)
     common = np.clip(np.nan_to_num(drawn["correlation"]) / overlap, -1.0, 1.0)[:, None]
-    out = np.empty((n, length, len(resources)))
+    out, within_request = np.empty((n, length, len(resources))), content.get("within_request")
     for d, r in enumerate(resources):
         alone = amplitude[d] * np.sqrt(1.0 - common**2) if d else amplitude[d]
         x = np.einsum("nc,ncl->nl", alone, own[d])
         if d:
             x += np.einsum("nc,ncl->nl", amplitude[d] * common, own[0])
+        if f"{r}_peak_length" in drawn:
+            x = np.stack([with_peaks(*row, rng) for row in zip(x, np.exp(drawn[f"{r}_peak_length"]), strict=True)])
         gaps = np.exp(np.stack([np.nan_to_num(drawn[f"{r}_shape{k}"]) for k in range(len(SHAPE_LEVELS) - 1)], 1))
-        out[:, :, d] = to_distribution(x, gaps, drawn[f"{r}_level"], drawn[f"{r}_variation"], content["floor"][d])
+        level, most = drawn[f"{r}_level"], np.full(n, np.inf)
+        if within_request and within_request[d]:
+            most = np.fmin(most, np.maximum(drawn[f"{r}_request_ratio"], 1.0) * level)
+        out[:, :, d] = to_distribution(x, gaps, level, drawn[f"{r}_variation"], content["floor"][d], most)
     return out
+
+
+def with_peaks(x: Float, slots: float, rng: np.random.Generator) -> Float:
+    """The series `x` (L,) with its largest values at times of `slots` on average, scattered over its upper half.
+
+    Parts that keep their values put the largest ones of a long series into few long times, when all of them are high;
+    where recorded peaks are short and come on most days, most windows would then have no peak. NaN slots: none.
+    """
+    if not np.isfinite(slots):
+        return x
+    slots = max(slots, 1.0)
+    between = slots * (0.5 / PEAK_SHARE - 1.0)  # twice as many peaks, of which half are in the upper half
+    pairs = 8 + int(2 * len(x) / (slots + between))
+    spans = np.stack([rng.geometric(1.0 / between, pairs), rng.geometric(1.0 / slots, pairs)], 1).ravel()
+    span = np.searchsorted(np.cumsum(spans), np.arange(len(x)), side="right")
+    peak = (span % 2 == 1) & (x >= np.median(x))
+    height = rng.standard_normal(len(spans) + 1)[span] + rng.standard_normal(len(x))
+    return np.where(peak, x.max() + height - height.min(), x)
 
 
 def make_parts(profile: Any, n: int, length: int, slot_seconds: int, rng: np.random.Generator) -> Float:
@@ -150,8 +183,13 @@ def rounded(values: Float) -> Float:
     return np.asarray(np.round(values, DIGITS), dtype=np.float64)
 
 
-def to_distribution(x: Float, gaps: Float, level: Float, variation: Float, floor: float) -> Float:
-    """Monotone image (n, L) of `x` with `gaps` (n, G) between quantiles, mean `level`, std `variation * level`."""
+def to_distribution(
+    x: Float, gaps: Float, level: Float, variation: Float, floor: float, most: float | Float = np.inf
+) -> Float:
+    """Monotone image (n, L) of `x` with `gaps` (n, G) between quantiles, mean `level`, std `variation * level`.
+
+    None of it is above `most` (n,), which is at least the level; where that cuts, mean and deviation may be smaller.
+    """
     place = np.rint(np.array(SHAPE_LEVELS) * (x.shape[1] - 1)).astype(int)
     knots = np.partition(x, np.unique(place), axis=1)[:, place]
     values = np.concatenate([np.zeros((len(x), 1)), np.cumsum(gaps, axis=1)], axis=1)
@@ -159,15 +197,17 @@ def to_distribution(x: Float, gaps: Float, level: Float, variation: Float, floor
     y -= y.mean(1, keepdims=True)
     y /= np.maximum(np.sqrt(np.einsum("nt,nt->n", y, y) / y.shape[1]), 1e-12)[:, None]
     # Copula draws may put the minimum below any recorded one; half of that is allowed, the rest is clipped.
-    low, deviation, lowest = 0.5 * np.minimum(floor, level), level * variation, y.min(1)
+    low, high = 0.5 * np.minimum(floor, level), np.broadcast_to(most, level.shape)
+    deviation, lowest, highest = level * variation, y.min(1), y.max(1)
     y *= deviation[:, None]
     y += level[:, None]
-    for i in np.flatnonzero(level + deviation * lowest < low):
+    for i in np.flatnonzero((level + deviation * lowest < low) | (level + deviation * highest > high)):
         row = y[i]
         for _ in range(4):  # clipping moves mean and deviation; the passes bring them back
-            row = np.maximum(row, low[i])
+            row = np.clip(row, low[i], high[i])
             row = level[i] + (row - row.mean()) * (deviation[i] / max(row.std(), 1e-12))
-        y[i] = np.maximum(row, low[i]) * (level[i] / np.maximum(row, low[i]).mean())
+        row = np.clip(row, low[i], high[i])
+        y[i] = np.minimum(row * (level[i] / row.mean()), high[i])
     return np.asarray(y)
 
 

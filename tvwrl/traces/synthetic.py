@@ -15,14 +15,11 @@ import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.traces.held_series import held_series, rounded, to_distribution
+from tvwrl.traces.population_file import check_population
 from tvwrl.traces.statistics import DAY_SECONDS, SHAPE_LEVELS, lag_correlation, lags, row_correlation
 from tvwrl.types import Float, InputError, Trace
 
 POPULATIONS = ("google", "google-v2", "alibaba")
-FIGURES = {  # what the file of a population has
-    "name", "resources", "slot_seconds", "reference_machine", "days", "floor", "kinds", "profiles", "parameters",
-    "tables", "copula",
-}  # fmt: skip
 BLOCK = 16  # workloads generated together: their series stay in the processor's cache
 ROUNDS = 4  # generate-and-measure rounds that bring each series to its drawn autocorrelations
 LAG_WEIGHT = np.array([3.0, 0.5, 0.2, 3.0])  # of lags(): one slot, hour, half a day, day
@@ -83,15 +80,9 @@ def population_figures(population: str | Path) -> dict[str, Any]:
         )
     try:
         content = json.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error})") from None
-    if not isinstance(content, dict) or (missing := sorted(FIGURES - content.keys())):
-        what = f"lacks {', '.join(missing)}" if isinstance(content, dict) else "is no object"
-        raise InputError(f"{path}: holds no population that tvwrl population wrote, because it {what}")
-    seconds = content["slot_seconds"]
-    if not (isinstance(seconds, int) and 0 < seconds <= DAY_SECONDS):
-        raise InputError(f"{path}: slot_seconds is {seconds!r}: must be a whole number from 1 to {DAY_SECONDS}")
-    return content
+    return check_population(content, path)
 
 
 def generate(content: dict[str, Any], workloads: int, seed: int, days: float | None = None) -> Trace:
@@ -103,6 +94,7 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         raise InputError(f"days is {days}: must give at least two slots of {slot_seconds} s")
     rng = np.random.default_rng(seed)
     drawn = draw_parameters(content, workloads, rng)
+    requests = fixed_requests(content, drawn)
     days = content["days"] if days is None else days
     if days:
         duration = np.full(workloads, round(days * day))
@@ -126,6 +118,8 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         raise InputError(f"population '{content['name']}': its figures give usage below 0 or not finite: fit it again")
     level = np.add.reduceat(usage, offsets[:-1]) / duration[:, None]
     request = np.stack([drawn[f"{r}_request_ratio"] for r in resources], 1) * level
+    for d, own in requests.items():
+        request[:, d] = own
     ids = np.array([f"{content['name']}-{i}" for i in range(workloads)], dtype=object)
     return Trace(
         name=content["name"],
@@ -148,6 +142,28 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
 def make_series(content: dict[str, Any], drawn: dict[str, Float], length: int, rng: np.random.Generator) -> Float:
     """Usage (n, length, D) of n workloads of the parameters `drawn`, made as the population's are."""
     return (held_series if "groups" in content else _series)(content, drawn, length, rng)
+
+
+def fixed_requests(content: dict[str, Any], drawn: dict[str, Float]) -> dict[int, Float]:
+    """(n,) requests by the number of each resource whose requests do not follow from levels that are measured later.
+
+    They are the common one that is nearest, where there are such, and where usage stays within requests, levels and
+    multiples in `drawn` are changed so that it can.
+    """
+    out = {}
+    for d, r in enumerate(content["resources"]):
+        sizes, within = (np.array(content[name][d] if name in content else []) for name in ("sizes", "within_request"))
+        if not (sizes.size or within.any()):
+            continue
+        own = drawn[f"{r}_request_ratio"] * drawn[f"{r}_level"]
+        if sizes.size:
+            distance = np.abs(np.log(np.maximum(own, 1e-12))[:, None] - np.log(sizes))
+            own = np.where(np.isnan(own), np.nan, sizes[distance.argmin(1)])
+        if within.any():
+            drawn[f"{r}_level"] = np.fmin(drawn[f"{r}_level"], own)
+        drawn[f"{r}_request_ratio"] = own / drawn[f"{r}_level"]
+        out[d] = own
+    return out
 
 
 def draw_parameters(content: dict[str, Any], n: int, rng: np.random.Generator) -> dict[str, Float]:
