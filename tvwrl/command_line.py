@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -58,6 +59,34 @@ def _list_of(of: PrimitiveTypeInfo) -> Any:
     if more != [...] or kind not in (int, float, str):
         return None
     return _listed(kind, _split_names) if kind is str else _listed(kind)
+
+
+def spelled(options: Any, usual: Any, names: Iterable[str] | None = None) -> list[str]:
+    """The words by which a command is told those fields of a dataclass that differ from what is usual.
+
+    Parameters
+    ----------
+    options, usual : dataclass
+        What was chosen, and the default.
+    names : iterable of str, optional
+        The fields to look at; default: all that are options.
+
+    Examples
+    --------
+    >>> from tvwrl.simulation import Scenario
+    >>> spelled(Scenario(split="time", own_past=True, observe_request=False), Scenario())
+    ['--split', 'time', '--no-observe-request', '--own-past']
+    """
+    words = []
+    for name in names if names is not None else [field.name for field in fields(usual) if field.init]:
+        value, option = getattr(options, name), name.replace("_", "-")
+        if value == getattr(usual, name):
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{option}")
+        elif value is not None:
+            words += [f"--{option}", *map(str, value if isinstance(value, tuple) else [value])]
+    return words
 
 
 def parse(options: Callable[..., Any], **more: Any) -> Any:

@@ -188,8 +188,9 @@ class ClassifierReport:
     claimed: list[float]  # mean probability given to the answer, by bin of it
     reached: list[float]  # 0..1 how often it was right there
     counts: list[int]  # answers in each bin
-    workloads: int  # held out in a split
+    workloads: int  # asked about in a split, mean
     splits: int
+    share: float = HELD_OUT  # of the workloads, or applications, held out in a split
 
     @property
     def recognisable(self) -> bool:
@@ -204,7 +205,17 @@ class ClassifierReport:
 
     def to_dict(self) -> dict[str, Any]:
         """For report.json; intervals are mean, low and high."""
-        names = ("seen", "commonest", "claimed", "reached", "counts", "workloads", "splits", "calibration_error")
+        names = (
+            "seen",
+            "commonest",
+            "claimed",
+            "reached",
+            "counts",
+            "workloads",
+            "splits",
+            "share",
+            "calibration_error",
+        )
         content = {name: getattr(self, name) for name in names}
         intervals = {"accuracy": [a.to_list() for a in self.accuracy], "advantage": self.advantage.to_list()}
         return content | intervals | {"confusion": self.confusion.tolist()}
@@ -228,6 +239,7 @@ class _Split:
     claim: Float  # (windows, seen) probability of the answer
     commonest: float  # 0..1
     asked: frozenset[int]  # workloads, or applications where those are known: what is independent
+    share: float  # of these that were held out
 
 
 def report_classifier(
@@ -261,19 +273,22 @@ def report_classifier(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice")  # no window is that long
         accuracy = np.array([np.nanmean(s.right, axis=0) for s in found])  # (splits, seen)
-    commonest, held_out = np.array([s.commonest for s in found]), len(found[0].truth) // WINDOWS
+    commonest, share = np.array([s.commonest for s in found]), found[0].share
     trials = len(frozenset[int]().union(*(s.asked for s in found)))
     return ClassifierReport(
         seen=list(SEEN),
-        accuracy=[Interval.over_splits(column, trials) for column in accuracy.T],
+        accuracy=[Interval.over_splits(column, trials, share) for column in accuracy.T],
         commonest=float(commonest.mean()),
-        advantage=Interval.over_splits(np.array([float(np.nanmean(s.right)) for s in found]) - commonest, trials),
+        advantage=Interval.over_splits(
+            np.array([float(np.nanmean(s.right)) for s in found]) - commonest, trials, share
+        ),
         confusion=confusion,
         claimed=[float(claim[known][place == b].mean()) for b in used],
         reached=[float(right[known][place == b].mean()) for b in used],
         counts=[int((place == b).sum()) for b in used],
-        workloads=held_out,
+        workloads=round(len(truth) / WINDOWS / splits),
         splits=splits,
+        share=share,
     )
 
 
@@ -296,7 +311,8 @@ def _ask(population: Population, labels: Int, random_state: int, number: int) ->
     commonest = float(np.broadcast_to(common[:, None], known.shape)[known].mean()) if known.any() else np.nan
     together = population.application
     independent = frozenset((asked if together is None else together[asked]).tolist())
-    return _Split(right, truth, answer, np.nan_to_num(probability).max(axis=2), commonest, independent)
+    share = HELD_OUT if together is None else len(np.unique(together[held])) / len(np.unique(together))
+    return _Split(right, truth, answer, np.nan_to_num(probability).max(axis=2), commonest, independent, share)
 
 
 def _held_out(labels: Int, application: Int | None, rng: np.random.Generator) -> Any:
@@ -304,7 +320,7 @@ def _held_out(labels: Int, application: Int | None, rng: np.random.Generator) ->
     held = np.zeros(len(labels), np.bool_)
     if application is not None:
         order = rng.permutation(np.unique(application))
-        held[np.isin(application, order[: max(int(HELD_OUT * len(order)), int(len(order) > 1))])] = True
+        held[np.isin(application, order[: max(round(HELD_OUT * len(order)), int(len(order) > 1))])] = True
         return held
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))

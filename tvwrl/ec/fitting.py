@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tvwrl.checks import at_least, different, one_of, within
-from tvwrl.command_line import SlotSeconds, TraceName
+from tvwrl.command_line import SlotSeconds, TraceName, spelled
 from tvwrl.ec.backends import load_backend
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
 from tvwrl.ec.clustering import LARGEST_K, SMALLEST_K
@@ -132,9 +133,7 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     with whole_folder(out) as folder:
         found.write(folder)
     report(found.text())
-    use: list[Any] = ["--trace", options.trace, "--ec", out / CLASSES_FILE]
-    for name in ("slot_seconds", "step_seconds", "sample", "split"):
-        if (value := getattr(options, name)) != getattr(ClassFitOptions, name):
-            use += [f"--{name.replace('_', '-')}", value]
-    report(f"written to {out}; use it with: tvwrl train {' '.join(map(str, use))}")
+    use = ["tvwrl", "train", "--trace", options.trace, "--ec", str(out / CLASSES_FILE)]
+    use += spelled(options, ClassFitOptions(), ("slot_seconds", "step_seconds", "sample", "split"))
+    report(f"written to {out}; to show these classes to an agent: {shlex.join(use)}")
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import tyro
 
 from tvwrl.checks import at_least, different, one_of
-from tvwrl.command_line import SlotSeconds, TraceName
+from tvwrl.command_line import SlotSeconds, TraceName, spelled
 from tvwrl.envs import Problem
 from tvwrl.experiments.engine import ROWS, Cell, CellOptions, Rows, folder_of, read_cell_rows, refuse_failed
 from tvwrl.experiments.evaluate_command import Environment
@@ -71,6 +72,13 @@ demand in a segment of the future; 0 is perfect. "While running" is the CRPS of 
 still runs; Brier is the score of the probability that it does. Skill is 1 - CRPS / CRPS of {REFERENCE}. The last
 columns are coverage: the share of what came, in %, that lies within central intervals of 50 % and 90 %, for segments
 and for the peak of the rest of the life."""
+
+
+LOOKS_BACK = "It looks at what applications used before, where that is known."
+LOOKS_NOT_BACK = (
+    "It does not look at what applications used before: too few windows are told of it to learn from, or forecasts of "
+    "series that were held out were no better with it. So --own-past changes nothing here."
+)
 
 
 @dataclass(frozen=True)
@@ -143,19 +151,23 @@ def fit_forecasters(options: ForecasterFitOptions) -> None:
     ]
     failed |= options.complete(out, judged) or {}
     tested = Finished(out, [cell for cell in judged if cell.name not in failed])
-    text = _text(compared, validated, tested, best)
+    kept = None if best is None else read_forecaster(folder_of(out, best) / FILE, compared.sampler)
+    text = _text(compared, validated, tested, best, kept)
     _write(out, compared, validated, tested, best, text)
     print(text)
     if best is not None:
-        slot = "" if options.slot_seconds is None else f" --slot-seconds {options.slot_seconds}"
-        print(f"train with it: tvwrl train --trace {options.trace}{slot} --forecaster {out / FILE}")
+        use = ["tvwrl", "train", "--trace", options.trace, *spelled(options, ForecasterFitOptions(), ("slot_seconds",))]
+        use += ["--forecaster", str(out / FILE), *spelled(options.environment, Environment())]
+        print(f"train with it: {shlex.join(use)}")
     else:
         print("no forecaster was saved: only networks can be, and none was among the candidates or finished")
     print(f"written to {out}")
     refuse_failed(failed)
 
 
-def _text(compared: Comparison, validated: Finished, tested: Finished, best: ForecasterCell | None) -> str:
+def _text(
+    compared: Comparison, validated: Finished, tested: Finished, best: ForecasterCell | None, kept: Forecaster | None
+) -> str:
     """table.md."""
     parts = ["## Validation series (used to choose)", validated.reward_table(best), validated.scores_table()]
     if best is not None:
@@ -163,6 +175,8 @@ def _text(compared: Comparison, validated: Finished, tested: Finished, best: For
         gains = {name: validated.mean(name) - validated.mean(best.title) for name in validated.rewards}
         if better := [f"`{name}` (by {gain / 1000:.1f})" for name, gain in gains.items() if gain > 0]:
             parts.append(f"A higher mean reward, but cannot be saved: {', '.join(better)}.")
+    if compared.scenario.own_past and kept is not None:
+        parts.append(LOOKS_BACK if kept.uses_past else LOOKS_NOT_BACK)
     if not compared.sampler.holds_out:
         parts.append("Too few series to hold any out: validation series are the training series here.")
     if tested.cells:
