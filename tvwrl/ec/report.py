@@ -209,10 +209,10 @@ class ClassesReport:
         return [
             "## Run-time classifier",
             "",
-            f"Trained on {1 - report.share:.0%} of the {self._held_out} and asked about {report.workloads} workloads of the others, "
-            f"{report.splits} times; the commonest class alone reaches {report.commonest:.1%}; over all lengths seen "
-            f"the classifier is right {points(report.advantage)} points more often; expected calibration error "
-            f"{report.calibration_error:.3f}.",
+            f"Trained on {1 - report.share:.0%} of the {self._held_out} and asked about {report.workloads} workloads "
+            f"of the others, {report.splits} times; the commonest class alone reaches {report.commonest:.1%}; over all "
+            f"lengths seen the classifier is right {points(report.advantage)} points more often; expected calibration "
+            f"error {report.calibration_error:.3f}.",
             "",
             markdown_table(
                 ["slots seen", *map(str, report.seen)], [["right, %", *(percent(a) for a in report.accuracy)]]
