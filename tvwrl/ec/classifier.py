@@ -188,7 +188,7 @@ class ClassifierReport:
     claimed: list[float]  # mean probability given to the answer, by bin of it
     reached: list[float]  # 0..1 how often it was right there
     counts: list[int]  # answers in each bin
-    workloads: int  # held out in a split
+    workloads: int  # held out in a split, mean over splits
     splits: int
 
     @property
@@ -261,7 +261,8 @@ def report_classifier(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice")  # no window is that long
         accuracy = np.array([np.nanmean(s.right, axis=0) for s in found])  # (splits, seen)
-    commonest, held_out = np.array([s.commonest for s in found]), len(found[0].truth) // WINDOWS
+    commonest = np.array([s.commonest for s in found])
+    held_out = round(len(truth) / WINDOWS / splits)
     trials = len(frozenset[int]().union(*(s.asked for s in found)))
     return ClassifierReport(
         seen=list(SEEN),
