@@ -50,7 +50,7 @@ class LinearGain:
 
     @property
     def least_p(self) -> float:
-        """How often the best of the random divisions came up: often where applications are few, so p cannot be small."""
+        """How often the best of the random divisions came up: often where applications are few, so p is never small."""
         found = np.array(self.permuted)
         return float((found == found.max()).mean()) if len(found) else 1.0
 
