@@ -9,7 +9,7 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 
 from tvwrl.ec import Population
-from tvwrl.ec.classifier import ClassifierReport, Interval, RuntimeClassifier, report_classifier
+from tvwrl.ec.classifier import SEEN, WINDOWS, ClassifierReport, Interval, RuntimeClassifier, report_classifier
 from tvwrl.forecasting.beginnings import PER_RESOURCE, prefix_features
 
 
@@ -91,6 +91,10 @@ def test_whole_applications_are_held_out(four_kinds: Population) -> None:
     assert mixed.accuracy[-1].mean > 0.9
     assert (alone.accuracy[-1].mean, alone.workloads, alone.recognisable) == (0, 8, False)
     assert report_classifier(replace(four_kinds, application=np.zeros(32, np.int64)), labels) is None
+    uneven = np.r_[np.zeros(22, np.int64), np.arange(1, 11)]  # a large one, which some splits hold out
+    many = report_classifier(replace(four_kinds, application=uneven), labels, splits=10)
+    assert many is not None
+    assert many.workloads == round(many.confusion.sum() / WINDOWS / len(SEEN) / 10)
 
 
 def test_intervals_by_hand() -> None:

@@ -112,3 +112,16 @@ def test_whole_applications_in_a_fold_and_in_an_exchange(names: list[int], folds
     assert all(np.ptp(dealt[application == one]) == 0 for one in own)
     alone = exchanged(application, None, np.random.default_rng(seed))
     assert sorted(alone) == sorted(application)
+
+
+def test_the_least_p_by_hand() -> None:
+    """Four applications in two classes of two: a third of all divisions are any one of them, whatever its labels."""
+    assert LinearGain(0.7, 0.5, 0.4, (0.4, 0.6, 0.5, 0.6), 8, 1).least_p == 0.5
+    assert LinearGain(0.7, 0.5, 0.4, (), 8, 1).least_p == 1
+
+
+def test_of_few_applications_no_division_is_rare(make_population: Make) -> None:
+    series, _ = opposite_families(24)
+    application = np.repeat(np.arange(4), 6)
+    made = LinearForecasts(replace(make_population(series), application=application), SETTINGS)
+    assert made.gain(1 + application // 2, 60).least_p == pytest.approx(1 / 3, abs=0.2)

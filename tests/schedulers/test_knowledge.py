@@ -18,6 +18,7 @@ from tvwrl.schedulers.knowledge import (
     knowing_no_more,
     knowledge_of,
     known_by,
+    together,
 )
 from tvwrl.simulation.scenario import Scenario
 
@@ -78,3 +79,9 @@ def test_forecasts_from_earlier_usage_are_a_group_of_their_own():
     assert known_by(plain, FORECASTS) == known_by(None, FORECASTS) == FORECASTS
     assert known_by(looking, PEAKS) == PEAKS
     assert knowledge_of(told, plain).group == knowledge_of(told).group == FORECASTS.group
+
+
+@pytest.mark.parametrize("forecasts", [FORECASTS, FORECASTS_AND_PAST])
+def test_peaks_beside_forecasts_of_any_kind_are_a_privilege(forecasts):
+    assert together(forecasts, PEAKS).group == together(PEAKS, forecasts).group == FORECASTS_AND_PEAKS.group
+    assert together(forecasts, CURRENT_LOAD).group == forecasts.group

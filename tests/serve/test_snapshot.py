@@ -261,6 +261,19 @@ def test_forecasts_are_told_what_replicas_used_before():
     assert told[(now - 1) % day] / told[(now - 3) % day] == pytest.approx((3 + 2) / 2)
 
 
+@pytest.mark.parametrize("quantise", [False, True])
+def test_earlier_usage_is_told_as_in_training(quantise):
+    """Whatever the environment shows: not rounded to units, and at most the peak."""
+    _, sight = open_policy("expected-cost", None)
+    asking = Asking(sight.forecaster)
+    scenario = replace(sight.scenario, quantise=quantise)
+    seen = observed({"a": (8, 32)}, [("p", "a", "shop", [0.5, 0.7, 1, 1], [4, 4, 4, 4])])
+    Snapshot(seen, replace(sight, forecaster=asking, scenario=scenario)).show(pod("new", owner="shop"))
+    told, now = asking.shown[-1].past[0, 0, :, 0], seen.slot
+    assert told[(now - 2) % len(told)] / told[(now - 3) % len(told)] == pytest.approx(1.4)
+    assert np.nanmax(told) <= scenario.peak_units
+
+
 def test_forecasters_that_do_not_ask_are_told_nothing():
     _, sight = open_policy("expected-cost", None)
     asking = Asking(sight.forecaster)

@@ -108,3 +108,9 @@ def test_a_folder_has_names_without_blanks_too(tmp_path: Path) -> None:
     usage.with_columns(workload_id=pl.Series(["a", " a"])).write_parquet(folder / "usage.parquet")
     with pytest.raises(InputError, match=r"usage\.parquet: row 2: workload_id is ' a', but 'a' in row 1"):
         read_trace(folder)
+
+
+def test_the_command_for_percents_keeps_applications(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="--scale cpu 0.01") as found:
+        open_trace(csv_of(tmp_path, "workload_id,slot,application,cpu\na,0,web,50\na,1,web,60\n"), 300)
+    assert "--application-column application" in str(found[0].message)

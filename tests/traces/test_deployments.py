@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_trace, trace_hash
+from tvwrl.traces import fit_population, open_trace, synthetic_trace, trace_hash
 from tvwrl.traces.deployments import _lives, _weekly, deployments_trace
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError, Trace
@@ -75,3 +77,15 @@ def test_limits() -> None:
         deployments_trace(days=0.5)
     with pytest.raises(InputError, match="population"):
         deployments_trace("nowhere")
+
+
+def test_what_gives_no_pods_is_refused(tmp_path: Path) -> None:
+    """More replicas than pods, and a day that is one slot, in which no pod can live."""
+    with pytest.raises(InputError, match="replicas is 20: must be at most workloads, 10"):
+        deployments_trace(workloads=10, replicas=20)
+    file = tmp_path / "daily.json"
+    file.write_text(
+        json.dumps(fit_population(synthetic_trace("google-v2", 30, days=2), "x") | {"slot_seconds": 86_400})
+    )
+    with pytest.raises(InputError, match="two slots of 86400 s"):
+        deployments_trace(file, workloads=4, replicas=2, days=1)

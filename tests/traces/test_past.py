@@ -138,7 +138,7 @@ def test_first_placements_are_forecast_as_before(sampler: SequenceSampler) -> No
 def test_pods_of_an_owner_by_hand() -> None:
     """A day of two slots. Two pods of web began in slots 0 and 2; db has one, and of one pod the owner is unknown."""
     demand = np.array([[1.0, 2, 3, 4], [7, 8, 0, 0], [9, 9, 9, 9], [5, 5, 5, 5]])[..., None]
-    used = OwnersUsage(["web", "web", "db", ""], np.array([0, 2, 3, 0]), demand, np.array([4, 2, 4, 4]), 2)
+    used = OwnersUsage(["web", "web", "db", ""], np.array([0, 2, 3, 0]), demand, np.array([4, 2, 4, 4]), 43_200)
     assert used.before("web", 4)[:, :, 0].tolist() == [[(3 + 7) / 2, (4 + 8) / 2], [1, 2]]
     assert used.before("web", 1)[0, 0].tolist() == [1]
     assert np.isnan(used.before("web", 1)[0, 1]).all()
@@ -164,3 +164,13 @@ def test_hours_are_those_of_the_clock_where_slots_do_not_divide_a_day(make_trace
     past = EarlierUsage(trace, 1, UNIT, 100, "max").before([window(0, 20)])[0, 0, :, 0]
     expected = {int((slot * 25_200 % 86_400) * 3 // 86_400): (slot + 1) / 10 for slot in (17, 18, 19)}
     assert past[list(expected)] == pytest.approx(list(expected.values()))
+
+
+def test_hours_of_pods_are_those_of_the_clock_where_slots_do_not_divide_a_day() -> None:
+    """Slots of 3500 s, 25 to a day, counted from a midnight many days ago; pods are busy for an hour from noon on."""
+    first = 1_700_000_000 // 3500
+    slots = first + np.arange(50)
+    busy = slots * 3500 % 86_400 // 3500 == 12
+    used = OwnersUsage(["web"], np.array([first]), np.where(busy, 5.0, 1.0)[None, :, None], np.array([50]), 3500)
+    told = used.before("web", first + 50)[0, :, 0]
+    assert np.flatnonzero(told == 5).tolist() == [int(slots[busy][-1] * 3500 % 86_400 * 25 // 86_400)]

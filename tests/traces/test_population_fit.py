@@ -177,7 +177,7 @@ def test_bad_input_is_refused(content: dict, tmp_path: Path) -> None:
         (("kinds", 0, 3), 0.0, r"kinds is .*: as the sum of all shares"),
         (("profiles", 0, 0), [0.0] * 23, r"profiles\[0\]\[0\] has 23 entries: must have 24"),
         (("parameters", 0), "x_level", r"parameters\[0\] is 'x_level': must be the name of a parameter, once"),
-        (("tables", "cpu_level", 0), -1.0, r"tables.cpu_level\[0\] is -1.0: must be a number from 1e-12 to 1e\+06"),
+        (("tables", "cpu_level", 0), -1.0, r"tables.cpu_level\[0\] is -1.0: must be a number from 0 to 1e\+06"),
         (("tables", "cpu_level", 40), 0.0001, r"tables.cpu_level\[40\] is 0.0001: must be at least the entry before"),
         (("tables", "cpu_level"), 3, "tables.cpu_level is 3: must be a list"),
         (("tables", "cpu_daily", 0), "0", r"tables.cpu_daily\[0\] is '0': must be a number from 0 to 1"),
@@ -194,7 +194,7 @@ def test_bad_input_is_refused(content: dict, tmp_path: Path) -> None:
         (("groups", "centre"), [], "groups.centre has 0 entries: must have"),
         (("groups", "spread", 0), None, r"groups.spread\[0\] is None: must be a number"),
         (("within_request",), [1, 1], r"within_request\[0\] is 1: must be true or false"),
-        (("sizes", 0), [0.0], r"sizes\[0\]\[0\] is 0.0: must be a number from 1e-12"),
+        (("sizes", 0), [-1.0], r"sizes\[0\]\[0\] is -1.0: must be a number from 0"),
     ],
 )
 def test_odd_figures_are_refused_with_field_value_and_limit(
@@ -233,3 +233,39 @@ def _put(content: Any, place: Any, value: Any) -> None:
     for key in place[:-1]:
         content = content[key]
     content[place[-1]] = value
+
+
+@pytest.mark.parametrize("requests", [0.0, 0.5])
+def test_requests_and_usage_of_nothing_are_fitted_and_read(requests: float, tmp_path: Path) -> None:
+    """Half of the requests are 0, and some workloads never use memory."""
+    real = synthetic_trace("google-v2", workloads=40, seed=5, days=2)
+    usage, request = real.usage.copy(), np.full_like(real.request, requests)
+    usage[: real.offsets[10], 1], request[:20] = 0.0, 0.0
+    made = opened(fit_population(replace(real, usage=usage, request=request), "nothing"), tmp_path)
+    idle = np.maximum.reduceat(made.usage[:, 1], made.offsets[:-1]) == 0
+    assert 0.05 < idle.mean() < 0.5
+    assert 0.2 < (made.request == 0).mean() <= 1.0
+    assert np.isin(made.request[np.isfinite(made.request)], [0.0, requests]).all()
+
+
+def test_requests_of_one_resource_alone_are_kept(tmp_path: Path) -> None:
+    real = synthetic_trace("google-v2", workloads=40, seed=5, days=2)
+    request = np.stack([np.full(40, 0.5), np.full(40, np.nan)], 1)
+    made = opened(fit_population(replace(real, request=request), "cores"), tmp_path)
+    assert (made.request[:, 0] == 0.5).all()
+    assert np.isnan(made.request[:, 1]).all()
+
+
+def test_figures_that_no_file_can_hold_are_refused_where_they_are_fitted() -> None:
+    real = synthetic_trace("google-v2", workloads=40, seed=5, days=2)
+    usage = real.usage.copy()
+    usage[: real.offsets[10], 1] = 1e-9
+    with pytest.raises(InputError, match=r"trace 'google-v2': tables\.mem_request_ratio"):
+        fit_population(replace(real, usage=usage, request=np.full_like(real.request, 0.5)), "tiny")
+
+
+def opened(content: dict, folder: Path) -> Trace:
+    """Workloads generated from figures that were written and read again."""
+    file = folder / "figures.json"
+    file.write_text(json.dumps(content))
+    return open_trace(f"synthetic:{file}(workloads=100)")

@@ -49,6 +49,12 @@ class LinearGain:
         return float((1 + (np.array(self.permuted) >= self.by_class).sum()) / (1 + len(self.permuted)))
 
     @property
+    def least_p(self) -> float:
+        """How often the best of the random divisions came up: often where applications are few, so p is never small."""
+        found = np.array(self.permuted)
+        return float((found == found.max()).mean()) if len(found) else 1.0
+
+    @property
     def beats_last_value(self) -> bool:
         """Whether the model of all workloads forecasts anything; otherwise a gain over it means nothing."""
         return bool(self.of_all > max(self.last_value, 0.0))

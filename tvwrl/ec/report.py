@@ -134,7 +134,9 @@ class ClassesReport:
         lines = [f"- {c.name}: {'; '.join(why)}" for c in found.candidates if (why := c.objections(tried))]
         if (application := self.population.application) is not None:
             count = len(np.unique(application))
-            few = ". They are too few for an answer" if factorial(count) < tried / LIKELY else ""
+            gains = [c.linear for c in found.candidates if c.linear is not None]
+            none_small = bool(gains) and all(gain.least_p * tried > LIKELY for gain in gains)
+            few = ". They are too few for an answer" if factorial(count) < tried / LIKELY or none_small else ""
             lines.append(
                 f"- these are {len(self.population)} workloads of {count} applications: whole applications are held "
                 f"out, and in random divisions whole applications exchange their classes{few}"

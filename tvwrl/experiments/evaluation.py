@@ -142,8 +142,11 @@ def evaluate(
         if replayable:
             write_observed(out / OBSERVED, list(_observed(played)))
         write_json(out / RUN, _run_facts(setup, stages) | dict(facts or {}))
-        everyones = KNOWLEDGE | {one.scheduler.name: one.scheduler.knowledge for one in everybody}
-        known = {name: known_by(setup.problem.forecaster, one) for name, one in everyones.items()}
+        known = {name: known_by(setup.problem.forecaster, one) for name, one in KNOWLEDGE.items()}
+        known |= {
+            one.scheduler.name: known_by((one.problem or setup.problem).forecaster, one.scheduler.knowledge)
+            for one in everybody
+        }
         (out / "table.md").write_text(comparison_table(table, reference, known))
         if plots:
             plot_comparison(table, out / "plots", knowledge=known)

@@ -98,7 +98,9 @@ def evaluate(
     setting = Setting.of_problem(problem)
     made = {name: entry_of(name, given, setting, observe) for name, given in entries.items()}
     problem = with_wanted_forecasts(problem, [entry.player for entry in made.values()], report)
-    knowledge = {name: known_by(problem.forecaster, entry.scheduler.knowledge) for name, entry in made.items()}
+    knowledge = {
+        name: known_by((entry.problem or problem).forecaster, entry.scheduler.knowledge) for name, entry in made.items()
+    }
     origins = {name: entry.origin for name, entry in made.items()}
     given = [problem.scenario.load] if loads is None else list(loads)
     try:

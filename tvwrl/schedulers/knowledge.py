@@ -107,7 +107,8 @@ def together(one: Knowledge, other: Knowledge) -> Knowledge:
     'demand forecasts and true lifetime peaks'
     """
     more, less = sorted((one, other), key=lambda known: GROUPS.index(known.group), reverse=True)
-    group = FORECASTS_AND_PEAKS.group if {more.group, less.group} == {FORECASTS.group, PEAKS.group} else more.group
+    forecast = {more.group, less.group} & {FORECASTS.group, FORECASTS_AND_PAST.group}
+    group = FORECASTS_AND_PEAKS.group if forecast and less.group == PEAKS.group else more.group
     return Knowledge(group, "; ".join(dict.fromkeys([*one.note.split("; "), *other.note.split("; ")])))
 
 

@@ -166,8 +166,8 @@ class Snapshot:
         self._used = None
         if count and self._sight.forecaster is not None and self._sight.forecaster.uses_past:
             begun = seen.slot - (slots - 1) + first
-            day = max(1, round(DAY_SECONDS / self._sight.scenario.step_seconds))
-            self._used = OwnersUsage(seen.owner, begun, windows.demand, length, day)
+            told = np.minimum(aligned / self._unit, self._sight.scenario.peak_units)  # not rounded, as in training
+            self._used = OwnersUsage(seen.owner, begun, told, length, self._sight.scenario.step_seconds)
             past = [self._used.before(owner, slot) for owner, slot in zip(seen.owner, begun.tolist(), strict=True)]
             windows = replace(windows, past=np.stack(past))
         label, classes = np.ones((1, rows, slots + 2), np.uint8), self._sight.classes

@@ -43,7 +43,7 @@ def deployments_trace(
     workloads : int
         Pods in all, >= 1.
     replicas : int
-        Replicas of an application on average, >= 1; each has one at least.
+        Replicas of an application on average, 1 to `workloads`; each has one at least.
     seed : int
         Seed of all that is drawn.
     days : float, optional
@@ -66,12 +66,17 @@ def deployments_trace(
     (30, True)
     """
     at_least(1, workloads=workloads, replicas=replicas)
+    at_least(0, seed=seed)
+    if replicas > workloads:
+        raise InputError(f"replicas is {replicas}: must be at most workloads, {workloads}, as each is one at least")
     content = population_figures(population)
     seconds, resources = content["slot_seconds"], tuple(content["resources"])
     days = DAYS if days is None else days
     if not (np.isfinite(days) and days >= 1):
         raise InputError(f"days is {days}: must be at least 1, so that replicas restart")
     slots = round(days * DAY_SECONDS / seconds)
+    if slots < 2:
+        raise InputError(f"days is {days}: must give at least two slots of {seconds} s")
     rng = np.random.default_rng(seed)
     pods: list[tuple[int, int, Float]] = []  # application, first slot, usage
     requests: list[Float] = []  # of each application

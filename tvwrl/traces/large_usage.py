@@ -40,6 +40,8 @@ def large_usage_in_table(trace: Trace, file: Path) -> list[str]:
     columns = shlex.join(name for resource in trace.resources for name in (resource, resource))
     command = f"tvwrl prepare csv --source {shlex.quote(str(file))} --time-column slot --time-unit slot "
     command += f"--interval {trace.slot_seconds} --columns {columns}"
+    if (trace.application != "").any():
+        command += " --application-column application"
     found = []
     for name, of_workloads in zip(trace.resources, level.T, strict=True):
         median, high = np.quantile(of_workloads, (0.5, 0.95))

@@ -74,7 +74,7 @@ class EarlierUsage:
             slot, usage = self._of(int(self._application[window.workload]))
             begun = window.source_slot if window.told_before is None else window.told_before
             first, last = np.searchsorted(slot, [begun // self._ratio - DAYS * self.day, begun // self._ratio])
-            hour = slot[first:last] * (self._ratio * self._trace.slot_seconds) % DAY_SECONDS * self.day // DAY_SECONDS
+            hour = _hour(slot[first:last], self._ratio * self._trace.slot_seconds, self.day)
             _fill(begun // self._ratio, slot[first:last], hour, usage[first:last], row)
         return out
 
@@ -111,6 +111,12 @@ def _mean_by_slot(slot: Int, usage: Float) -> tuple[Int, Float]:
     return found, np.add.reduceat(usage[order], first, axis=0) / count[:, None]
 
 
+def _hour(slot: Int, step_seconds: int, day: int) -> Int:
+    """(R,) slots of the day, 0..day - 1, in which slots (R,) begin; they need not divide a day."""
+    hour: Int = slot * step_seconds % DAY_SECONDS * day // DAY_SECONDS
+    return hour
+
+
 @njit
 def _fill(begun: int, slot: Int, hour: Int, usage: Float, out: Float32) -> None:
     """Put usage (R, D) of slots (R,) before slot `begun` into `out` (DAYS, day, D), by days before and hours."""
@@ -135,19 +141,20 @@ class OwnersUsage:
         (n, L, D) units in its slots.
     length : array of int
         (n,) slots that were seen of it.
-    day : int
-        Slots in a day.
+    step_seconds : int
+        Length of a slot, seconds.
 
     Examples
     --------
     >>> demand = np.array([[[1.0], [2.0]], [[5.0], [5.0]]])
-    >>> used = OwnersUsage(["web", "db"], np.array([0, 0]), demand, np.array([2, 2]), 3)
+    >>> used = OwnersUsage(["web", "db"], np.array([0, 0]), demand, np.array([2, 2]), 28_800)
     >>> used.before("web", 1)[0, :, 0].tolist()
     [1.0, nan, nan]
     """
 
-    def __init__(self, owner: Sequence[str], first: Int, demand: Float, length: Int, day: int) -> None:
-        self._day, self._resources = day, demand.shape[2]
+    def __init__(self, owner: Sequence[str], first: Int, demand: Float, length: Int, step_seconds: int) -> None:
+        self._step, self._resources = step_seconds, demand.shape[2]
+        self._day = max(1, round(DAY_SECONDS / step_seconds))  # slots
         self._rows: dict[str, tuple[Int, Float]] = {}
         members: dict[str, list[int]] = {}
         for i, name in enumerate(owner):
@@ -171,5 +178,5 @@ class OwnersUsage:
         if owner in self._rows:
             slot, usage = self._rows[owner]
             begin, end = np.searchsorted(slot, [first - DAYS * self._day, first])
-            _fill(first, slot[begin:end], slot[begin:end] % self._day, usage[begin:end], out)
+            _fill(first, slot[begin:end], _hour(slot[begin:end], self._step, self._day), usage[begin:end], out)
         return out

@@ -20,7 +20,7 @@ MOST_ENTRIES = 100_000  # of a table
 LARGEST = 1e6  # of usage and of what is measured in its multiples
 SHAPES = tuple(f"shape{k}" for k in range(len(SHAPE_LEVELS) - 1))
 LIMITS = {  # of a table's entries, by the ending of its name; else LARGEST on both sides
-    "_level": (1e-12, LARGEST),
+    "_level": (0.0, LARGEST),
     "_variation": (0.0, LARGEST),
     "_ratio": (0.0, LARGEST),
     "_length": (0.0, 14.0),  # a logarithm of slots
@@ -78,7 +78,7 @@ def check_population(content: Any, path: Path) -> dict[str, Any]:
     if "sizes" in content:
         check.entries("sizes", content["sizes"], len(resources))
         for d, sizes in enumerate(content["sizes"]):
-            check.numbers(f"sizes[{d}]", sizes, 1e-12, LARGEST, 0, MOST_ENTRIES)
+            check.numbers(f"sizes[{d}]", sizes, 0, LARGEST, 0, MOST_ENTRIES)
     return content
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.traces.held_series import held_parameters
+from tvwrl.traces.population_file import check_population
 from tvwrl.traces.synthetic import daily_profiles, nearest_correlation, workload_kinds
 from tvwrl.types import Float, InputError, Int, Trace
 
@@ -46,7 +48,7 @@ def fit_population(trace: Trace, name: str, groups: int | None = None, peaks: bo
     Raises
     ------
     InputError
-        For too few workloads or groups, and for more than two resources.
+        For too few workloads or groups, more than two resources, and figures that a population's file cannot hold.
     """
     at_least(1, groups=groups)
     if len(trace) < LEAST_WORKLOADS:
@@ -70,7 +72,7 @@ def fit_population(trace: Trace, name: str, groups: int | None = None, peaks: bo
         for n, value in found.items()
         if n != "kind" and np.isfinite(value).any()
     }
-    return {
+    content = {
         "name": name,
         "resources": list(trace.resources),
         "slot_seconds": trace.slot_seconds,
@@ -90,6 +92,7 @@ def fit_population(trace: Trace, name: str, groups: int | None = None, peaks: bo
             "spread": np.round(spread, 3).tolist(),
         },
     }
+    return check_population(content, Path(f"trace '{trace.name}'"))  # or its file could not be read
 
 
 def group_workloads(rows: Float, groups: int) -> Int:

@@ -51,7 +51,8 @@ def population_parameters(trace: Trace) -> dict[str, Float]:
     """Everything measured of each workload, (N,) per name; a superset of `population_statistics`.
 
     Levels are fractions of the reference machine, durations are rows, the rest has no unit; NaN = undefined:
-    correlations of a constant series, `_day` of a series shorter than 1.5 days, ratios to an unknown request.
+    correlations of a constant series, `_day` of a series shorter than 1.5 days, ratios of an unknown request or to no
+    usage.
     `_shape0` and on are logarithms of the gaps between the `SHAPE_LEVELS` quantiles, in standard deviations.
     """
     n, resources, lag = len(trace), trace.resources, lags(trace.slot_seconds)
@@ -81,7 +82,8 @@ def population_parameters(trace: Trace) -> dict[str, Float]:
         if len(resources) > 1:
             out["correlation"][index] = row_correlation(grid[:, :, 0], grid[:, :, 1])
     for d, r in enumerate(resources):
-        out[f"{r}_request_ratio"] = trace.request[:, d] / np.maximum(out[f"{r}_level"], 1e-12)
+        level = out[f"{r}_level"]
+        out[f"{r}_request_ratio"] = np.divide(trace.request[:, d], level, out=np.full(n, np.nan), where=level > 1e-12)
     return out
 
 

@@ -157,11 +157,12 @@ def fixed_requests(content: dict[str, Any], drawn: dict[str, Float]) -> dict[int
             continue
         own = drawn[f"{r}_request_ratio"] * drawn[f"{r}_level"]
         if sizes.size:
-            distance = np.abs(np.log(np.maximum(own, 1e-12))[:, None] - np.log(sizes))
+            distance = np.abs(np.log(np.maximum(own, 1e-12))[:, None] - np.log(np.maximum(sizes, 1e-12)))
             own = np.where(np.isnan(own), np.nan, sizes[distance.argmin(1)])
         if within.any():
             drawn[f"{r}_level"] = np.fmin(drawn[f"{r}_level"], own)
-        drawn[f"{r}_request_ratio"] = own / drawn[f"{r}_level"]
+        level = drawn[f"{r}_level"]
+        drawn[f"{r}_request_ratio"] = np.divide(own, level, out=np.full_like(own, np.nan), where=level > 0)
         out[d] = own
     return out
 
@@ -225,8 +226,9 @@ def daily_profiles(trace: Trace, shapes: int = 4) -> list[list[list[float]]]:
 
 def workload_kinds(trace: Trace, known: list[Any] | None = None) -> tuple[list[Any], Float]:
     """Rows [class, priority, request known, share], rising by mean request, and the row (N,) of each workload."""
-    size = trace.request.sum(1)
-    columns = np.stack([trace.scheduling_class, trace.priority, np.isfinite(size)], 1)
+    known_requests = np.isfinite(trace.request)  # of some resources perhaps: cores without memory
+    size = np.where(known_requests, trace.request, 0.0).sum(1)
+    columns = np.stack([trace.scheduling_class, trace.priority, known_requests.any(1)], 1)
     keys = [tuple(None if np.isnan(v) else float(v) for v in row) for row in columns]
     if known is None:
         mean = {key: np.mean([s for k, s in zip(keys, size, strict=True) if k == key]) for key in set(keys)}

@@ -521,8 +521,8 @@ class Replay:
             return windows
         owner = self.recorded.owner[self.pods].tolist()
         begun = int(self.recorded.origin // self.decision_seconds) + self.arrival
-        day = max(1, round(DAY / self.decision_seconds))
-        used = OwnersUsage(owner, begun, windows.demand, windows.length, day)
+        told = np.minimum(windows.demand, forecaster.peak_units)
+        used = OwnersUsage(owner, begun, told, windows.length, self.decision_seconds)
         return replace(windows, past=np.stack([used.before(*one) for one in zip(owner, begun.tolist(), strict=True)]))
 
     def _sequences(self, windows: Windows, label: npt.NDArray[np.uint8], classes: int) -> SequenceSet:

@@ -28,6 +28,7 @@ PIECE = 64 << 20  # bytes of text that are read at a time, so that memory does n
 PIECE_ROWS = 1_000_000  # rows of Parquet that are read at a time
 ROW = 48  # bytes counted per row of Parquet, whatever its compression
 BLOCK = 2 << 20  # bytes that are looked at together where a piece has bad rows
+GZIP = b"\x1f\x8b"  # what it begins with
 DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 MARKS = {  # what text in these encodings may begin with; the mark of UTF-32 begins with that of UTF-16
     "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
@@ -200,6 +201,9 @@ def _wide_encoding(beginning: bytes) -> str | None:
 def _unreadable(source: str, where: str, error: BaseException) -> InputError:
     """What is wrong with a file that cannot be read on, `where` (such as " past line 3"), and what to do about it."""
     if isinstance(error, gzip.BadGzipFile) and "Not a gzipped file" in str(error):
+        with Path(source).open("rb") as file:
+            if file.read(2) == GZIP:
+                return InputError(f"{source}: something that gzip did not pack follows what it packed: is it damaged?")
         return InputError(f"{source}: its name ends with .gz, but gzip did not pack it: remove .gz if it is plain text")
     if isinstance(error, EOFError) or any(end in str(error) for end in ENDS_OF_TAR):
         again = "copy or download it again (gzip -t FILE checks a copy)"
