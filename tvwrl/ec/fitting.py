@@ -136,4 +136,6 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     use = ["tvwrl", "train", "--trace", options.trace, "--ec", str(out / CLASSES_FILE)]
     use += spelled(options, ClassFitOptions(), ("slot_seconds", "step_seconds", "sample", "split"))
     report(f"written to {out}; to show these classes to an agent: {shlex.join(use)}")
+    if not comparison.helps:
+        report("nothing shows that classes help here: --ec none trains without them, without --ec a default makes some")
     return out
