@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,6 +23,89 @@ if TYPE_CHECKING:
 
 
 LISTED = 12  # columns that a message lists
+DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)  # what reading a file may raise
+GZIP = b"\x1f\x8b"  # what is packed by it begins with
+MARKS = {  # what text in these encodings may begin with; the mark of UTF-32 begins with that of UTF-16
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+ENDS_OF_TAR = ("unexpected end of data", "truncated header")  # where one is truncated
+BEGINNING = 4096  # bytes of a file that show its encoding
+
+
+def csv_text(path: Path) -> str:
+    """The text of a .csv file, unpacked if gzip packed it, without the mark that UTF-8 may begin with.
+
+    Raises InputError, which says what to do, for a truncated file, for text that is not UTF-8, and for a line that only
+    spreadsheets read.
+    """
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if data.startswith(GZIP) else data
+    except DAMAGE as error:
+        raise unreadable(str(path), "", error) from None
+    text = decoded(str(path), 0, data).removeprefix("\ufeff")
+    refuse_spreadsheet_line(str(path), text.partition("\n")[0])
+    return text
+
+
+def decoded(source: str, before: int, block: bytes) -> str:
+    """Some text of a file that comes after `before` lines. Raises InputError if it is not UTF-8."""
+    if not before and (found := _wide_encoding(block[:BEGINNING])):
+        convert = f"iconv -f {found} -t UTF-8 FILE > NEW_FILE"
+        raise InputError(f"{source}: line 1: this is {found}, but UTF-8 is required; convert it with: {convert}")
+    try:
+        return block.decode()
+    except UnicodeDecodeError as error:
+        line = before + block.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{source}: line {line}: byte 0x{block[error.start]:02x} is not UTF-8, which is required; "
+            "convert text in Latin-1 with: iconv -f ISO-8859-1 -t UTF-8 FILE > NEW_FILE"
+        ) from None
+
+
+def _wide_encoding(beginning: bytes) -> str | None:
+    """The encoding of text of two or four bytes a character, as iconv calls it; None for any other text.
+
+    Without a mark it shows by null bytes, which are every second one of Latin letters, digits and separators.
+    """
+    for name, marks in MARKS.items():
+        if beginning.startswith(marks):
+            return name
+    even, odd = (beginning[place::2].count(0) > len(beginning) / 4 for place in (0, 1))
+    return None if even == odd else "UTF-16BE" if even else "UTF-16LE"
+
+
+def refuse_spreadsheet_line(source: str, first: str, separator: str | None = None) -> None:
+    """Raise InputError if the `first` line of a table is one like sep=; that tells spreadsheets the separator.
+
+    `separator`: that of the table, where --separator can name another one
+    """
+    line = first.rstrip("\r\n")
+    if line.lower().startswith("sep=") and len(line) <= len("sep=") + 1:
+        own = line[len("sep=") :]
+        other = f", and name the separator: --separator '{own}'" if separator and own not in ("", separator) else ""
+        raise InputError(
+            f"{source}: line 1 is '{line}', which only spreadsheets read: line 1 must hold the names of the "
+            f"columns; remove it with: tail -n +2 FILE > NEW_FILE{other}"
+        )
+
+
+def unreadable(source: str, where: str, error: BaseException) -> InputError:
+    """What is wrong with a file that cannot be read on, `where` (such as " past line 3"), and what to do about it."""
+    if isinstance(error, gzip.BadGzipFile) and not _begins_as_gzip(source):
+        return InputError(f"{source}: its name ends with .gz, but gzip did not pack it: remove .gz if it is plain text")
+    if isinstance(error, EOFError) or any(end in str(error) for end in ENDS_OF_TAR):
+        again = "copy or download it again (gzip -t FILE checks a copy)"
+        return InputError(f"{source}: cannot be read{where}: it is truncated; {again}")
+    if isinstance(error, OSError) and error.errno is not None:  # the disk or its permissions, not the content
+        return InputError(f"{source}: cannot be read{where}: {error.strerror}")
+    return InputError(f"{source}: cannot be read{where}, truncated or damaged: {error}")
+
+
+def _begins_as_gzip(source: str) -> bool:
+    with Path(source).open("rb") as file:
+        return file.read(len(GZIP)) == GZIP
 
 
 def no_column(source: str | Path, name: str, names: Iterable[str], hint: str = "") -> InputError:
@@ -64,11 +150,9 @@ class InputTable:
         if path.suffix == ".parquet":
             return cls(str(path), read_table(path))
         try:
-            with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-                text = file.read().decode("utf-8-sig")
-            quotes_closed = csv.reader(io.StringIO(text, newline=""), strict=True)
+            quotes_closed = csv.reader(io.StringIO(csv_text(path), newline=""), strict=True)
             written = [line for line in quotes_closed if any(value.strip() for value in line)]
-        except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        except csv.Error as error:
             raise InputError(f"{path}: cannot be read: {error}") from None
         names, *rows = [[value.strip() for value in line] for line in written] or [[]]
         if not names:

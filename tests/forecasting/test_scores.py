@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.forecasting import SEGMENTS, Distribution, Outcomes
+from tvwrl.forecasting import (
+    SEGMENTS,
+    Beginnings,
+    Distribution,
+    Outcomes,
+    judged_beginnings,
+    make_forecaster,
+    score,
+    training_windows,
+)
 from tvwrl.forecasting.scores import (
     SHARES,
     probability_integral,
@@ -14,6 +23,7 @@ from tvwrl.forecasting.scores import (
     share_below,
     skill,
 )
+from tvwrl.types import InputError
 
 LEVELS = 4
 
@@ -87,3 +97,29 @@ def test_who_knows_the_chances_is_calibrated_and_best(weights, seed):
 def test_skill_is_a_share_of_the_reference():
     assert skill(1.0, 4.0) == 0.75
     assert np.isnan(skill(np.array([0.0]), np.array([0.0]))).all()
+
+
+def test_a_forecaster_is_judged_on_the_same_unseen_beginnings(problem):
+    beginnings = judged_beginnings(problem.sampler, "validation", 0, count=20)
+    again = judged_beginnings(problem.sampler, "validation", 0, count=20)
+    assert len(beginnings.windows) == 20
+    assert (beginnings.seen == again.seen).all()
+    forecaster = make_forecaster("last-value", problem.scenario.peak_units, problem.scenario.step_seconds)
+    with pytest.raises(InputError, match=r"LastValue.* is not fitted"):
+        score(forecaster, beginnings)
+    forecaster.fit(training_windows(problem.sampler, 100))
+    own = score(forecaster, beginnings)
+    by_hand = score_distributions([(forecaster.predict(beginnings), Outcomes.of(beginnings))], forecaster.peak_units)
+    assert (own.crps == by_hand.crps).all()
+
+
+def test_what_cannot_be_judged_is_refused(problem):
+    with pytest.raises(InputError, match="split is 'holdout': must be one of train, validation, test"):
+        judged_beginnings(problem.sampler, "holdout", 0)
+    with pytest.raises(InputError, match="seed is -1: must be at least 0"):
+        judged_beginnings(problem.sampler, "test", -1)
+    with pytest.raises(InputError, match="count is 0: must be at least 1"):
+        judged_beginnings(problem.sampler, "test", 0, count=0)
+    some = judged_beginnings(problem.sampler, "test", 0, count=1)
+    with pytest.raises(InputError, match="beginnings has 0 of them"):
+        score(make_forecaster("last-value", 6, 1800), Beginnings(some.windows, some.row[:0], some.seen[:0]))

@@ -175,7 +175,7 @@ def test_the_file_to_mend_is_said(tmp_path: Path, text: str, message: str) -> No
 
 def test_a_table_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_bytes(b"cpu\n\xff\xfe\n")
-    with pytest.raises(InputError, match=r"m\.csv: cannot be read"):
+    with pytest.raises(InputError, match=r"m\.csv: line 2: byte 0xff is not UTF-8"):
         read_machines(tmp_path / "m.csv", ("cpu",))
     with pytest.raises(InputError, match="the file is empty"):
         read_machines(written(tmp_path / "m.csv", "\n"), ("cpu",))

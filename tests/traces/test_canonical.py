@@ -232,7 +232,7 @@ def test_a_missing_column(tmp_path, column):
         ("workload_id,slot,cpu\na,0,1\na,1,1,5\n", ["line 3", "column 4", "'5'", "3 fields"]),
         ("workload_id,slot,cpu\na,0,1\na,1\n", ["line 3", "column cpu", "null"]),
         ("workload_id,slot,cpu\na,0,1\n\na,1,1\n", ["line 3", "workload_id", "null"]),
-        (b"workload_id,slot,cpu\na,0,\xff\n", ["cannot be read"]),
+        (b"workload_id,slot,cpu\na,0,\xff\n", ["line 2", "byte 0xff is not UTF-8"]),
         (b"\x1f\x8b\x08\x00", ["cannot be read"]),
         ('workload_id,slot,cpu\n"a,0,1\n', ["data.csv"]),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import warnings
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tvwrl.input_tables import InputTable
 from tvwrl.planning import open_instance
 from tvwrl.traces import open_trace, read_trace, write_trace
 from tvwrl.types import InputError
@@ -54,6 +56,32 @@ def test_what_is_no_trace_yet_is_told_how_to_become_one(tmp_path: Path, text: st
         read_trace(csv_of(tmp_path, text), 300)
     for part in ["data.csv", *parts]:
         assert part in str(error.value)
+
+
+GOOD = "workload_id,slot,cpu\na,0,0.1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.csv", GOOD.encode("utf-16"), "line 1: this is UTF-16, .* iconv -f UTF-16 -t UTF-8 "),
+        ("x.csv", GOOD.encode("utf-16-le"), "line 1: this is UTF-16LE, .* iconv -f UTF-16LE "),
+        ("x.csv.gz", gzip.compress(GOOD.encode("utf-16")), "line 1: this is UTF-16, .* iconv -f UTF-16 "),
+        ("x.csv", GOOD.encode() + b"\xe9,0,1\n", "line 3: byte 0xe9 is not UTF-8, .* iconv -f ISO-8859-1 "),
+        ("x.csv", b"sep=,\n" + GOOD.encode(), "line 1 is 'sep=,', .* remove it with: tail -n \\+2 FILE > NEW_FILE$"),
+        ("x.csv", b"\xef\xbb\xbfsep=;\r\n" + GOOD.encode(), "line 1 is 'sep=;', .* remove it with: tail "),
+        ("x.csv.gz", gzip.compress(GOOD.encode())[:-9], "cannot be read: it is truncated; copy or download it again"),
+        ("x.csv.gz", gzip.compress(GOOD.encode()) + b"more", "cannot be read, truncated or damaged"),
+    ],
+)
+def test_what_to_do_with_a_file_of_another_kind_is_said(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name}: {message}"):
+        open_trace(tmp_path / name, 300)
+    with pytest.raises(InputError, match=rf"{name}: {message}"):
+        InputTable.read(tmp_path / name)
 
 
 @pytest.mark.parametrize(

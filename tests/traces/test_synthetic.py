@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from tests.traces.conftest import prepared
+from tvwrl.traces import open_trace, synthetic
+from tvwrl.traces.deployments import deployments_trace
 from tvwrl.traces.loaders import LOADERS
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.traces.statistics import compare_populations, lag_correlation, population_statistics
@@ -105,6 +107,34 @@ def test_bad_arguments_are_refused() -> None:
     for days in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="days is"):
             synthetic_trace("google", workloads=1, days=days)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("google-v2(workloads=20000000)", r"workloads is 20000000: must be at most 53,\d\d\d .*1,876 slots"),
+        ("google(workloads=20000000)", "workloads is 20000000: must be at most 59,"),
+        ("alibaba(workloads=20000000)", "workloads is 20000000: must be at most 130,208 where each has 768 slots"),
+        ("google-v2(workloads=20000000,replicas=4)", "workloads is 20000000: must be at most 115,740 .*864 slots"),
+        ("google-v2(workloads=10,replicas=20000000)", "replicas is 20000000: must be at most 2,480 .*4,032 slots"),
+    ],
+)
+def test_more_than_fits_into_memory_is_refused_before_anything_is_drawn(
+    monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
+    monkeypatch.setattr(np.random, "default_rng", None)
+    with pytest.raises(InputError, match=f"^{message}.* ask for fewer (workloads|replicas), or for fewer days$"):
+        open_trace(f"synthetic:{name}")
+
+
+def test_the_limit_counts_days() -> None:
+    with pytest.raises(InputError, match="workloads is 40: must be at most 34 where each has 2,880,000 slots"):
+        synthetic_trace("google-v2", workloads=40, days=10_000)
+    with pytest.raises(InputError, match="replicas is 40: must be at most 34 where each has 288,000 slots"):
+        deployments_trace(workloads=1, replicas=40, days=1_000)
+    synthetic.refuse_too_many(100, 25.0, workloads=4)
+    with pytest.raises(InputError, match="workloads is 5: must be at most 4"):
+        synthetic.refuse_too_many(100, 25.0, workloads=5)
 
 
 @pytest.mark.parametrize("population", POPULATIONS)

@@ -11,8 +11,11 @@ __all__ = [
     "Forecaster",
     "NetworkForecaster",
     "Outcomes",
+    "Scores",
+    "judged_beginnings",
     "make_forecaster",
     "read_forecaster",
+    "score",
     "training_windows",
     "write_forecaster",
 ]

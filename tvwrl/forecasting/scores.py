@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
+from tvwrl.checks import at_least, one_of
 from tvwrl.forecasting.base import BLOCK, Forecaster
 from tvwrl.forecasting.beginnings import Beginnings, Outcomes
 from tvwrl.forecasting.segments import Distribution
 from tvwrl.traces import SequenceSampler, Split
-from tvwrl.types import Float, Int
+from tvwrl.types import Float, InputError, Int
 
 JUDGED = 1500  # windows whose beginnings are judged
 STREAM = 3  # of random numbers, beside those that forecasters learn from
@@ -28,27 +30,123 @@ class Scores:
     A calibrated central 90 % interval covers 90 % of what came, and its calibration curve is the diagonal. Demand
     has few levels, so what came may lie on an edge of an interval: it then counts by the part of its probability that
     lies inside, as if it were spread evenly over its step of the distribution function (Czado, Gneiting & Held 2009).
+    What nothing is known of is NaN.
+
+    Parameters
+    ----------
+    crps : array of float
+        (J,) continuous ranked probability score of the largest demand in each of the `SEGMENTS`, shares of the peak.
+    brier : array of float
+        (J,) squared error of the probability of running at a segment's first slot, 0..1.
+    within_50 : array of float
+        (J,) share of what came that lies within the central 50 % interval, 0..1.
+    within_90 : array of float
+        (J,) the same of the central 90 % interval.
+    running_crps : array of float
+        (J,) CRPS of demand alone: where a workload ran at a segment's first slot, given that it does.
+    peak_crps : array of float
+        () CRPS of the largest demand of the rest of the life, shares of the peak.
+    peak_within_50 : array of float
+        () share of these that lies within the central 50 % interval, 0..1.
+    peak_within_90 : array of float
+        () the same of the central 90 % interval.
+    calibration : array of float
+        (21,) share of what came that lies below the quantile of 0, 0.05, ..., 1.
+
+    Examples
+    --------
+    >>> scores = score(forecaster, judged_beginnings(sampler, "validation", 0))  # doctest: +SKIP
+    >>> scores.within_90.mean()  # the nearer to 0.9, the better  # doctest: +SKIP
     """
 
-    crps: Float  # (J,) continuous ranked probability score of the largest demand in a segment, shares of the peak
-    brier: Float  # (J,) squared error of the probability of running at a segment's first slot
-    within_50: Float  # (J,) share of what came that lies within the central 50 % interval
-    within_90: Float  # (J,)
-    running_crps: Float  # (J,) CRPS of demand alone: where a workload ran at its first slot, given that it does
-    peak_crps: Float  # () of the largest demand of the rest of the life
+    crps: Float
+    brier: Float
+    within_50: Float
+    within_90: Float
+    running_crps: Float
+    peak_crps: Float
     peak_within_50: Float
     peak_within_90: Float
-    calibration: Float  # (len(SHARES),) share of what came that lies below the quantile of each of SHARES
+    calibration: Float
 
 
 def judged_beginnings(sampler: SequenceSampler, split: Split, seed: int, count: int = JUDGED) -> Beginnings:
-    """Beginnings of `count` windows of a split's series, drawn as those that forecasters learn from."""
+    """Draw beginnings of workloads to judge forecasters by, as those that forecasters learn from are drawn.
+
+    The same arguments give the same beginnings, so forecasters can be compared on them.
+
+    Parameters
+    ----------
+    sampler : SequenceSampler
+        What cuts windows from a trace.
+    split : {"train", "validation", "test"}
+        Whose series they are cut from: validation to choose a forecaster, test to report it.
+    seed : int
+        Seed of the draw, >= 0.
+    count : int
+        How many windows, >= 1; each has several beginnings.
+
+    Returns
+    -------
+    Beginnings
+        The beginnings, and what came after them.
+
+    Raises
+    ------
+    InputError
+        For an unknown split, a negative seed and no windows.
+
+    Examples
+    --------
+    >>> from tvwrl.simulation import Scenario
+    >>> from tvwrl.traces import SequenceSampler, open_trace
+    >>> sampler = SequenceSampler(open_trace("synthetic:google"), Scenario())
+    >>> beginnings = judged_beginnings(sampler, "validation", seed=0, count=100)
+    >>> len(beginnings) > 100
+    True
+    """
+    one_of(get_args(Split), split=split)
+    at_least(0, seed=seed)
+    at_least(1, count=count)
     rng = np.random.default_rng([seed, STREAM])
     return Beginnings.draw(sampler.stacked(sampler.windows(split, count, rng), split), rng)
 
 
 def score(forecaster: Forecaster, beginnings: Beginnings) -> Scores:
-    """Scores of what a forecaster says of these beginnings, with every beginning counted alike."""
+    """Score what a fitted forecaster says of some beginnings, each of which counts alike.
+
+    Parameters
+    ----------
+    forecaster : Forecaster
+        A forecaster that was fitted, or read from a file.
+    beginnings : Beginnings
+        Those of `judged_beginnings`, at least one, of workloads that the forecaster did not learn from.
+
+    Returns
+    -------
+    Scores
+        Means over the beginnings.
+
+    Raises
+    ------
+    InputError
+        If there are no beginnings, or the forecaster was not fitted.
+
+    Examples
+    --------
+    >>> from tvwrl.forecasting import make_forecaster, training_windows
+    >>> from tvwrl.simulation import Scenario
+    >>> from tvwrl.traces import SequenceSampler, open_trace
+    >>> sampler = SequenceSampler(open_trace("synthetic:google"), Scenario())
+    >>> forecaster = make_forecaster("last-value", peak_units=6, step_seconds=1800).fit(training_windows(sampler, 100))
+    >>> scores = score(forecaster, judged_beginnings(sampler, "validation", seed=0, count=100))
+    >>> scores.crps.shape  # one for each of the SEGMENTS
+    (6,)
+    """
+    if not len(beginnings):
+        raise InputError("beginnings has 0 of them: must be at least 1")
+    if not hasattr(forecaster, "values_"):
+        raise InputError(f"forecaster is {forecaster!r}, which is not fitted: call its fit first")
     parts = [beginnings[slice(start, start + BLOCK)] for start in range(0, len(beginnings), BLOCK)]
     return score_distributions(((forecaster.predict(part), Outcomes.of(part)) for part in parts), forecaster.peak_units)
 

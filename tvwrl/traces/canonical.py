@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
 import json
 import os
 import warnings
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tvwrl.input_tables import LISTED, no_column, refuse_spelt_twice
+from tvwrl.input_tables import LISTED, csv_text, no_column, refuse_spelt_twice
 from tvwrl.runs import whole_folder
 from tvwrl.types import Float, InputError, Int, Trace
 
@@ -262,8 +260,7 @@ def _read_csv(file: Path) -> _Table:
     import polars as pl
 
     try:
-        data = file.read_bytes()
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig").rstrip("\r\n")
+        text = csv_text(file).rstrip("\r\n")
         if not text.strip():
             raise InputError(f"{file}: the trace is empty: the file has no content")
         header, _, body = text.partition("\n")
@@ -274,7 +271,7 @@ def _read_csv(file: Path) -> _Table:
         # One column more than the header has catches a line that is too long, which polars could not place.
         numbered = ",".join(str(column) for column in range(len(names) + 1))
         frame = pl.read_csv(f"{numbered}\n{body}".encode(), infer_schema=False, truncate_ragged_lines=True)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, pl.exceptions.PolarsError) as error:
+    except (csv.Error, pl.exceptions.PolarsError) as error:
         raise InputError(f"{file}: cannot be read as CSV: {str(error).partition(chr(10))[0]}") from None
     beyond = f"{len(names) + 1} (beyond the header)"
     frame.columns = [*names, beyond]

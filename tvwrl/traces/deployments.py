@@ -9,7 +9,14 @@ import numpy as np
 from tvwrl.checks import at_least
 from tvwrl.traces.held_series import rounded
 from tvwrl.traces.statistics import DAY_SECONDS
-from tvwrl.traces.synthetic import draw_parameters, fixed_requests, make_series, population_figures
+from tvwrl.traces.synthetic import (
+    MOST_ROWS,
+    draw_parameters,
+    fixed_requests,
+    make_series,
+    population_figures,
+    refuse_too_many,
+)
 from tvwrl.types import Float, InputError, Trace
 
 DAYS = 14.0  # two weeks, so that a week comes back
@@ -18,6 +25,7 @@ LEAST_HOURS = 6.0  # the shortest life
 GAP_DAYS = 0.5  # mean time without a pod, where a replica is not replaced at once
 REPLACED = 0.5  # share of the pods whose replica goes on in the next slot
 WEEKLY = 0.5  # share of the applications that use less on two days of seven
+MOST_AT_ONCE = 10_000_000  # rows of the replicas of an application, which are generated together: about 2 GB
 QUIETEST = 0.3  # the least that is left of usage then
 
 
@@ -57,7 +65,8 @@ def deployments_trace(
     Raises
     ------
     InputError
-        For an unknown population, no workloads or replicas, and less than a day.
+        For an unknown population, no workloads or replicas, less than a day, more than about 100 million rows of usage,
+        or 10 million of an application.
 
     Examples
     --------
@@ -77,6 +86,8 @@ def deployments_trace(
     slots = round(days * DAY_SECONDS / seconds)
     if slots < 2:
         raise InputError(f"days is {days}: must give at least two slots of {seconds} s")
+    refuse_too_many(MOST_ROWS, slots * min(1.0, LIFE_DAYS / days), workloads=workloads)
+    refuse_too_many(MOST_AT_ONCE, slots, replicas=replicas)
     rng = np.random.default_rng(seed)
     pods: list[tuple[int, int, Float]] = []  # application, first slot, usage
     requests: list[Float] = []  # of each application

@@ -20,6 +20,7 @@ from tvwrl.traces.statistics import DAY_SECONDS, SHAPE_LEVELS, lag_correlation, 
 from tvwrl.types import Float, InputError, Trace
 
 POPULATIONS = ("google", "google-v2", "alibaba")
+MOST_ROWS = 100_000_000  # of usage that are generated: they take about 4 GB of memory
 BLOCK = 16  # workloads generated together: their series stay in the processor's cache
 ROUNDS = 4  # generate-and-measure rounds that bring each series to its drawn autocorrelations
 LAG_WEIGHT = np.array([3.0, 0.5, 0.2, 3.0])  # of lags(): one slot, hour, half a day, day
@@ -57,7 +58,8 @@ def synthetic_trace(
     Raises
     ------
     InputError
-        For an unknown population, a file that is none, no workloads, or fewer than two slots.
+        For an unknown population, a file that is none, no workloads, fewer than two slots, or more than about 100
+        million rows of usage.
 
     Examples
     --------
@@ -92,10 +94,12 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
     day = DAY_SECONDS // slot_seconds
     if days is not None and not (np.isfinite(days) and round(days * day) >= 2):
         raise InputError(f"days is {days}: must give at least two slots of {slot_seconds} s")
+    days = content["days"] if days is None else days
+    slots = days * day if days else float(np.mean(content["tables"]["duration"]))
+    refuse_too_many(MOST_ROWS, slots, workloads=workloads)
     rng = np.random.default_rng(seed)
     drawn = draw_parameters(content, workloads, rng)
     requests = fixed_requests(content, drawn)
-    days = content["days"] if days is None else days
     if days:
         duration = np.full(workloads, round(days * day))
     elif "groups" in content:
@@ -137,6 +141,17 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         reference_machine=content["reference_machine"],
         source="synthetic",
     )
+
+
+def refuse_too_many(most: int, slots: float, /, **count: int) -> None:
+    """Raise InputError if a number of series, of `slots` on average each, has more than `most` rows of usage."""
+    for name, value in count.items():
+        if value > most / slots:
+            raise InputError(
+                f"{name} is {value}: must be at most {int(most / slots):,} where each has {slots:,.0f} slots on "
+                f"average, so that no more than {most:,} rows of usage are generated; ask for fewer {name}, or for "
+                "fewer days"
+            )
 
 
 def make_series(content: dict[str, Any], drawn: dict[str, Float], length: int, rng: np.random.Generator) -> Float:

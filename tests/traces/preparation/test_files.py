@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import tarfile
 from pathlib import Path
@@ -172,6 +173,21 @@ def test_damaged_archives_are_refused_with_what_to_do(kept: int, message: str, t
     source.write_bytes(source.read_bytes()[:kept])
     with pytest.raises(InputError, match=rf"container_usage\.tar\.gz: .*{message}"):
         run("alibaba2018", source.parent, tmp_path / "out")
+
+
+@pytest.mark.parametrize("lines", [0, 1, 2000])
+def test_how_far_a_truncated_file_can_be_read_is_said(lines: int, tmp_path: Path) -> None:
+    """`lines` lines are flushed, so they can be unpacked whatever comes after them."""
+    path = tmp_path / "x.csv.gz"
+    with gzip.open(path, "wb") as file:
+        file.write("".join(f"{i},{i}\n" for i in range(lines)).encode())
+        file.flush()
+        whole = path.stat().st_size
+        file.write(b"1,2\n" * 3000)
+    path.write_bytes(path.read_bytes()[: whole + 1])
+    where = f" past line {lines}" if lines else ""
+    with pytest.raises(InputError, match=f"^{path}: cannot be read{where}: it is truncated"):
+        list(blocks_of(Part("x", "x", str(path), 0)))
 
 
 def test_archives_are_unpacked(tmp_path: Path) -> None:

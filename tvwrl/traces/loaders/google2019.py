@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 
 import polars as pl
 
-from tvwrl.input_tables import no_column
+from tvwrl.input_tables import decoded, no_column
 from tvwrl.traces.loaders.google import Google
-from tvwrl.traces.preparation.files import decoded, files_of, header_of, parts_of, text_of
+from tvwrl.traces.preparation.files import files_of, header_of, parts_of, text_of
 from tvwrl.traces.preparation.layout import (
     Column,
     Table,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import gzip
 import hashlib
@@ -14,12 +15,12 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from tqdm import tqdm
 
+from tvwrl.input_tables import DAMAGE, decoded, refuse_spreadsheet_line, unreadable
 from tvwrl.runs import whole_folder
 from tvwrl.traces.preparation.loader import Part
 from tvwrl.types import InputError
@@ -28,14 +29,6 @@ PIECE = 64 << 20  # bytes of text that are read at a time, so that memory does n
 PIECE_ROWS = 1_000_000  # rows of Parquet that are read at a time
 ROW = 48  # bytes counted per row of Parquet, whatever its compression
 BLOCK = 2 << 20  # bytes that are looked at together where a piece has bad rows
-GZIP = b"\x1f\x8b"  # what it begins with
-DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
-MARKS = {  # what text in these encodings may begin with; the mark of UTF-32 begins with that of UTF-16
-    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
-    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
-}
-ENDS_OF_TAR = ("unexpected end of data", "truncated header")  # where one is truncated
-BEGINNING = 4096  # bytes of a file that show its encoding
 
 
 def files_of(source: str | Path, patterns: Sequence[str]) -> list[Path]:
@@ -105,7 +98,7 @@ def _spans(path: Path) -> list[tuple[int, int]]:
     return list(itertools.pairwise(ends))
 
 
-@contextmanager
+@contextlib.contextmanager
 def open_bytes(source: str) -> Iterator[IO[bytes]]:
     """The content of a file, unpacked: plain, .gz, or a member of a zip ("archive.zip::member")."""
     path, _, member = source.partition("::")
@@ -128,7 +121,7 @@ def text_of(part: Part) -> str | bytes:
         return file.read()
 
 
-@contextmanager
+@contextlib.contextmanager
 def _open_piece(part: Part) -> Iterator[IO[bytes]]:
     with open_bytes(part.source) as file:
         if part.span is None:
@@ -168,47 +161,17 @@ def blocks_of(part: Part, quoted: bool = False) -> Iterator[tuple[int, bytes]]:
             if rest:
                 yield line, rest
     except DAMAGE as error:
-        raise _unreadable(part.source, f" past line {line}", error) from None
+        lines = _whole_lines(part.source)
+        raise unreadable(part.source, f" past line {lines}" if lines else "", error) from None
 
 
-def decoded(source: str, before: int, block: bytes) -> str:
-    """Some text of a file that comes after `before` lines. Raises InputError if it is not UTF-8."""
-    if not before and (found := _wide_encoding(block[:BEGINNING])):
-        convert = f"iconv -f {found} -t UTF-8 FILE > NEW_FILE"
-        raise InputError(f"{source}: line 1: this is {found}, but UTF-8 is required; convert it with: {convert}")
-    try:
-        return block.decode()
-    except UnicodeDecodeError as error:
-        line = before + block.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{source}: line {line}: byte 0x{block[error.start]:02x} is not UTF-8, which is required; "
-            "convert text in Latin-1 with: iconv -f ISO-8859-1 -t UTF-8 FILE > NEW_FILE"
-        ) from None
-
-
-def _wide_encoding(beginning: bytes) -> str | None:
-    """The encoding of text of two or four bytes a character, as iconv calls it; None for any other text.
-
-    Without a mark it shows by null bytes, which are every second one of Latin letters, digits and separators.
-    """
-    for name, marks in MARKS.items():
-        if beginning.startswith(marks):
-            return name
-    even, odd = (beginning[place::2].count(0) > len(beginning) / 4 for place in (0, 1))
-    return None if even == odd else "UTF-16BE" if even else "UTF-16LE"
-
-
-def _unreadable(source: str, where: str, error: BaseException) -> InputError:
-    """What is wrong with a file that cannot be read on, `where` (such as " past line 3"), and what to do about it."""
-    if isinstance(error, gzip.BadGzipFile) and "Not a gzipped file" in str(error):
-        with Path(source).open("rb") as file:
-            if file.read(2) == GZIP:
-                return InputError(f"{source}: something that gzip did not pack follows what it packed: is it damaged?")
-        return InputError(f"{source}: its name ends with .gz, but gzip did not pack it: remove .gz if it is plain text")
-    if isinstance(error, EOFError) or any(end in str(error) for end in ENDS_OF_TAR):
-        again = "copy or download it again (gzip -t FILE checks a copy)"
-        return InputError(f"{source}: cannot be read{where}: it is truncated; {again}")
-    return InputError(f"{source}: cannot be read{where}, truncated or damaged: {error}")
+def _whole_lines(source: str) -> int:
+    """How many lines of a damaged file can be read, from its beginning."""
+    lines = 0
+    with contextlib.suppress(*DAMAGE), open_bytes(source) as file:
+        for _ in file:
+            lines += 1
+    return lines
 
 
 def _broken_archive(path: Path, error: BaseException) -> InputError:
@@ -217,7 +180,7 @@ def _broken_archive(path: Path, error: BaseException) -> InputError:
         return InputError(f"{path}: empty: an archive of 0 bytes; download it again, or remove it")
     if isinstance(error, zipfile.BadZipFile):
         return InputError(f"{path}: not a zip, or truncated: {error}")
-    return _unreadable(str(path), "", error)
+    return unreadable(str(path), "", error)
 
 
 def header_of(source: str, separator: str = ",") -> list[str]:
@@ -232,16 +195,10 @@ def header_of(source: str, separator: str = ",") -> list[str]:
             if blank and not any(line.strip() for line in binary):
                 return []
     except DAMAGE as error:
-        raise _unreadable(source, "", error) from None
+        raise unreadable(source, "", error) from None
     if blank:
         raise InputError(f"{source}: line 1 is blank: it must hold the names of the columns")
-    if (line := first.rstrip("\r\n")).lower().startswith("sep=") and len(line) <= len("sep=") + 1:
-        own = line[len("sep=") :] or separator
-        other = "" if own == separator else f", and name the separator: --separator '{own}'"
-        raise InputError(
-            f"{source}: line 1 is '{line}', which only spreadsheets read: line 1 must hold the names of the "
-            f"columns; remove it with: tail -n +2 FILE > NEW_FILE{other}"
-        )
+    refuse_spreadsheet_line(source, first, separator)
     if "\0" in first or "\r" in first.rstrip("\r\n"):
         raise InputError(f"{source}: line 1 holds null bytes or carriage returns: not a text file with line feeds")
     names = [name.strip() for name in next(csv.reader([first], delimiter=separator))]

@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.input_tables import no_column, refuse_spelt_twice, spelt_twice
-from tvwrl.traces.preparation.files import blocks_of, decoded, text_of
+from tvwrl.input_tables import decoded, no_column, refuse_spelt_twice, spelt_twice
+from tvwrl.traces.preparation.files import blocks_of, text_of
 from tvwrl.traces.preparation.layout import (
     WRONG_FILE,
     Column,
