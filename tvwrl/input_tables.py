@@ -95,6 +95,8 @@ def unreadable(source: str, where: str, error: BaseException) -> InputError:
     """What is wrong with a file that cannot be read on, `where` (such as " past line 3"), and what to do about it."""
     if isinstance(error, gzip.BadGzipFile) and not _begins_as_gzip(source):
         return InputError(f"{source}: its name ends with .gz, but gzip did not pack it: remove .gz if it is plain text")
+    if isinstance(error, gzip.BadGzipFile) and "Not a gzipped file" in str(error):
+        return InputError(f"{source}: something that gzip did not pack follows what it packed: is it damaged?")
     if isinstance(error, EOFError) or any(end in str(error) for end in ENDS_OF_TAR):
         again = "copy or download it again (gzip -t FILE checks a copy)"
         return InputError(f"{source}: cannot be read{where}: it is truncated; {again}")
