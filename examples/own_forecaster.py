@@ -1,19 +1,21 @@
 """A forecaster of one's own: extremely randomised trees of scikit-learn, judged by what a scheduler earns with it.
 
     python examples/own_forecaster.py --trace google2011
+    python examples/own_forecaster.py --trace my.csv --slot-seconds 300
 
 Any model that gives quantiles of future usage fits in here, a pretrained one too: see docs/how-to/fit-a-forecaster.md.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 import tyro
 from sklearn.ensemble import ExtraTreesRegressor
 
-from tvwrl import Problem, Scenario, make_scheduler, open_trace
+from tvwrl import InputError, Problem, Scenario, make_scheduler, open_trace
 from tvwrl.forecasting import SEGMENTS, Beginnings, Distribution, Forecaster, Outcomes, training_windows
 from tvwrl.schedulers import Runner
 
@@ -58,17 +60,24 @@ class Trees(Forecaster):
         return [part.reshape(len(flat), *shape, *flat.shape[2:]) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def main(trace: str = "google2011", load: float = 0.5, sequences: int = 20, windows: int = 2000) -> None:
+def main(
+    trace: str = "google2011",
+    slot_seconds: int | None = None,
+    load: float = 0.5,
+    sequences: int = 20,
+    windows: int = 2000,
+) -> None:
     """Print the reward of expected-cost with these forecasts, and with the network that it has by default.
 
     Args:
         trace: name or path.
+        slot_seconds: length of a slot of a CSV.
         load: offered load.
         sequences: validation sequences.
         windows: training windows.
     """
     scenario = Scenario(load=load)
-    plain = Problem.build(open_trace(trace), scenario, "none")
+    plain = Problem.build(open_trace(trace, slot_seconds), scenario, "none")
     own = Trees(scenario.peak_units, scenario.step_seconds).fit(training_windows(plain.sampler, windows))
     for name, forecaster in (("own", own), ("network", plain.with_forecasts().forecaster)):
         problem = Problem.build(plain.trace, scenario, "none", plain.sampler.unit, forecaster)
@@ -77,4 +86,7 @@ def main(trace: str = "google2011", load: float = 0.5, sequences: int = 20, wind
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    try:
+        tyro.cli(main)
+    except InputError as error:  # says what is wrong, and what to do
+        sys.exit(f"error: {error}")

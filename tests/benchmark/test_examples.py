@@ -147,3 +147,15 @@ def test_a_forecaster_of_ones_own_is_judged_beside_the_network():
     rewards = {line.split()[0]: float(line.split()[1].replace(",", "")) for line in done.stdout.splitlines()}
     assert rewards.keys() == {"own", "network"}
     assert all(reward < 0 for reward in rewards.values())
+
+
+@pytest.mark.outside
+def test_a_forecaster_of_ones_own_says_what_a_csv_lacks(tmp_path):
+    usage = tmp_path / "usage.csv"
+    usage.write_text("workload_id,slot,cpu\na,0,0.5\n")
+    command = [sys.executable, "examples/own_forecaster.py", "--trace", str(usage)]
+    for more, said in (([], "--slot-seconds 300"), (["--slot-seconds", "0"], "slot_seconds: 0")):
+        done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"error: {usage}")
+        assert said in done.stderr

@@ -87,6 +87,7 @@ def test_evaluate_lists_schedulers_by_what_they_know(capsys: pytest.CaptureFixtu
     printed = capsys.readouterr().out
     assert "the whole future:\n  clairvoyant, hindsight, peak-oracle.\n" in printed
     assert "\nrollout(BASE+policy)=RUN\n" in printed
+    assert not [line for line in printed.splitlines() if line.strip() == "."]  # a group that is empty
 
 
 def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

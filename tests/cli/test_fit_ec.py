@@ -1,6 +1,7 @@
 """tvwrl classes and tvwrl reproduce from end to end, and what bad input gets to hear."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -39,6 +40,8 @@ def test_the_report_says_what_was_chosen_and_why(made):
     assert (out / "report.md").read_text() in printed
     for shown in ("silhouette", "same in samples", "EG", "last value", "slots seen", "true class", "| class "):
         assert shown in printed
+    assert "13 workloads" in printed
+    assert "the training part of the trace's workloads (--split workloads), in slots of 30 min" in printed
     drawn = {path.stem for path in (out / "plots").iterdir()}
     assert {"silhouettes", "members-aggregate", "members-dtw", "features-aggregate", "classifier"} <= drawn
     assert f"day-{report['chosen']}" in drawn
@@ -80,6 +83,24 @@ def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "**aggregate** with 3 classes; it was asked for" in done.stdout
     assert "24 workloads" in done.stdout
+    assert "all of the trace's workloads, in slots of 30 min" in done.stdout
+
+
+def test_what_is_stopped_says_how_it_continues(call, trace, tmp_path, monkeypatch):
+    def stop(*rest):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tvwrl.ec.comparison._gather", stop)
+    kept = tmp_path / "kept"
+    for cache, said in (
+        (str(kept), f"the same command continues, as .* are kept in {kept}"),
+        ("off", "nothing is kept"),
+    ):
+        monkeypatch.setenv("TVWRL_CACHE", cache)
+        done = call("classes", "--trace", trace, "--out", tmp_path / "out", *QUICK)
+        assert done.returncode == 130
+        assert re.search(f"stopped; {said}", done.stderr)
+        assert not (tmp_path / "out").exists()
 
 
 def test_bad_input(refused, made, trace, tiny, tmp_path, monkeypatch):

@@ -44,6 +44,9 @@ def test_classes_help_only_with_all_of_the_evidence() -> None:
     ):
         assert len(candidate("dtw", **least).objections(3)) == 1, least
     assert candidate("dtw", better=1).objections(1) == []  # nothing else was tried
+    [said] = candidate("dtw", better=1).objections(3)
+    assert "(p = 0.020; at most 0.017 with 3 representations tried)" in said  # as in the table
+    assert "(p = 0.100; at most 0.050 with 1 representation tried)" in candidate("dtw", better=9).objections(1)[0]
     assert len(candidate("dtw", ari=0.1, low=-0.5, gain=-1.0).objections(3)) == 3
 
 

@@ -266,7 +266,7 @@ def test_a_truncated_parquet(tmp_path, name, share):
 def test_slot_seconds_wrong_missing_or_contradicted(tmp_path):
     for value in (0, -1, 1.5, "300", True, float("nan"), float("inf")):
         refused("data.csv", "slot_seconds", repr(value), path=csv_of(tmp_path), slot_seconds=value)
-    refused("data.csv", "give slot_seconds", path=csv_of(tmp_path))
+    refused("data.csv", "--slot-seconds 300", "slot_seconds=300", path=csv_of(tmp_path))
     refused("trace.json", "300", "60", path=folder_of(tmp_path / "t"), slot_seconds=60)
 
 
@@ -399,6 +399,6 @@ def test_the_examples_of_the_documentation(tmp_path, monkeypatch):
 def test_a_csv_without_the_length_of_a_slot_is_refused_for_what_it_lacks(tmp_path):
     file = tmp_path / "data.csv"
     file.write_text("workload_id,slot,cpu\na,1,0.2\n")
-    refused("data.csv", "give slot_seconds", path=file)
+    refused("data.csv", "--slot-seconds 300", path=file)
     file.write_text("workload,slot,cpu\na,1,0.2\n")
     refused("data.csv", "no column 'workload_id'", "workload, slot, cpu", path=file)

@@ -96,7 +96,7 @@ def test_any_prepared_name_and_any_path(data, recorded):
     assert open_trace("mine").name == "mine recorded"
     assert open_trace(str(data / "mine"), slot_seconds=300).name == "mine recorded"
     assert open_trace("my.csv", slot_seconds=60).slot_seconds == 60
-    with pytest.raises(InputError, match="give slot_seconds"):
+    with pytest.raises(InputError, match="length of a slot is unknown"):
         open_trace("my.csv")
 
 

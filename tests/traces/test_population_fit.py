@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvwrl.traces import fit_population, open_trace, synthetic_trace, trace_hash, trace_identity
+from tvwrl.experiments.population_command import PopulationOptions, fit_and_judge
+from tvwrl.simulation import Scenario
+from tvwrl.traces import (
+    SequenceSampler,
+    fit_population,
+    open_trace,
+    synthetic_trace,
+    trace_hash,
+    trace_identity,
+    write_trace,
+)
 from tvwrl.traces.catalogue import how_to_open
 from tvwrl.traces.held_series import with_peaks
 from tvwrl.traces.population_fit import group_workloads
@@ -137,6 +147,30 @@ def test_a_file_opens_as_a_trace_again(content: dict, tmp_path: Path, monkeypatc
     assert trace_hash(open_trace(*how_to_open(identity))) == identity["hash"]
 
 
+@pytest.mark.parametrize("machine", [None, "4 cores", {"cpu": 46.0, "mem": None}])
+def test_a_population_has_the_machine_of_its_trace(tmp_path: Path, machine: Any) -> None:
+    """Also of a CSV, which does not say what 1.0 is, from the command to the environment."""
+    rng = np.random.default_rng(0)
+    rows = [f"w{w},{s},{u:.3f},{u / 2:.3f}" for w in range(24) for s, u in enumerate(rng.random(300))]
+    (tmp_path / "my.csv").write_text("\n".join(["workload_id,slot,cpu,mem", *rows]))
+    real = open_trace(str(tmp_path / "my.csv"), 300)
+    assert real.reference_machine is None
+    source, file = tmp_path / "my.csv", tmp_path / "pop.json"
+    if machine is not None:
+        source = tmp_path / "folder"
+        write_trace(replace(real, reference_machine=machine), source)
+    fit_and_judge(PopulationOptions(str(source), file, slot_seconds=300, workloads=20), lambda line: None)
+    assert json.loads(file.read_text())["reference_machine"] == machine
+    for how, count in (("", 1), ("(workloads=200,seed=2)", 200), ("(workloads=40,replicas=4)", 40)):
+        trace = open_trace(f"synthetic:{file}{how}")
+        assert len(trace) >= count
+        assert trace.reference_machine == machine
+        assert len(trace_hash(trace)) > 0
+        write_trace(trace, tmp_path / f"again{count}")
+        assert open_trace(str(tmp_path / f"again{count}")).reference_machine == machine
+    SequenceSampler(trace, Scenario(load=0.3, machines=4))
+
+
 def test_bad_input_is_refused(content: dict, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has 19 workloads: a population needs 20"):
         fit_population(synthetic_trace(workloads=19, days=1), "few")
@@ -167,6 +201,8 @@ def test_bad_input_is_refused(content: dict, tmp_path: Path) -> None:
     [
         (("resources",), ["cpu", "cpu"], r"resources is \['cpu', 'cpu'\]: must be different names"),
         (("resources",), "cpu", "resources is 'cpu': must be a list of 1 to 2 entries"),
+        (("reference_machine",), " ", "reference_machine is ' ': must be a text that is not empty"),
+        (("reference_machine",), 4, "reference_machine is 4: must be a text that is not empty"),
         (("slot_seconds",), 300.0, "slot_seconds is 300.0: must be a whole number from 1 to 86400"),
         (("slot_seconds",), 0, "slot_seconds is 0: must be a whole number from 1 to 86400"),
         (("days",), float("nan"), "days is nan: must be a number from 0 to"),

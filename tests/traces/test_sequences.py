@@ -353,7 +353,9 @@ def test_at_another_load_units_and_classes_stay(problem: Problem) -> None:
 def test_a_rate_that_cannot_be_served_names_the_way_out(google: Trace) -> None:
     scenario = replace(SMALL, machines=55, workloads=None)
     with pytest.raises(
-        InputError, match=r"load 0\.5 needs \d\.\d\d arrivals per slot, above 0\.8 with placements_per_slot = 1: lower"
+        InputError,
+        match=r"load 0\.5 needs \d\.\d\d arrivals per slot, above 0\.8 with placements_per_slot = 1: lower.*"
+        r"--loads.*--placements-per-slot",
     ):
         SequenceSampler(google, scenario)
     rate = SequenceSampler(google, replace(scenario, placements_per_slot=None)).rate

@@ -73,7 +73,10 @@ class Candidate:
         elif not self.linear.gain > 0:
             found.append("forecasts by class are not better than those of one model of all workloads")
         elif not self.linear.p * tried <= LIKELY:
-            found.append(f"random classes gain as much too often (p = {min(1.0, self.linear.p * tried):.2g})")
+            found.append(
+                f"random classes gain as much too often (p = {self.linear.p:.3f}; at most {LIKELY / tried:.3f} with "
+                f"{tried} representation{'s' * (tried > 1)} tried)"
+            )
         return found
 
     def to_cache(self) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Literal
 
 from tvwrl.checks import at_least, different, one_of, within
 from tvwrl.command_line import SlotSeconds, TraceName, spelled
+from tvwrl.disk_cache import cache_folder
 from tvwrl.ec.backends import load_backend
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
 from tvwrl.ec.clustering import LARGEST_K, SMALLEST_K
@@ -20,7 +22,7 @@ from tvwrl.ec.profiles import profiles
 from tvwrl.ec.report import ClassesReport
 from tvwrl.ec.representations import REPRESENTATIONS, Backends, population_of
 from tvwrl.forecasting import ForecastSettings
-from tvwrl.progress import phase
+from tvwrl.progress import phase, say
 from tvwrl.runs import check_new_folder, default_folder, whole_folder
 from tvwrl.simulation import Scenario
 from tvwrl.traces import SequenceSampler, describe_source, gapless_runs, open_trace, trace_hash
@@ -115,7 +117,8 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     )
     makes = [partial(EquivalenceClasses, name, *asked, options.seed, options.backends) for name in dict.fromkeys(names)]
     settings = replace(options.forecast, seed=options.seed)
-    comparison = compare(population, makes, settings, options.representation, options.compare_by_forecast)
+    with _saying_what_is_kept():
+        comparison = compare(population, makes, settings, options.representation, options.compare_by_forecast)
     seconds = {f"{c.name}, {what}": own for c in comparison.candidates for what, own in c.seconds.items()}
     gains = [gain for gain in (*(c.gain for c in comparison.candidates), comparison.chance) if gain is not None]
     if gains:
@@ -124,7 +127,7 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     made_of = {"trace": trace.name, "hash": trace_hash(trace), "of": options.fit_on}
     made_of |= {"split": options.split, "sample": options.sample}
     begun = time.perf_counter()
-    with phase("training the run-time classifiers"):
+    with _saying_what_is_kept(), phase("training the run-time classifiers"):
         classes.train_classifier(population, made_of)
     seconds["run-time classifiers"] = time.perf_counter() - begun
     facts = {"made_of": made_of, "machine": trace.reference_machine}
@@ -139,3 +142,16 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     if not comparison.helps:
         report("nothing shows that classes help here: --ec none trains without them, without --ec a default makes some")
     return out
+
+
+@contextmanager
+def _saying_what_is_kept() -> Iterator[None]:
+    """Where a signal stops it: that the same command continues, and with what."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if (folder := cache_folder()) is None:
+            say("stopped; nothing is kept, as TVWRL_CACHE is off")
+        else:
+            say(f"stopped; the same command continues, as representations that are finished are kept in {folder}")
+        raise

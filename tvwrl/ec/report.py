@@ -90,7 +90,8 @@ class ClassesReport:
             "",
             self.trace,
             "",
-            f"{count} workloads of {slots[0]} to {slots[-1]} slots of {self.population.step_seconds} s.",
+            f"Classes are fitted on {count} workloads of {slots[0]} to {slots[-1]} slots: {self._part()}, in slots of "
+            f"{self.population.step_seconds / 60:g} min.",
             "",
             *self._verdict(),
             f"Chosen to show to agents: **{chosen.name}** with {chosen.classes.k} classes; {self.comparison.why}.",
@@ -121,6 +122,15 @@ class ClassesReport:
             "",
         ]
         return "\n".join(lines)
+
+    def _part(self) -> str:
+        """Of the trace's series, those that classes are fitted on."""
+        made_of = self.facts["made_of"]
+        if made_of["of"] == "all":
+            return "all of the trace's workloads"
+        if made_of["split"] == "time":
+            return "the first part of the series of the trace's workloads, which is for training"
+        return f"the training part of the trace's workloads (--split {made_of['split']})"
 
     def _verdict(self) -> list[str]:
         """Whether classes help to forecast, and for each representation what speaks against it."""

@@ -221,7 +221,8 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
 
 def _listing() -> str:
     """What --schedulers takes: the names, by what they know, and the forms of other entries."""
-    names = {f"{group}:": ", ".join(name for name in SCHEDULERS if KNOWLEDGE[name].group == group) for group in GROUPS}
+    knowing = {group: [name for name in SCHEDULERS if KNOWLEDGE[name].group == group] for group in GROUPS}
+    names = {f"{group}:": ", ".join(own) for group, own in knowing.items() if own}
     return "\n\n".join(
         "\n".join(
             [head, textwrap.fill(f"{text}.", 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)]

@@ -14,6 +14,7 @@ from tvwrl.types import Byte, Float, Float32, ForecastTable, InputError, Int
 
 SEGMENTS = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 63))  # slots ahead, first and last
 HORIZON = SEGMENTS[-1][1]
+ROUNDED = 1e-5  # by how much numbers of 32 bits may miss a limit
 ROUNDING = 1 / 400  # by how much a table may overstate a workload's peak, share of peak_units
 
 
@@ -165,9 +166,9 @@ class Distribution:
     ) -> Distribution:
         """The distribution with these quantiles of demand while a workload runs, straight lines between them.
 
-        Quantiles that cross are sorted, and cut to 0..1. What lies below the lowest or above the highest one is put on
-        it. Where demand comes in whole units (`Scenario.quantise`), round them to whole units, as a level holds all
-        that lies above the level before.
+        Quantiles are cut to 0..1, and so are means above 1. What lies below the lowest or above the highest quantile is
+        put on it; those of a model that lets them cross are to be sorted before. Where demand comes in whole units
+        (`Scenario.quantise`), round them to whole units, as a level holds all that lies above the level before.
 
         Parameters
         ----------
@@ -179,16 +180,17 @@ class Distribution:
         peak : array of float
             (m, D, Q) those of the largest demand from the last slot seen on, none below the demand in that slot.
         mean : array of float
-            (m, J, D) expected demand in a segment, 0 for the time after the end.
+            (m, J, D) expected demand in a segment, 0 for the time after the end; at least 0.
         alive : array of float
-            (m, J) probability of running at a segment's first slot.
+            (m, J) probability of running at a segment's first slot, 0..1.
         values : array of float32
             (V + 1,) as of `Distribution`: `values_` of a fitted forecaster.
 
         Raises
         ------
         InputError
-            For shares that do not rise, arrays of another shape, and values that are not finite.
+            For shares that do not rise, quantiles that fall, arrays of another shape, and values that are not finite or
+            out of their limits.
 
         Examples
         --------
@@ -213,6 +215,19 @@ class Distribution:
                 raise InputError(f"{name} has the shape {given.shape}: must be {shape}, as there are {len(at)} shares")
             if not np.isfinite(given).all():
                 raise InputError(f"{name} has values that are not finite")
+        for name, given in (("most", most), ("peak", peak)):
+            if len(falls := np.argwhere(np.diff(given, axis=-1) < -ROUNDED)):
+                *place, q = falls[0]
+                before, after = (given[(*place, k)] for k in (q, q + 1))
+                raise InputError(
+                    f"{name} has quantiles that fall, from {before:g} to {after:g}: none may be below the one before; "
+                    f"np.sort({name}, axis=-1) puts those that cross in order"
+                )
+        if (least := mean.min(initial=0.0)) < -ROUNDED:
+            raise InputError(f"mean has the value {least:g}: must be at least 0")
+        for chance in (alive.min(initial=0.0), alive.max(initial=0.0)):
+            if not -ROUNDED <= chance <= 1 + ROUNDED:
+                raise InputError(f"alive has the value {chance:g}: must be 0 to 1")
         running, rest = (_level_chances(at, np.asarray(part, np.float64), len(values) - 1) for part in (most, peak))
         runs = np.clip(alive, 0.0, 1.0)[..., None, None]
         ended = np.broadcast_to(1 - runs, (*running.shape[:-1], 1))

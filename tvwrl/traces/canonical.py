@@ -75,7 +75,10 @@ def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) ->
     usage = _read_csv(path)
     if slot_seconds is None:
         usage.need(("workload_id", "slot"))
-        raise InputError(f"{path}: give slot_seconds, the length of a slot in seconds; a CSV does not say it")
+        raise InputError(
+            f"{path}: the length of a slot is unknown: give the interval of the CSV in seconds, as --slot-seconds 300 "
+            "in commands or slot_seconds=300 in Python"
+        )
     resources = tuple(name for name in usage.frame.columns if name not in ("workload_id", "slot", "application"))
     name = path.name[: path.name.lower().rindex(".csv")]
     header = {"name": name, "resources": resources, "slot_seconds": slot_seconds}

@@ -50,8 +50,10 @@ def check_population(content: Any, path: Path) -> dict[str, Any]:
         what = f"lacks {', '.join(missing)}" if isinstance(content, dict) else "is no object"
         raise InputError(f"{path}: holds no population that tvwrl population wrote, because it {what}")
     check = _Checks(path)
-    for field in ("name", "reference_machine"):
-        check.text(field, content[field])
+    check.text("name", content["name"])
+    machine = content["reference_machine"]  # as in a trace: unknown, in words, or an object of what it has
+    if machine is not None and not isinstance(machine, dict):
+        check.text("reference_machine", machine)
     check.entries("resources", content["resources"], 1, 2)
     for i, name in enumerate(content["resources"]):
         check.text(f"resources[{i}]", name)

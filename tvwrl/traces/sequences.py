@@ -379,8 +379,9 @@ class SequenceSampler:
                 return BUSIEST_RATE * limit
             raise InputError(
                 f"load {load:g} needs {rate:.2f} arrivals per slot, above {BUSIEST_RATE * limit:g} with "
-                f"placements_per_slot = {limit}: lower the load (1 is the whole capacity), raise "
-                "placements_per_slot, or use fewer machines"
+                f"placements_per_slot = {limit}: lower the load (1 is the whole capacity; --load 0.3, or --loads "
+                "0.3,0.5 in commands that have loads), raise placements_per_slot (--placements-per-slot), or use fewer "
+                "machines (--machines)"
             )
         return rate
 

@@ -131,7 +131,7 @@ class ClassesStudy:
     representation: Literal["aggregate", "temporal", "dtw"] = DEFAULT_CLASSES
     """Representation of the classes; the silhouette chooses how many."""
     learners: tuple[str, ...] = tuple(LEARNERS)
-    """Agents to train: reinforce (the paper's), ppo; none: forecasts alone."""
+    """Agents to train: reinforce (the paper's), ppo; --learners "" trains none, for forecasts alone."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Seeds of trainings and forecasters, and of what is dealt out at random."""
     load: float = 0.5
