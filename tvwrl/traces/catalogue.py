@@ -149,12 +149,17 @@ def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: 
             for odd in large_usage_in_table(trace, path):
                 warnings.warn(odd, stacklevel=2)
         return trace
-    from tvwrl.traces.deployments import deployments_trace
-    from tvwrl.traces.synthetic import synthetic_trace
 
     population, given = _population(name_or_path)
     at_least(0, seed=(options := {"seed": seed} | given)["seed"])
-    trace = (deployments_trace if "replicas" in given else synthetic_trace)(population, **options)
+    if "replicas" in given:
+        from tvwrl.traces.deployments import deployments_trace
+
+        trace = deployments_trace(population, **options)
+    else:
+        from tvwrl.traces.synthetic import synthetic_trace
+
+        trace = synthetic_trace(population, **options)
     if slot_seconds not in (None, trace.slot_seconds):
         raise InputError(
             f"synthetic trace {trace.name!r}: slot_seconds is {trace.slot_seconds}: must not be given as {slot_seconds}"
