@@ -116,7 +116,7 @@ def test_bad_arguments_are_refused() -> None:
         ("google(workloads=20000000)", "workloads is 20000000: must be at most 59,"),
         ("alibaba(workloads=20000000)", "workloads is 20000000: must be at most 130,208 where each has 768 slots"),
         ("google-v2(workloads=20000000,replicas=4)", "workloads is 20000000: must be at most 115,740 .*864 slots"),
-        ("google-v2(workloads=10,replicas=20000000)", "replicas is 20000000: must be at most 2,480 .*4,032 slots"),
+        ("google-v2(workloads=100000,replicas=50000)", "replicas is 50000: must be at most 2,480 .*4,032 slots"),
     ],
 )
 def test_more_than_fits_into_memory_is_refused_before_anything_is_drawn(
@@ -131,7 +131,7 @@ def test_the_limit_counts_days() -> None:
     with pytest.raises(InputError, match="workloads is 40: must be at most 34 where each has 2,880,000 slots"):
         synthetic_trace("google-v2", workloads=40, days=10_000)
     with pytest.raises(InputError, match="replicas is 40: must be at most 34 where each has 288,000 slots"):
-        deployments_trace(workloads=1, replicas=40, days=1_000)
+        deployments_trace(workloads=40, replicas=40, days=1_000)
     synthetic.refuse_too_many(100, 25.0, workloads=4)
     with pytest.raises(InputError, match="workloads is 5: must be at most 4"):
         synthetic.refuse_too_many(100, 25.0, workloads=5)
