@@ -32,6 +32,7 @@ MAKE = [one for words, one in sorted(EVERY.items()) if words[0] == "make"]
 ELSEWHERE = {  # what cannot begin here -> why
     "train --moves": "it makes its folder before it prepares anything",
     "--seeds 5 --workers 2": "it makes its folder before it prepares anything",
+    "--forecaster runs/forecaster/forecaster.json --split time": "it needs what the command before it fits",
     "--schedulers fewest,spread": "CONTRIBUTING.md has just shown how to write that scheduler",
     "--instance FILE --times 98": "it needs the contest's data",
     "tianchi.zip --times 98": "it needs the contest's data",
