@@ -182,6 +182,9 @@ class ClassesReport:
         verdict = "The forecaster beats them."
         if not gain.beats_plain_rules:
             verdict = "Mind: the forecaster does not beat them, so f and EG mean nothing."
+        replicas = ""
+        if self.population.application is not None:
+            replicas = ", of which replicas may have been learnt from: here no applications are held out whole"
         dealt = (
             f" The labels of the highest EG dealt out at random reach {chance.effective_gain:.2f}." if chance else ""
         )
@@ -190,9 +193,9 @@ class ClassesReport:
             "",
             network_table(self.comparison.candidates),
             "",
-            "LSTNet by class and of all workloads. f: share of workloads in classes that gain; EG: effective "
-            "prediction gain, %, which counts only classes that gain; r: mean correlation of forecast and usage over "
-            f"held-out workloads. The last value reaches r = {gain.last_value:.3f}, the value a day before "
+            "LSTNet by class and of all workloads. f: share of workloads in classes that gain; EG: effective prediction "
+            "gain, %, which counts only classes that gain; r: mean correlation of forecast and usage over held-out "
+            f"workloads{replicas}. The last value reaches r = {gain.last_value:.3f}, the value a day before "
             f"{gain.seasonal:.3f}. {verdict}{dealt}",
             "",
         ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from tvwrl.checks import one_of
 from tvwrl.ec.features import FeatureScaler, aggregate_features, temporal_features
-from tvwrl.traces import DAY_SECONDS, Run, SequenceSampler, average_slots, metadata_of
+from tvwrl.traces import DAY_SECONDS, Run, SequenceSampler, average_slots, first_of_application, metadata_of
 from tvwrl.types import Float, InputError, Int, Strings, Trace, summary
 
 MOST_WARPED = 2000  # most series of which all distances are computed; beyond, a sample finds the medoids (CLARA)
@@ -49,7 +49,7 @@ class Population:
     begin : array of int, optional
         (n,) seconds from the trace's start to the series' first slot; default: unknown.
     application : array of int, optional
-        (n,) the application of each workload, 0.. ; default: each is alone, or nothing is known of applications.
+        (n,) a number of the application of each workload; default: each is alone, or nothing is known of applications.
 
     Examples
     --------
@@ -142,11 +142,9 @@ def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -
 
 
 def _shared_applications(trace: Trace, chosen: Int) -> Int | None:
-    """(n,) numbers of the applications of the workloads; None if no two belong to the same one."""
-    name = trace.application[chosen]
-    alone = np.char.add("/", trace.workload_id[chosen].astype(str))  # no application has the name of a workload
-    own, number = np.unique(np.where(name == "", alone, name), return_inverse=True)
-    return None if len(own) == len(chosen) else number.reshape(-1)
+    """(n,) the application of each workload, as a number; None if no two belong to the same one."""
+    application: Int = first_of_application(trace)[chosen]
+    return None if len(np.unique(application)) == len(chosen) else application
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ from .synthetic import generate as generate, synthetic_trace as synthetic_trace
 from .windows import (
     Windows as Windows,
     checked_series as checked_series,
+    first_of_application as first_of_application,
     metadata_of as metadata_of,
 )
 from .pod_requests import requested as requested
