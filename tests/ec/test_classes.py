@@ -24,6 +24,7 @@ from tvwrl.ec import (
 from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import SequenceSampler, open_trace
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, Trace
@@ -32,6 +33,9 @@ from tvwrl.types import InputError, Trace
 @pytest.fixture(scope="module")
 def fitted(four_kinds: Population) -> EquivalenceClasses:
     return EquivalenceClasses("temporal", 4, 10).fit(four_kinds, examples=4000)
+
+
+BY_WORKLOAD = ("workload_id", "application", "arrival", "priority", "scheduling_class", "request")
 
 
 def windows(population: Population, slots: int = 60) -> Windows:
@@ -335,3 +339,25 @@ def test_none_and_other_representations(problem: Problem) -> None:
     made = Problem.build(problem.trace, replace(problem.scenario, classes=5), "temporal").classes
     assert isinstance(made, EquivalenceClasses)
     assert (made.representation, made.k) == ("temporal", 5)
+
+
+def test_applications_are_the_same_in_another_order() -> None:
+    trace = open_trace("synthetic:google(workloads=40,replicas=4)")
+    name = dict(zip(trace.workload_id, trace.application, strict=True))
+    again = np.argsort(trace.workload_id)[::-1]
+    parts = [np.arange(trace.offsets[i], trace.offsets[i + 1]) for i in again]
+    rows = np.concatenate(parts)
+    other = replace(
+        trace,
+        offsets=np.concatenate([[0], np.cumsum([len(part) for part in parts])]),
+        slot=trace.slot[rows],
+        usage=trace.usage[rows],
+        **{f: getattr(trace, f)[again] for f in BY_WORKLOAD},
+    )
+    one, two = (population_of(SequenceSampler(each, Scenario())) for each in (trace, other))
+    assert one.workload_id.tolist() == two.workload_id.tolist()
+    assert one.application is not None
+    assert two.application is not None
+    assert one.application.tolist() == two.application.tolist()
+    owner = [name[workload] for workload in one.workload_id]
+    assert len({*zip(owner, one.application.tolist(), strict=True)}) == len(set(owner)) == one.application.max() + 1

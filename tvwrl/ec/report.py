@@ -193,9 +193,9 @@ class ClassesReport:
             "",
             network_table(self.comparison.candidates),
             "",
-            "LSTNet by class and of all workloads. f: share of workloads in classes that gain; EG: effective prediction "
-            "gain, %, which counts only classes that gain; r: mean correlation of forecast and usage over held-out "
-            f"workloads{replicas}. The last value reaches r = {gain.last_value:.3f}, the value a day before "
+            "LSTNet by class and of all workloads. f: share of workloads in classes that gain; EG: effective "
+            "prediction gain, %, which counts only classes that gain; r: mean correlation of forecast and usage over "
+            f"held-out workloads{replicas}. The last value reaches r = {gain.last_value:.3f}, the value a day before "
             f"{gain.seasonal:.3f}. {verdict}{dealt}",
             "",
         ]

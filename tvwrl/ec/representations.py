@@ -49,7 +49,7 @@ class Population:
     begin : array of int, optional
         (n,) seconds from the trace's start to the series' first slot; default: unknown.
     application : array of int, optional
-        (n,) a number of the application of each workload; default: each is alone, or nothing is known of applications.
+        (n,) the application of each workload, 0.. ; default: each is alone, or nothing is known of applications.
 
     Examples
     --------
@@ -142,9 +142,13 @@ def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -
 
 
 def _shared_applications(trace: Trace, chosen: Int) -> Int | None:
-    """(n,) the application of each workload, as a number; None if no two belong to the same one."""
-    application: Int = first_of_application(trace)[chosen]
-    return None if len(np.unique(application)) == len(chosen) else application
+    """(n,) the application of each workload, 0.. in their order here; None if no two belong to the same one.
+
+    The order in the trace makes no difference, so that the same workloads in another order give the same folds.
+    """
+    names, first, place = np.unique(first_of_application(trace)[chosen], return_index=True, return_inverse=True)
+    number: Int = first.argsort().argsort()[place.reshape(-1)]
+    return None if len(names) == len(chosen) else number
 
 
 @dataclass(frozen=True)
