@@ -24,7 +24,7 @@ from tvwrl.ec import (
 from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import SequenceSampler, open_trace
+from tvwrl.traces import SequenceSampler, open_trace, synthetic_trace
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, Trace
@@ -361,3 +361,18 @@ def test_applications_are_the_same_in_another_order() -> None:
     assert one.application.tolist() == two.application.tolist()
     owner = [name[workload] for workload in one.workload_id]
     assert len({*zip(owner, one.application.tolist(), strict=True)}) == len(set(owner)) == one.application.max() + 1
+
+
+def test_a_series_under_two_names_is_one_application() -> None:
+    trace = synthetic_trace("google", workloads=40, days=3)
+    assert population_of(SequenceSampler(trace, Scenario())).application is None
+    usage = trace.usage.copy()
+    length = int(trace.offsets[1])
+    usage[length:] = np.tile(usage[:length], (39, 1))  # all the same
+    usage[20 * length :] += 0.01  # half of them another
+    usage[39 * length :] = 0.2  # one is constant
+    twice = population_of(SequenceSampler(replace(trace, usage=usage), Scenario()))
+    assert twice.application is not None
+    place = {name: i for i, name in enumerate(trace.workload_id)}
+    kind = [0 if place[name] < 20 else 2 if place[name] == 39 else 1 for name in twice.workload_id]
+    assert len({*zip(kind, twice.application.tolist(), strict=True)}) == len(set(kind))

@@ -149,7 +149,8 @@ class ClassesReport:
             few = ". They are too few for an answer" if factorial(count) < tried / LIKELY or none_small else ""
             lines.append(
                 f"- these are {len(self.population)} workloads of {count} applications: whole applications are held "
-                f"out, and in random divisions whole applications exchange their classes{few}"
+                f"out, and in random divisions whole applications exchange their classes (workloads of the same "
+                f"series count as one application){few}"
             )
         return [answer, "", *lines, *([""] if lines else [])]
 

@@ -49,7 +49,8 @@ class Population:
     begin : array of int, optional
         (n,) seconds from the trace's start to the series' first slot; default: unknown.
     application : array of int, optional
-        (n,) the application of each workload, 0.. ; default: each is alone, or nothing is known of applications.
+        (n,) the application of each workload, 0..; those of the same series count as one. Default: each is alone, or
+        nothing is known of applications.
 
     Examples
     --------
@@ -137,16 +138,22 @@ def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -
     fold = sampler.fold[chosen]
     environment = scenario.step_seconds, scenario.peak_units, scenario.quantise
     begin = np.array([trace.slot[run.first] for run in longest.values()], np.int64) * trace.slot_seconds
-    known = sampler.unit, begin, _shared_applications(trace, chosen)
+    known = sampler.unit, begin, _shared_applications(trace, chosen, series)
     return Population(trace.resources, trace.workload_id[chosen], series, metadata, fold, *environment, *known)
 
 
-def _shared_applications(trace: Trace, chosen: Int) -> Int | None:
+def _shared_applications(trace: Trace, chosen: Int, series: Sequence[Float]) -> Int | None:
     """(n,) the application of each workload, 0.. in their order here; None if no two belong to the same one.
 
-    The order in the trace makes no difference, so that the same workloads in another order give the same folds.
+    Workloads of the same series, unless it is constant, count as one application: a series that is there twice, under
+    two names, would be learnt from and then held out. The order in the trace makes no difference, so that the same
+    workloads in another order give the same folds.
     """
-    names, first, place = np.unique(first_of_application(trace)[chosen], return_index=True, return_inverse=True)
+    application, seen = first_of_application(trace)[chosen], dict[bytes, int]()
+    for i, one in enumerate(series):
+        if np.ptp(one, axis=0).any() and (same := seen.setdefault(one.tobytes(), i)) != i:
+            application[application == application[i]] = application[same]
+    names, first, place = np.unique(application, return_index=True, return_inverse=True)
     number: Int = first.argsort().argsort()[place.reshape(-1)]
     return None if len(names) == len(chosen) else number
 
