@@ -66,12 +66,16 @@ GOOD = "workload_id,slot,cpu\na,0,0.1\n"
     [
         ("x.csv", GOOD.encode("utf-16"), "line 1: this is UTF-16, .* iconv -f UTF-16 -t UTF-8 "),
         ("x.csv", GOOD.encode("utf-16-le"), "line 1: this is UTF-16LE, .* iconv -f UTF-16LE "),
-        ("x.csv.gz", gzip.compress(GOOD.encode("utf-16")), "line 1: this is UTF-16, .* iconv -f UTF-16 "),
+        ("x.csv.gz", gzip.compress(GOOD.encode("utf-16"), mtime=0), "line 1: this is UTF-16, .* iconv -f UTF-16 "),
         ("x.csv", GOOD.encode() + b"\xe9,0,1\n", "line 3: byte 0xe9 is not UTF-8, .* iconv -f ISO-8859-1 "),
         ("x.csv", b"sep=,\n" + GOOD.encode(), "line 1 is 'sep=,', .* remove it with: tail -n \\+2 FILE > NEW_FILE$"),
         ("x.csv", b"\xef\xbb\xbfsep=;\r\n" + GOOD.encode(), "line 1 is 'sep=;', .* remove it with: tail "),
-        ("x.csv.gz", gzip.compress(GOOD.encode())[:-9], "cannot be read: it is truncated; copy or download it again"),
-        ("x.csv.gz", gzip.compress(GOOD.encode()) + b"more", "something that gzip did not pack follows"),
+        (
+            "x.csv.gz",
+            gzip.compress(GOOD.encode(), mtime=0)[:-9],
+            "cannot be read: it is truncated; copy or download it again",
+        ),
+        ("x.csv.gz", gzip.compress(GOOD.encode(), mtime=0) + b"more", "something that gzip did not pack follows"),
     ],
 )
 def test_what_to_do_with_a_file_of_another_kind_is_said(
