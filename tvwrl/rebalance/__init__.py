@@ -1,0 +1,6 @@
+"""Rebalancing a Kubernetes cluster: which running pods to move where, in which order, and what that is worth."""
+
+import lazy_loader
+
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = ["ClusterState", "MovePlan", "PodMove"]
