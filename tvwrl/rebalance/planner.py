@@ -1,0 +1,173 @@
+"""A plan of moves for a cluster: searched for, put in order, and judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from tvwrl.rebalance.batches import NEVER, BatchLimits, batches_of
+from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.rebalance.forecast import Forecast
+from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
+from tvwrl.rebalance.search import COST, HOURS, OVERLOAD, Found, Goal, find_moves
+from tvwrl.rebalance.worth import expected_worth
+from tvwrl.types import Bool, Float, Int
+from tvwrl.what_if import Recorded
+
+Finds = Callable[[ClusterState, Forecast, Goal], Found]
+
+
+def search(state: ClusterState, forecast: Forecast, goal: Goal) -> Found:
+    """Find moves by the search: see `find_moves`."""
+    load = forecast.in_steps(goal.step_seconds)
+    return find_moves(state, load.reshape(len(state), -1, load.shape[-1]), goal)
+
+
+def make_plan(
+    state: ClusterState,
+    forecast: Forecast,
+    goal: Goal | None = None,
+    recorded: Recorded | None = None,
+    limits: BatchLimits | None = None,
+    finds: Finds = search,
+) -> MovePlan:
+    """Plan which pods to move where, and in which order.
+
+    Parameters
+    ----------
+    state : ClusterState
+        The cluster.
+    forecast : Forecast
+        What its pods will use.
+    goal : Goal or None
+        What to reach; None: to empty nodes with 2 % of the pods.
+    recorded : Recorded or None
+        The past, for what comes over a day: see `expected_worth`.
+    limits : BatchLimits or None
+        How many pods may be on their way at a time.
+    finds : callable
+        Finds the moves.
+
+    Returns
+    -------
+    MovePlan
+        The plan; without moves if none is worth its price.
+
+    Raises
+    ------
+    InputError
+        Goal `cost` where the price of a node in use is unknown.
+
+    Examples
+    --------
+    >>> from tvwrl.rebalance import foresee, generated_cluster
+    >>> cluster = generated_cluster(12)
+    >>> plan = make_plan(cluster.state, foresee(cluster.past, cluster.state), Goal(most_moves=20))
+    >>> len(plan.moves) <= 20
+    True
+    """
+    goal = goal or Goal()
+    found = finds(state, forecast, goal)
+    batch = batches_of(state, found, limits)
+    found, batch = _worth_making(state, goal, found, batch)
+    order = np.argsort(batch, kind="stable")
+    at = state.at.copy()
+    at[found.pod] = found.target
+    emptied = np.setdiff1d(np.flatnonzero(state.in_use), np.unique(at[~state.bound]))
+    expected = expected_worth(state, at, forecast, recorded)
+    leaving = Counter(found.source.tolist())
+    gained = np.isin(np.arange(len(state.node)), emptied)
+    mean, risk = forecast.use.mean(axis=(1, 2)), _risks(state, forecast)
+    tightest = _tightest(state, at, forecast)
+    moves = []
+    for j in order.tolist():
+        i, source, target = int(found.pod[j]), int(found.source[j]), int(found.target[j])
+        used = f"{mean[i, 0]:.2g} cores and {mean[i, 1]:.2g} GiB"
+        if gained[source]:
+            reason = f"empties {state.node[source]}, with {leaving[source] - 1} others; uses {used}"
+        elif goal.name == OVERLOAD:
+            reason = f"{state.node[source]} would exceed {goal.limit:.0%} of its size; uses {used}"
+        else:
+            reason = f"makes room for a larger pod; uses {used}"
+        full = f"{state.node[target]} will be {tightest[target]:.0%} full at most"
+        saving = HOURS / leaving[source] if gained[source] else 0.0
+        words = "; ".join(filter(None, (risk[i], full)))
+        moves.append(
+            PodMove(
+                int(batch[j]),
+                str(state.pod[i]),
+                str(state.uid[i]),
+                str(state.owner[i]),
+                str(state.node[source]),
+                str(state.node[target]),
+                reason,
+                saving,
+                words,
+            )
+        )
+    return MovePlan(
+        state.time,
+        state.source,
+        goal.name,
+        tuple(moves),
+        tuple(str(state.node[m]) for m in emptied),
+        expected,
+        dict(Counter(str(words) for words in state.stays[~state.bound] if words).most_common()),
+        state.unknown,
+    )
+
+
+def _worth_making(state: ClusterState, goal: Goal, found: Found, batch: Int) -> tuple[Found, Int]:
+    """Without moves that no batch takes, and those that were to empty a node which is then not emptied."""
+    made = batch != NEVER
+    if goal.name != OVERLOAD:
+        while True:
+            gone: Bool = np.ones(len(state.node), np.bool_)
+            at = state.at.copy()
+            at[found.pod[made]] = found.target[made]
+            gone[at[~state.bound]] = False
+            needs = _needed_rows(found, made, gone)
+            if (needs == made).all():
+                break
+            made = needs
+    kept = Found(found.pod[made], found.source[made], found.target[made], found.emptied)
+    return kept, batch[made]
+
+
+def _needed_rows(found: Found, made: Bool, gone: Bool) -> Bool:
+    """Of the moves that are made, those that empty a node, or make room for one that does."""
+    useful = made & gone[found.source]
+    into = np.unique(found.target[useful])
+    more: Bool = useful | (made & np.isin(found.source, into))
+    return more
+
+
+def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
+    """(N,) what may go wrong with a pod that is moved, in words."""
+    alone = Counter(name for name in state.owner if name)
+    words = []
+    for i in range(len(state)):
+        found = []
+        if alone[state.owner[i]] == 1:
+            found.append("its owner runs no other pod, so none serves until the new one is ready")
+        if forecast.seen[i] * forecast.step_seconds < 86400:
+            hours = forecast.seen[i] * forecast.step_seconds / 3600
+            found.append(f"seen for {hours:.1f} hours only")
+        words.append("; ".join(found))
+    return words
+
+
+def _tightest(state: ClusterState, at: Int, forecast: Forecast) -> Float:
+    """(M,) the largest share of a node that forecast load or requests take, of any resource."""
+    load = np.zeros((len(state.node), *forecast.use.shape[1:]))
+    np.add.at(load, at, forecast.use)
+    requests = np.zeros_like(state.size)
+    np.add.at(requests, at, state.request)
+    size = np.maximum(state.size, 1e-12)
+    share: Float = np.maximum(load.max(axis=(1, 2)) / size, requests / size).max(axis=1)
+    return share
+
+
+__all__ = ["COST", "make_plan", "search"]
