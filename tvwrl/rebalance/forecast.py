@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.rebalance.from_record import plain_name
 from tvwrl.types import Float32, InputError, Int
 from tvwrl.what_if import Recorded
 
@@ -136,7 +137,3 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
         used[i, ~there] = own[~there] * (trusted * ratio + 1.0 - trusted)
     return Forecast(used.reshape(len(state), days, steps, 2), recorded.interval, seen)
 
-
-def plain_name(pod: str) -> str:
-    """The name of a pod of a record without its turn."""
-    return pod.rpartition("#")[0] if "#" in pod else pod

@@ -9,9 +9,9 @@ import numpy as np
 
 from tvwrl.rebalance.batches import NEVER, BatchLimits, batches_of
 from tvwrl.rebalance.cluster_state import ClusterState
-from tvwrl.rebalance.forecast import Forecast
+from tvwrl.rebalance.forecast import HOUR, Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
-from tvwrl.rebalance.search import COST, HOURS, OVERLOAD, Found, Goal, find_moves
+from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, on_nodes
 from tvwrl.rebalance.worth import expected_worth
 from tvwrl.types import Bool, Float, Int
 from tvwrl.what_if import Recorded
@@ -80,18 +80,18 @@ def make_plan(
     leaving = Counter(found.source.tolist())
     gained = np.isin(np.arange(len(state.node)), emptied)
     mean, risk = forecast.use.mean(axis=(1, 2)), _risks(state, forecast)
-    tightest = _tightest(state, at, forecast)
-    moves = []
+    used, asked = _fullest(state, at, forecast)
+    moves = list[PodMove]()
     for j in order.tolist():
         i, source, target = int(found.pod[j]), int(found.source[j]), int(found.target[j])
-        used = f"{mean[i, 0]:.2g} cores and {mean[i, 1]:.2g} GiB"
+        uses = f"{mean[i, 0]:.2g} cores and {mean[i, 1]:.2g} GiB"
         if gained[source]:
-            reason = f"empties {state.node[source]}, with {leaving[source] - 1} others; uses {used}"
+            reason = f"empties {state.node[source]}, with {leaving[source] - 1} others; uses {uses}"
         elif goal.name == OVERLOAD:
-            reason = f"{state.node[source]} would exceed {goal.limit:.0%} of its size; uses {used}"
+            reason = f"{state.node[source]} would exceed {goal.limit:.0%} of its size; uses {uses}"
         else:
-            reason = f"makes room for a larger pod; uses {used}"
-        full = f"{state.node[target]} will be {tightest[target]:.0%} full at most"
+            reason = f"makes room for a larger pod; uses {uses}"
+        full = f"of {state.node[target]}, {asked[target]:.0%} will be requested and at most {used[target]:.0%} used"
         saving = HOURS / leaving[source] if gained[source] else 0.0
         words = "; ".join(filter(None, (risk[i], full)))
         moves.append(
@@ -159,15 +159,10 @@ def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
     return words
 
 
-def _tightest(state: ClusterState, at: Int, forecast: Forecast) -> Float:
-    """(M,) the largest share of a node that forecast load or requests take, of any resource."""
-    load = np.zeros((len(state.node), *forecast.use.shape[1:]))
-    np.add.at(load, at, forecast.use)
-    requests = np.zeros_like(state.size)
-    np.add.at(requests, at, state.request)
-    size = np.maximum(state.size, 1e-12)
-    share: Float = np.maximum(load.max(axis=(1, 2)) / size, requests / size).max(axis=1)
-    return share
-
-
-__all__ = ["COST", "make_plan", "search"]
+def _fullest(state: ClusterState, at: Int, forecast: Forecast) -> tuple[Float, Float]:
+    """(M,) the largest share of each node that is used at any time, and that is requested, of any resource."""
+    count, nodes, size = len(state), len(state.node), np.maximum(state.size, 1e-12)
+    load = on_nodes(forecast.in_steps(HOUR).reshape(count, -1), at, nodes).reshape(nodes, -1, state.size.shape[1])
+    used: Float = (load.max(axis=1) / size).max(axis=1)
+    asked: Float = (on_nodes(state.request, at, nodes) / size).max(axis=1)
+    return used, asked

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import at_least, one_of, positive
+from tvwrl.planning import Affinity
 from tvwrl.rebalance.cluster_state import AFFINITY, ANTI_AFFINITY, ClusterState
 from tvwrl.rebalance.search_kernels import (
     CARRIES,
@@ -28,7 +29,7 @@ HOURS = 24.0  # for which a node that is emptied is saved
 SHARE = 0.02  # of the pods that may move: how many do, unless it is said
 TRIES = 3  # nodes that are looked at to make room for a pod: more empty hardly more nodes, and take long
 LEAST_EXCESS = 1e-4  # share of a node's limits, mean over the day, that is worth a move
-ROUNDS = 24
+ROUNDS, PATIENCE = 24, 4  # orders of nodes that are tried, and how many without a better result are enough
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,7 @@ class Beside:
     """Limits on how many pods of one application run beside those of another on a node, as in the Tianchi contest."""
 
     application: Int  # (N,) 0..A-1
-    one: Int  # (n,) beside a pod of this application
-    other: Int  # (n,) of this one, or the same,
-    most: Int  # (n,) run so many at most
+    affinity: Affinity  # of A applications
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +123,13 @@ def find_moves(
         N pods on M nodes.
     load : array
         (N, S, D) cores and GiB at each time that is looked at, as of `Forecast.in_steps` with days and steps as one
-        axis.
+        axis; where nodes have further resources, of the first D only.
     goal : Goal
         What to reach.
     beside : Beside or None
         Further limits.
     movable : Bool or None
-        (N,) pods that may move; None: those that nothing keeps.
+        (N,) pods that may move; None: those that nothing keeps, and no budget that allows no disruption.
 
     Returns
     -------
@@ -147,19 +146,19 @@ def find_moves(
     >>> find_moves(state, forecast.in_steps(1800), Goal("machines", 40)).emptied  # doctest: +SKIP
     array([17, 42])
     """
-    may_move = (state.stays == "") & ~state.bound if movable is None else movable
+    may_move = movable_now(state) if movable is None else movable
     pods, start = _arrays(state, load, goal.limit, may_move, beside)
     most = min(goal.moves(state), int(may_move.sum()))
     if goal.name == OVERLOAD:
         now = _copy(start)
-        last = 2 * load.shape[1]
-        relieve_nodes(pods, now, 0, last, LEAST_EXCESS, most, TRIES, state.open)
+        relieve_nodes(pods, now, 0, load.shape[1] * load.shape[-1], LEAST_EXCESS, most, TRIES, state.open)
         return _found(now, np.empty(0, np.int64))
     worth = _worth(state, goal)
     stuck = np.bincount(state.at[~state.bound & ~may_move], minlength=len(state.node)) > 0
     nodes = np.flatnonzero((start.used > 0) & (start.used <= most) & ~stuck & (worth > 0))
     rng = np.random.default_rng(goal.seed)
-    best, highest = _found(start, nodes[:0]), 0.0
+    best, highest, without = _found(start, nodes[:0]), 0.0, 0
+    enough = _most_worth(start.used[nodes], worth[nodes], most) if goal.price_per_move == 0 else np.inf
     for number in range(goal.rounds):
         noise = rng.normal(0.0, 0.5 * number / goal.rounds, len(nodes))
         keys = start.used[nodes] / worth[nodes] * np.exp(noise)
@@ -168,9 +167,70 @@ def find_moves(
         emptied = np.flatnonzero((now.used == 0) & (start.used > 0))
         moves = int(now.logged[0])
         value = worth[emptied].sum() - (goal.price_per_move + LEAST_EXCESS) * moves
-        if value > highest:
+        better = value > highest
+        if better:
             best, highest = _found(now, emptied), value
+        without = 0 if better else without + 1
+        if without == PATIENCE or worth[emptied].sum() >= enough:
+            break
     return best
+
+
+def most_emptied(state: ClusterState, moves: int) -> int:
+    """Give a bound on how many nodes so many moves can empty: as if every pod had room everywhere.
+
+    Parameters
+    ----------
+    state : ClusterState
+        The cluster.
+    moves : int
+        Moves at most, >= 0.
+
+    Returns
+    -------
+    int
+        The largest number of nodes with so few pods together.
+
+    Examples
+    --------
+    >>> most_emptied(state, 40)  # doctest: +SKIP
+    5
+    """
+    used = np.bincount(state.at[~state.bound], minlength=len(state.node))
+    stuck = np.bincount(state.at[~state.bound & ~movable_now(state)], minlength=len(state.node)) > 0
+    return int((np.cumsum(np.sort(used[(used > 0) & ~stuck])) <= moves).sum())
+
+
+def _most_worth(used: Int, worth: Float, most: int) -> float:
+    """A bound on the worth of nodes that can be emptied, `inf` where they differ in worth."""
+    if len(worth) == 0 or worth.min() < worth.max():
+        return float("inf")
+    return float(worth[0] * (np.cumsum(np.sort(used)) <= most).sum())
+
+
+def movable_now(state: ClusterState) -> Bool:
+    """Tell which pods may be moved as things stand.
+
+    Parameters
+    ----------
+    state : ClusterState
+        N pods.
+
+    Returns
+    -------
+    Bool
+        (N,) True for pods that nothing keeps, and that no budget covers which allows no disruption.
+
+    Examples
+    --------
+    >>> movable_now(state).sum()  # doctest: +SKIP
+    634
+    """
+    may: Bool = (state.stays == "") & ~state.bound
+    for budget in state.budgets:
+        if budget.allowed < 1:
+            may[budget.pods] = False
+    return may
 
 
 def _worth(state: ClusterState, goal: Goal) -> Float:
@@ -188,6 +248,16 @@ def _worth(state: ClusterState, goal: Goal) -> Float:
     return worth
 
 
+def on_nodes(amount: Float, at: Int, nodes: int) -> Float:
+    """(M, K) the sum of what the pods (N, K) on each node need."""
+    total = np.zeros((nodes, amount.shape[1]))
+    if len(at):
+        order = np.argsort(at, kind="stable")
+        first = np.flatnonzero(np.diff(at[order], prepend=-1))
+        total[at[order[first]]] = np.add.reduceat(amount[order], first, axis=0)
+    return total
+
+
 def _found(now: Placing, emptied: Int) -> Found:
     pod, source = now.log[: now.logged[0]].T.copy()
     return Found(pod, source, now.at[pod], emptied)
@@ -203,10 +273,11 @@ def _arrays(
     count, nodes = len(state), len(state.node)
     flat = np.asarray(load, np.float64).reshape(count, -1)
     demand = np.concatenate([flat, state.request, np.ones((count, 1))], axis=1)
-    size = np.tile(state.size * limit, flat.shape[1] // state.size.shape[1])
+    resources = load.shape[-1]
+    size = np.tile(state.size[:, :resources] * limit, flat.shape[1] // resources)
     capacity = np.concatenate([size, state.size, state.most_pods[:, None].astype(np.float64)], axis=1)
     residual = capacity.copy()
-    np.subtract.at(residual, state.at, demand)
+    residual -= on_nodes(demand, state.at, nodes)
     with np.errstate(divide="ignore"):
         share = np.where(capacity > 0, 1.0 / (np.maximum(capacity, 1e-300) * capacity.shape[1]), 0.0)
     on_node = np.bincount(state.at, minlength=nodes)
@@ -219,7 +290,7 @@ def _arrays(
     start, term, role, counts = _terms(state)
     domain = np.array([one.domain for one in state.terms], np.int64).reshape(len(state.terms), nodes)
     kinds = {AFFINITY: IS_AFFINITY, ANTI_AFFINITY: IS_ANTI_AFFINITY}
-    largest = share[int(capacity[:, : state.size.shape[1]].sum(axis=1).argmax())] if nodes else share
+    largest = share[int(capacity.sum(axis=1).argmax())]
     pods = Pods(
         demand,
         needs_of(demand, capacity),
@@ -275,15 +346,8 @@ def _terms(state: ClusterState) -> tuple[Int, Int, Int, tuple[Int, Int]]:
 
 
 def _beside(beside: Beside | None, count: int) -> tuple[Int, Int, Int, Int, Int, Int, Int]:
-    empty = np.empty(0, np.int64)
-    if beside is None:
-        none = np.zeros(2, np.int64)
-        return np.zeros(count, np.int64), none, empty, empty, none, empty, empty
-    number = int(beside.application.max(initial=0)) + 1
-
-    def by(first: Int, second: Int) -> tuple[Int, Int, Int]:
-        order = np.argsort(first, kind="stable")
-        start = np.searchsorted(first[order], np.arange(number + 1)).astype(np.int64)
-        return start, second[order].astype(np.int64), beside.most[order].astype(np.int64)
-
-    return (beside.application.astype(np.int64), *by(beside.one, beside.other), *by(beside.other, beside.one))
+    """The application of each pod, and limits beside others and of others beside it."""
+    limits = Affinity.of(1) if beside is None else beside.affinity
+    application = np.zeros(count, np.int64) if beside is None else beside.application
+    rows = (limits.start, limits.to, limits.limit, limits.into_start, limits.into, limits.into_limit)
+    return (application.astype(np.int64), *(values.astype(np.int64) for values in rows))  # type: ignore[return-value]

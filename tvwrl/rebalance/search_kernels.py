@@ -17,6 +17,7 @@ from tvwrl.types import Bool, Float, Int
 IS_AFFINITY, IS_ANTI_AFFINITY, IS_SPREAD = 0, 1, 2
 CARRIES, IS_MATCHED = 1, 2  # what a pod is to a term; bits
 NOWHERE = -1
+MOST_FAILED = 100  # nodes in a row that could not be emptied, after which no others are tried
 
 
 class Pods(NamedTuple):
@@ -41,7 +42,7 @@ class Pods(NamedTuple):
     application: Int  # (N,) 0..A-1
     beside_start: Int  # (A + 1,) rows of application a are `beside_start[a] .. beside_start[a + 1] - 1`
     beside: Int  # (n,) another application, or the same
-    beside_most: Int  # (n,) of which so many pods may be on a node beside a pod of application a
+    beside_most: Int  # (n,) of which so many pods may be on a node that runs any of application a
     into_start: Int  # (A + 1,) the same, by the other application
     into: Int  # (n,)
     into_most: Int  # (n,)
@@ -113,14 +114,14 @@ def _beside(pods: Pods, now: Placing, i: int, m: int) -> bool:
     for w in range(now.members[m]):
         b = pods.application[now.member[m, w]]
         for e in range(pods.beside_start[a], pods.beside_start[a + 1]):
-            if pods.beside[e] == b:
+            if pods.beside[e] == b and a != b:
                 there = 0
                 for v in range(now.members[m]):
                     there += pods.application[now.member[m, v]] == b
                 if there > pods.beside_most[e]:
                     return False
         for e in range(pods.into_start[a], pods.into_start[a + 1]):
-            if pods.into[e] == b and own + 1 - (1 if a == b else 0) > pods.into_most[e]:
+            if pods.into[e] == b and own + 1 > pods.into_most[e]:
                 return False
     return True
 
@@ -280,7 +281,7 @@ def empty_nodes(pods: Pods, now: Placing, candidates: Int, worth: Float, price: 
     A node is emptied if its `worth` (M,) exceeds the `price` of the moves that it takes. Nodes that may still be emptied
     take no pods, as these would have to leave again.
     """
-    emptied = 0
+    emptied = failed = 0
     ahead, moves = np.zeros(len(now.used), np.bool_), 0
     for m in candidates:  # those that may be emptied with the moves that there are
         moves += now.used[m]
@@ -298,8 +299,12 @@ def empty_nodes(pods: Pods, now: Placing, candidates: Int, worth: Float, price: 
             continue
         if empty_node(pods, now, m, left, tries):
             emptied += 1
+            failed = 0
         else:
             now.closed[m] = False
+            failed += 1
+            if failed == MOST_FAILED:  # those that follow have more pods
+                break
     return emptied
 
 

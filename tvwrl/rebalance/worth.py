@@ -57,7 +57,8 @@ def expected_worth(
         again = [_nodes_for(coming, left, state.size[before].mean(axis=0)) for left in room]
         hours = hours - (again[1] - again[0]).sum(axis=1) * recorded.interval / HOUR
     price = float(state.price[before & ~after].mean()) if (before & ~after).any() else 0.0
-    more = _overload(state, at, forecast, limit) - _overload(state, state.at, forecast, limit)
+    touched = np.union1d(at[at != state.at], state.at[at != state.at])
+    more = _overload(state, at, forecast, limit, touched) - _overload(state, state.at, forecast, limit, touched)
     return {
         "nodes": Point(*(float(before.sum() - after.sum()),) * 3),
         "machine_hours": _over_days(hours),
@@ -79,13 +80,13 @@ def _over_days(values: Float) -> Point:
     return Point(float(values.mean()), *map(float, found.interval))
 
 
-def _overload(state: ClusterState, at: Int, forecast: Forecast, limit: float) -> Float:
-    """(Y,) hours times nodes and resources with load above the limit."""
-    load = np.zeros((len(state.node), *forecast.use.shape[1:]))
-    np.add.at(load, at, forecast.use)
-    size = state.size[:, None, None, :] * (limit + TOLERANCE)
-    over: Float = (load > size).sum(axis=(0, 2, 3)) * forecast.step_seconds / HOUR
-    return over
+def _overload(state: ClusterState, at: Int, forecast: Forecast, limit: float, nodes: Int) -> Float:
+    """(Y,) hours times nodes, of these, and resources with load above the limit."""
+    over = np.zeros(forecast.days)
+    for m in nodes.tolist():
+        load = forecast.use[at == m].sum(axis=0, dtype=np.float64)
+        over += (load > state.size[m] * (limit + TOLERANCE)).sum(axis=(1, 2))
+    return over * forecast.step_seconds / HOUR
 
 
 def _coming(state: ClusterState, recorded: Recorded, days: int) -> Float:
