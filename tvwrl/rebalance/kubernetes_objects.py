@@ -72,7 +72,7 @@ class Field:
 
     def refuse(self, limit: str) -> NoReturn:
         """Raise InputError: the value is not within the limit."""
-        shown = repr(self.value)
+        shown = "missing" if self.value is None else repr(self.value)
         given = f" is {shown}" if len(shown) < 80 and not isinstance(self.value, dict | list) else ""
         raise InputError(f"{self}{given}: must be {limit}")
 
