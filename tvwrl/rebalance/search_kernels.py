@@ -73,7 +73,7 @@ def _terms_allow(pods: Pods, now: Placing, i: int, m: int) -> bool:
         old, new, kind = pods.domain[t, now.at[i]], pods.domain[t, m], pods.term_kind[t]
         if new < 0 and carries:
             return False
-        if new == old:
+        if new == old and kind != IS_SPREAD:
             continue
         if kind == IS_ANTI_AFFINITY and new >= 0:
             if (carries and now.matched[t, new] > 0) or (matched and now.carriers[t, new] > 0):
@@ -92,12 +92,12 @@ def _terms_allow(pods: Pods, now: Placing, i: int, m: int) -> bool:
                 count[old] -= 1
             if new >= 0:
                 count[new] += 1
-            after = count.max() - count.min()
+            after, above = count.max() - count.min(), (count[new] if new >= 0 else 0) - count.min()
             if old >= 0:
                 count[old] += 1
             if new >= 0:
                 count[new] -= 1
-            if after > max(pods.skew[t], before):
+            if after > max(pods.skew[t], before) or (carries and above > pods.skew[t]):
                 return False
     return True
 
