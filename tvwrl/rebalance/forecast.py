@@ -136,4 +136,3 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
         trusted = seen[i] / (seen[i] + HOUR / recorded.interval)
         used[i, ~there] = own[~there] * (trusted * ratio + 1.0 - trusted)
     return Forecast(used.reshape(len(state), days, steps, 2), recorded.interval, seen)
-

@@ -79,21 +79,21 @@ def make_plan(
     expected = expected_worth(state, at, forecast, recorded)
     leaving = Counter(found.source.tolist())
     gained = np.isin(np.arange(len(state.node)), emptied)
-    mean, risk = forecast.use.mean(axis=(1, 2)), _risks(state, forecast)
+    risk = _risks(state, forecast)
     used, asked = _fullest(state, at, forecast)
     moves = list[PodMove]()
     for j in order.tolist():
         i, source, target = int(found.pod[j]), int(found.source[j]), int(found.target[j])
-        uses = f"{mean[i, 0]:.2g} cores and {mean[i, 1]:.2g} GiB"
         if gained[source]:
-            reason = f"empties {state.node[source]}, with {leaving[source] - 1} others; uses {uses}"
+            others = leaving[source] - 1
+            reason = f"empties {state.node[source]}" + (f", with {others} others" if others else "")
         elif goal.name == OVERLOAD:
-            reason = f"{state.node[source]} would exceed {goal.limit:.0%} of its size; uses {uses}"
+            reason = f"{state.node[source]} would exceed {goal.limit:.0%}"
         else:
-            reason = f"makes room for a larger pod; uses {uses}"
-        full = f"of {state.node[target]}, {asked[target]:.0%} will be requested and at most {used[target]:.0%} used"
+            reason = "makes room for another"
+        full = f"target then {asked[target]:.0%} requested, {used[target]:.0%} used at most"
         saving = HOURS / leaving[source] if gained[source] else 0.0
-        words = "; ".join(filter(None, (risk[i], full)))
+        words = "; ".join(filter(None, (full, risk[i])))
         moves.append(
             PodMove(
                 int(batch[j]),
@@ -151,10 +151,10 @@ def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
     for i in range(len(state)):
         found = []
         if alone[state.owner[i]] == 1:
-            found.append("its owner runs no other pod, so none serves until the new one is ready")
+            found.append("only pod of its owner: none serves until the new one is ready")
         if forecast.seen[i] * forecast.step_seconds < 86400:
             hours = forecast.seen[i] * forecast.step_seconds / 3600
-            found.append(f"seen for {hours:.1f} hours only")
+            found.append(f"seen for {hours:.1f} h only")
         words.append("; ".join(found))
     return words
 
