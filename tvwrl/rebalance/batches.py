@@ -127,9 +127,7 @@ def _needed(state: ClusterState, found: Found) -> list[list[int]]:
             rules.setdefault(i, []).append(t)
     last: dict[int, list[int]] = {}
     needs = []
-    for j, (i, source, target) in enumerate(
-        zip(found.pod.tolist(), found.source.tolist(), found.target.tolist(), strict=True)
-    ):
+    for j, (i, source, target) in enumerate(np.column_stack([found.pod, found.source, found.target]).tolist()):
         mine = set(left.get(target, ()))
         for t in rules.get(i, ()):
             mine.update(last.get(t, ()))

@@ -98,7 +98,7 @@ class RebalanceSettings:
         given = [name for name in ("prometheus", "usage", "generated") if getattr(self, name) is not None]
         if len(given) != 1:
             raise InputError(
-                "which cluster: give one of --prometheus URL, --usage FILE --nodes FILE, --generated NODES"
+                "which cluster: give --prometheus URL, --usage FILE with --nodes FILE, or --generated NODES"
             )
         if (self.usage is None) != (self.nodes is None):
             raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")

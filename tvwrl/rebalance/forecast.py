@@ -44,7 +44,7 @@ class Forecast:
     @property
     def days(self) -> int:
         """Y."""
-        return self.use.shape[1]
+        return int(self.use.shape[1])
 
     def in_steps(self, seconds: int) -> Float32:
         """The largest use in longer steps.
@@ -114,8 +114,7 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
         if last <= 0:
             continue
         own = series[max(begin - int(start), 0) :] * unit
-        i = row.get(plain_name(name))
-        if i is not None:
+        if (i := row.get(plain_name(name), -1)) >= 0:
             used[i, first:last] = own
         if (o := owners.get(of, -1)) >= 0:
             total[o, first:last] += own
@@ -126,13 +125,13 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
     for o in range(len(owners)):
         known = count[o] > 0
         course[o] = np.where(known[:, None], course[o], course[o, known].mean(axis=0) if known.any() else np.nan)
-    for i in np.flatnonzero(seen < days * steps):
+    for i in np.flatnonzero(seen < days * steps).tolist():
         there = np.isfinite(used[i, :, 0])
-        if owner[i] < 0 or not np.isfinite(course[owner[i]]).all():
+        others = course[owner[i]]
+        if owner[i] < 0 or not np.isfinite(others).all():
             used[i, ~there] = used[i, there].mean(axis=0) if there.any() else state.request[i]
             continue
-        own = course[owner[i]]
-        ratio = used[i, there].mean(axis=0) / np.maximum(own[there].mean(axis=0), LEAST_USE) if there.any() else 1.0
+        ratio = used[i, there].mean(axis=0) / np.maximum(others[there].mean(axis=0), LEAST_USE) if seen[i] else 1.0
         trusted = seen[i] / (seen[i] + HOUR / recorded.interval)
-        used[i, ~there] = own[~there] * (trusted * ratio + 1.0 - trusted)
+        used[i, ~there] = others[~there] * (trusted * ratio + 1.0 - trusted)
     return Forecast(used.reshape(len(state), days, steps, 2), recorded.interval, seen)

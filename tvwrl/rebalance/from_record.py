@@ -40,7 +40,7 @@ def state_of_record(recorded: Recorded) -> ClusterState:
     """
     last = np.flatnonzero(recorded.start + recorded.length >= recorded.slots - LATEST + 1)
     names = [plain_name(str(name)) for name in recorded.pod[last]]
-    latest = {name: i for name, i in zip(names, last.tolist(), strict=True)}  # a pod that changed nodes runs once
+    latest = dict(zip(names, last.tolist(), strict=True))  # a pod that changed nodes runs once
     rows = np.array(sorted(latest.values()), np.int64)
     owner = recorded.owner[rows]
     kinds = [str(name).split("/")[1] if str(name).count("/") >= 2 else "" for name in owner]

@@ -76,7 +76,7 @@ def generated_cluster(nodes: int, seed: int = 0) -> Generated:
 
 def _deployments(rng: np.random.Generator, nodes: int) -> tuple[Float, list[_Pod]]:
     """(deployments, slots, D) what a replica uses on average, and all pods that ever run."""
-    slots, pods, courses = DAYS * STEPS, list[_Pod](), []
+    slots, pods, courses = DAYS * STEPS, list[_Pod](), list[Float]()
     hour = np.arange(slots) * INTERVAL / 3600
     weekend = (hour // 24).astype(int) % 7 >= 5
     target, total = int(nodes * PODS_A_NODE), 0
@@ -192,13 +192,7 @@ def _record(pods: list[_Pod], at: Int, courses: Float, nodes: int, rng: np.rando
         np.full(nodes, 0.8),
         ((),) * nodes,
         Trust(
-            pods=sum(pod.bound < 0 for pod in pods),
-            bound=sum(pod.bound >= 0 for pod in pods),
-            **dict.fromkeys(("without_owner", "without_cpu_request", "without_memory_request", "restarts"), 0),
-            **dict.fromkeys(("at_start", "at_end", "unknown_node", "unsized_node", "hole", "bad_rows"), 0),
-            **dict.fromkeys(("idle_nodes", "unsized_nodes"), 0),
-            left_out_share=0.0,
-            filled=0.0,
+            sum(pod.bound < 0 for pod in pods), sum(pod.bound >= 0 for pod in pods), *(0,) * 7, 0, 0.0, 0, 0.0, 0, 0, 0
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import numpy as np
 
@@ -151,7 +152,7 @@ def draw(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
     hourly = _hourly(state, forecast)
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
-    image = None
+    image: Any = None
     for column, (title, where) in enumerate((("now", state.at), ("after the moves", at))):
         load = on_nodes(hourly.reshape(len(state), -1), where, len(state.node))
         share = load.reshape(len(state.node), -1, 2) / np.maximum(state.size, 1e-12)[:, None, :]

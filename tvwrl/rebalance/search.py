@@ -248,7 +248,7 @@ def _worth(state: ClusterState, goal: Goal) -> Float:
     return worth
 
 
-def on_nodes(amount: Float, at: Int, nodes: int) -> Float:
+def on_nodes(amount: Float | Float32, at: Int, nodes: int) -> Float:
     """(M, K) the sum of what the pods (N, K) on each node need."""
     total = np.zeros((nodes, amount.shape[1]))
     if len(at):
@@ -264,7 +264,7 @@ def _found(now: Placing, emptied: Int) -> Found:
 
 
 def _copy(now: Placing) -> Placing:
-    return Placing(*(values.copy() for values in now))
+    return Placing(*(values.copy() for values in now))  # type: ignore[arg-type]
 
 
 def _arrays(

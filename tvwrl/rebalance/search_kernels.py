@@ -1,7 +1,7 @@
 """Compiled loops of the search for moves: whether a pod may go to a node, and what it takes to empty a node.
 
-Letters: N pods, M nodes, K dimensions in which a pod needs room (each resource at each time that is looked at, requests,
-and one place), G groups, T terms, A applications; W: most pods on one node.
+Letters: N pods, M nodes, K dimensions in which a pod needs room (each resource at each time that is looked at,
+requests, and one place), G groups, T terms, A applications; W: most pods on one node.
 """
 
 from __future__ import annotations
@@ -278,8 +278,8 @@ def empty_node(pods: Pods, now: Placing, m: int, most: int, tries: int) -> bool:
 def empty_nodes(pods: Pods, now: Placing, candidates: Int, worth: Float, price: float, most: int, tries: int) -> int:
     """Empty nodes of `candidates`, in that order, with at most `most` moves in total; how many were emptied.
 
-    A node is emptied if its `worth` (M,) exceeds the `price` of the moves that it takes. Nodes that may still be emptied
-    take no pods, as these would have to leave again.
+    A node is emptied if its `worth` (M,) exceeds the `price` of the moves that it takes. Nodes that may still be
+    emptied take no pods, as these would have to leave again.
     """
     emptied = failed = 0
     ahead, moves = np.zeros(len(now.used), np.bool_), 0
