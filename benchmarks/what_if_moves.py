@@ -1,8 +1,8 @@
 """How long `tvwrl what-if --moves` takes for a week of a generated cluster, and what it prints.
 
 OMP_NUM_THREADS=1 python benchmarks/what_if_moves.py. Replicas of a deployment have the same daily course and noise of
-their own, request 0.7 to 2.5 times what they use on average, and are restarted every few days; batch pods run for hours,
-and more of them come by day. A pod goes to the node with most room for requests, as kube-scheduler spreads them. Nodes
+their own, request 0.7 to 2.5 times what they use on average, and are restarted every few days; batch pods run for
+hours, and more of them come by day. A pod goes to the node with most room for requests, as kube-scheduler spreads them. Nodes
 have 32 cores and 128 GiB, and a pod of a DaemonSet each.
 """
 
@@ -116,7 +116,7 @@ def main(pods: int = 1000, nodes: int = 60, days: int = 7, seed: int = 0, moves:
         folder.mkdir(parents=True, exist_ok=True)
         tables = generate(folder, pods, nodes, days, seed)
         names = tuple(name for name in moves.split(";") if name)
-        took = measure(what_if, WhatIfSettings(**tables, out=folder / "report"))
+        took = measure(what_if, WhatIfSettings(**tables, moves=names, out=folder / "report"))
     print(f"{took.wall:.1f} s, {took.cpu:.1f} s of processor time, {peak():.2f} GiB")
 
 
