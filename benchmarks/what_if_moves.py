@@ -1,9 +1,9 @@
 """How long `tvwrl what-if --moves` takes for a week of a generated cluster, and what it prints.
 
 OMP_NUM_THREADS=1 python benchmarks/what_if_moves.py. Replicas of a deployment have the same daily course and noise of
-their own, request 0.7 to 2.5 times what they use on average, and are restarted every few days; batch pods run for
-hours, and more of them come by day. A pod goes to the node with most room for requests, as kube-scheduler spreads them. Nodes
-have 32 cores and 128 GiB, and a pod of a DaemonSet each.
+their own, request 0.5 to 1.8 times what they use on average, and are restarted every few days; batch pods run for
+hours, and more of them come by day. A pod goes to the node with most room for requests, as kube-scheduler spreads them.
+Nodes have 32 cores and 128 GiB, and a pod of a DaemonSet each.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Kind(NamedTuple):
 
 def kind(rng: Any, owner: str) -> Kind:
     """Draw one."""
-    level = rng.lognormal([-1.0, 0.6], 0.8).clip([0.05, 0.2], [4.0, 16.0])
+    level = rng.lognormal([-0.6, 0.9], 0.8).clip([0.05, 0.2], [4.0, 16.0])
     swing = rng.uniform(0.2, 0.8) if "deployment" in owner else 0.0
-    return Kind(owner, level, level * rng.uniform(0.7, 2.5, 2), rng.normal(0.6, 0.1), swing)
+    return Kind(owner, level, level * rng.uniform(0.5, 1.8, 2), rng.normal(0.6, 0.1), swing)
 
 
 def arrivals(rng: Any, pods: int, slots: int) -> list[tuple[int, int, Kind, int]]:

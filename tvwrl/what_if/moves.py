@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,11 @@ class MovesCompared:
         return self.count(outcome, "evicted") / self.compared.recorded.trust.pods
 
     @property
+    def idle(self) -> list[Outcome]:
+        """Rules that moved nothing, in any order."""
+        return [one for one in self.compared.others if not self.count(one, "evictions")]
+
+    @cached_property
     def on_front(self) -> dict[str, tuple[bool, bool]]:
         """By outcome, whether no other has fewer evictions and machine-hours, and fewer evictions and overload hours:
         one of the two fewer, and the other no more."""
@@ -113,12 +119,13 @@ def compare_moves(
             f"moves need more than one of {replay.decision_seconds} s"
         )
     hourly = usual_moves_per_hour(recorded) if moves_per_hour is None else moves_per_hour
-    left_out, placements = dict[str, str](), list[Placed]()
-    for moving in movers(names):
+    rules, left_out, placements = movers(names), dict[str, str](), list[Placed]()
+    shipped = shipped_forecaster() if any(one.needs_forecasts for one in rules) else None
+    for moving in rules:
         name = named(moving)
         if family(name) in left_out:
             continue
-        forecaster = shipped_forecaster() if moving.needs_forecasts else None
+        forecaster = shipped if moving.needs_forecasts else None
         try:
             with phase(f"replaying {name}"):
                 for order in range(orders or ORDERS):

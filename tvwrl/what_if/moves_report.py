@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import COLOURS, FAINT, MARKERS, OURS, new_figure, tidy
+from tvwrl.plotting import COLOURS, FAINT, MARKERS, OURS, Point, new_figure, tidy
 from tvwrl.runs import whole_file, write_csv, write_json
 from tvwrl.what_if import words
 from tvwrl.what_if.compared import MONTH, Outcome
@@ -32,6 +32,7 @@ def page(moves: MovesCompared, replay: Replay) -> str:
         *map(wrapped, verdict(moves)),
         table(moves),
         wrapped(_legend(moves)),
+        *[wrapped(f"Moved nothing, so all is as placed: {_listed(moves.idle)}.")] * bool(moves.idle),
         "## What this means",
         bullets(list(_caveats(moves, replay))),
         "## How far the record can be trusted",
@@ -75,13 +76,17 @@ def _sentence(moves: MovesCompared, one: Outcome) -> str:
     return f"{', '.join([text, *changes])}."
 
 
+def _listed(outcomes: Sequence[Outcome]) -> str:
+    return ", ".join(f"`{one.name}`" for one in outcomes)
+
+
 def table(moves: MovesCompared) -> str:
-    """One row for each outcome."""
+    """One row for each outcome, but for rules that moved nothing."""
     priced = moves.compared.priced
     head = ["rule", "evictions", "of pods", "hours saved", "needed", "CPU over", "memory over"]
     head += [f"{moves.compared.currency or 'money'} saved"] * priced
     head += ["often", "returns", "emptied", "opened", "front"]
-    return markdown_table(head, [_row(moves, one) for one in moves.compared.outcomes])
+    return markdown_table(head, [_row(moves, one) for one in moves.compared.outcomes if one not in moves.idle])
 
 
 def _row(moves: MovesCompared, one: Outcome) -> list[str]:
@@ -90,10 +95,14 @@ def _row(moves: MovesCompared, one: Outcome) -> list[str]:
     row.append("-" if actual else shown(compared.saved(one, "machine_hours"), 1))
     for name in ("needed", "cpu_over", "memory_over"):
         change = compared.change(one, name)
-        row.append(f"{one.mean(name).value:,.1f}" if actual else shown(change, 1, "+"))
+        row.append(f"{one.mean(name).value:,.1f}" if actual else _change(change))
     row += ["-" if actual else shown(compared.money(one), 0)] * compared.priced
     row += [f"{moves.count(one, name):,.0f}" for name in COUNTS[2:]]
     return [*row, " ".join(mark for mark, on in zip(ON_FRONT, moves.on_front[one.name], strict=True) if on) or "-"]
+
+
+def _change(change: Point) -> str:
+    return shown(change, 1, "+") if any(abs(end) >= NOTICEABLE for end in change) else "0"
 
 
 def _legend(moves: MovesCompared) -> str:
