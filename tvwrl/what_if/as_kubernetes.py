@@ -126,9 +126,11 @@ class AsKubernetes(Scheduler):
         """(M,) machines that kube-scheduler's filters leave."""
         return self._within(workload.index)
 
-    def _within(self, i: int) -> Mask:
-        wanted = self._reserved + self._limits.request[i]
-        mask: Mask = fits(wanted, self._limits.room, self._limits.room) & (self._pods < self._limits.pods)
+    def _within(self, i: int, machines: Sequence[int] | slice = slice(None)) -> Mask:
+        """Which of some machines have room for pod i by requests and by the number of pods."""
+        room = self._limits.room[machines]
+        wanted = self._reserved[machines] + self._limits.request[i]
+        mask: Mask = fits(wanted, room, room) & (self._pods[machines] < self._limits.pods[machines])
         return mask
 
     def _placed(self, workload: Workload, machine: int, slot: int) -> Placement:

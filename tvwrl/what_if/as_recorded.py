@@ -48,11 +48,11 @@ class AsRecorded(AsKubernetes):
 
     def _arrives_at(self, cluster: Cluster, workload: Workload) -> int:
         """The recorded node, unless it was emptied by moves, or pods that were moved there have taken the room."""
-        home, open_to = int(self._limits.pinned[workload.index]), self._open_to(workload)
-        in_use = self._pods > 0
-        closed = self._left[home] and not in_use[home]
-        if not closed and (open_to[home] or not self._has_strangers(home, cluster.slot)):
+        i, home = workload.index, int(self._limits.pinned[workload.index])
+        closed = bool(self._left[home]) and not self._pods[home]
+        if not closed and (self._within(i, [home])[0] or not self._has_strangers(home, cluster.slot)):
             return home
+        open_to, in_use = self._within(i), self._pods > 0
         options = [open_to & in_use, np.arange(len(in_use)) == home if closed else open_to]
         found = next((one for one in options if one.any()), None)
         machine = None if found is None else best(found, self._profile.score(cluster, workload))
@@ -68,10 +68,8 @@ class AsRecorded(AsKubernetes):
         self._release(cluster.slot)
         since = cluster.slot - HOUR / cluster.scenario.step_seconds
         self._decided = [slot for slot in self._decided if slot > since]
-        running = cluster.running
-        row = {workload: i for i, workload in enumerate(running.workload.tolist())}
         for move in self._rule.moves(self._shown(cluster)) if self._may_move else ():
-            if not self._admits(cluster, move, running.usage[row[move.workload]]):
+            if not self._admits(cluster, move):
                 continue
             source, size = self._machine[move.workload], self._limits.request[move.workload]
             self._left[move.machine] &= self._pods[move.machine] > 0
@@ -89,10 +87,12 @@ class AsRecorded(AsKubernetes):
     def _may_move(self) -> bool:
         return len(self._decided) < self._moves_per_hour
 
-    def _admits(self, cluster: Cluster, move: Move, usage: Float) -> bool:
+    def _admits(self, cluster: Cluster, move: Move) -> bool:
         """Whether the node has room for the pod by requests, by the number of pods, and by usage."""
-        mask = self._within(move.workload) & room_now(cluster.load_after_moves, usage, cluster.capacity)
-        return bool(mask[move.machine])
+        running = cluster.running
+        usage = running.usage[running.workload == move.workload][0]
+        room = room_now(cluster.load_after_moves, usage, cluster.capacity)
+        return bool(room[move.machine] and self._within(move.workload, [move.machine])[0])
 
     def _shown(self, cluster: Cluster) -> Cluster:
         """What the rule sees: for our search by expected cost, room is what requests leave, as it knows no others."""

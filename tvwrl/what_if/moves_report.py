@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import COLOURS, FAINT, MARKERS, OURS, Point, new_figure, tidy
+from tvwrl.plotting import COLOURS, FAINT, MARKERS, Point, new_figure, tidy
 from tvwrl.runs import whole_file, write_csv, write_json
 from tvwrl.what_if import words
 from tvwrl.what_if.compared import MONTH, Outcome
@@ -134,9 +134,9 @@ def _caveats(moves: MovesCompared, replay: Replay) -> Iterator[str]:
     )
     minutes = replay.decision_seconds / 60
     yield (
-        f"Rules decide every {minutes:g} min on the usage until then; a move takes effect {minutes:g} min later. Its "
-        "node has room by requests, by the number of pods and by usage. A pod that moves runs on without a break, and "
-        "what it costs to restart it is not counted."
+        f"Moves are decided every {minutes:g} min on the mean usage of these {minutes:g} min, and take effect when the "
+        "next begin. The new node has room by requests, by the number of pods and by usage. A pod that moves runs on "
+        "without a break: what a restart costs is not counted."
     )
     yield words.NOT_KNOWN
     yield words.THROTTLED
@@ -189,7 +189,7 @@ def draw(file: Path, moves: MovesCompared) -> None:
         axis.plot(*zip(*best, strict=True), color=FAINT, lw=1.5, zorder=1)
         for k, name in enumerate(families):
             own = [one for one in outcomes if family(one.name) == name]
-            colour = OURS if own == [moves.compared.actual] else COLOURS[k % len(COLOURS)]
+            colour = COLOURS[(k - 1) % len(COLOURS)] if k else "black"
             for one in own:
                 axis.plot(
                     *points[one.name], MARKERS[k % len(MARKERS)], color=colour, ms=7, zorder=2,
