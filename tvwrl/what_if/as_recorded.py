@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.packing import room_now
-from tvwrl.schedulers import BySearch, HeadOfQueue, Moving, Scheduler, best
+from tvwrl.schedulers import BySearch, Moving, Scheduler, Scored, best
 from tvwrl.simulation import Cluster, Running
 from tvwrl.types import Float, Move, Placement, Workload
 from tvwrl.what_if.as_kubernetes import AsKubernetes, Limits
@@ -25,7 +25,7 @@ class AsRecorded(AsKubernetes):
     """
 
     def __init__(self, moving: Moving, limits: Limits, moves_per_hour: int) -> None:
-        assert isinstance(moving.placing, HeadOfQueue), "only a profile of kube-scheduler places here"
+        assert isinstance(moving.placing, Scored), "only a profile of kube-scheduler places here"
         super().__init__(moving.placing, limits)
         self.name, self.knowledge, self.needs_forecasts = moving.name, moving.knowledge, moving.needs_forecasts
         self._rule, self._profile, self._moves_per_hour = moving.rule, moving.placing, moves_per_hour
@@ -97,10 +97,11 @@ class AsRecorded(AsKubernetes):
     def _shown(self, cluster: Cluster) -> Cluster:
         """What the rule sees: for our search by expected cost, room is what requests leave, as it knows no others."""
         rule = self._rule
-        expects = isinstance(rule, BySearch) and type(rule).moves is BySearch.moves
-        if not expects or rule.search.costs.value.first.size or not np.isfinite(self._limits.room).all():
+        if not isinstance(rule, BySearch) or type(rule).moves is not BySearch.moves:
             return cluster
-        return _ByRequests(cluster, self._limits, self._reserved)
+        if not rule.search.costs.value.first.size and np.isfinite(self._limits.room).all():
+            return _ByRequests(cluster, self._limits, self._reserved)
+        return cluster
 
     def target(self, cluster: Cluster, workload: Workload) -> int | None:
         """Where Kubernetes puts a pod that is evicted: on a node in use."""

@@ -178,13 +178,12 @@ def draw(file: Path, moves: MovesCompared) -> None:
     """A PNG of evictions against machine-hours, and against hours of overload; a line joins what is not dominated."""
     outcomes, fronts = moves.compared.outcomes, moves.on_front
     figure = new_figure(9.0, 4.6)
-    panels = (
-        ("machine-hours a day", lambda one: one.mean("machine_hours").value),
-        ("machine-hours of overload a day, CPU and memory", overload),
-    )
+    hours = [(moves.evictions(one), one.mean("machine_hours").value) for one in outcomes]
+    over = [(moves.evictions(one), overload(one)) for one in outcomes]
+    panels = {"machine-hours a day": hours, "machine-hours of overload a day, CPU and memory": over}
     families = list(dict.fromkeys(family(one.name) for one in outcomes))
-    for side, (axis, (title, height)) in enumerate(zip(figure.subplots(1, 2), panels, strict=True)):
-        points = {one.name: (moves.evictions(one), height(one)) for one in outcomes}
+    for side, (axis, (title, shown_at)) in enumerate(zip(figure.subplots(1, 2), panels.items(), strict=True)):
+        points = dict(zip((one.name for one in outcomes), shown_at, strict=True))
         best = sorted(points[one.name] for one in outcomes if fronts[one.name][side])
         axis.plot(*zip(*best, strict=True), color=FAINT, lw=1.5, zorder=1)
         for k, name in enumerate(families):

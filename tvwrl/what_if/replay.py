@@ -343,7 +343,7 @@ class Replay:
 
     def _for_rule(self, scheduler: Scheduler, units: Float, forecaster: Forecaster | None) -> SequenceSet:
         """What a rule is played on. Raises InputError for a forecaster with slots of another length."""
-        sequences = self._once("rules", lambda: self._for_rules(units))
+        sequences: SequenceSet = self._once("rules", lambda: self._for_rules(units))
         if not scheduler.needs_forecasts:
             return sequences
         assert forecaster is not None, "this scheduler needs a forecaster"
