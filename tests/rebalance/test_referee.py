@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -99,7 +97,7 @@ def flags(*values):
         (
             {"budgets": (Budget("b", rows(0), 0),)},
             ["p0 n0 n1"],
-            "2 pods|1 pods of the budget b are moved, which allows 0",
+            "1 of the pods of the budget b are moved, which allows 0",
         ),
         ({"budgets": (Budget("b", rows(0), 0),)}, ["p1 n0 n1"], None),
     ],
@@ -122,7 +120,7 @@ def test_a_swap_needs_room_while_nothing_has_left():
     """Each node is full, so both pods cannot be on their way; a third node serves as a stop."""
     state = cluster([0, 1], request=np.full((2, 2), 4.0))
     assert len(faults(state, moves("p0 n0 n1", "p1 n1 n0"))) == 4
-    assert len(faults(state, moves("p0 n0 n1 0", "p1 n1 n0 1"))) == 4
+    assert len(faults(state, moves("p0 n0 n1 0", "p1 n1 n0 1"))) == 2
     assert faults(state, moves("p0 n0 n2 0", "p1 n1 n0 1", "p0 n2 n1 2")) == []
 
 
@@ -197,6 +195,15 @@ def test_expected_load():
         faults(state, [], limit=0)
 
 
+def near(domain, carrier, matched):
+    """Whether another matched pod is in the domain of the carrier."""
+    return any(domain[pod] == domain[carrier] >= 0 for pod in matched if pod != carrier)
+
+
+def counts(domain, zones, matched):
+    return {zone: sum(domain[pod] == zone for pod in matched) for zone in zones}
+
+
 def legal(state, at, row, target):
     """Whether kube-scheduler would place a pod there once it has been evicted, its old node still holding it."""
     if state.stays[row] or target == at[row] or not state.open[target]:
@@ -232,22 +239,13 @@ def legal(state, at, row, target):
                 alone = row in matched and not any(domain[pod] >= 0 for pod in others)
                 if not alone:
                     return False
-            for carrier in carriers - {row}:
-
-                def near(domains, of=carrier):
-                    return any(domains[pod] == domains[of] >= 0 for pod in matched if pod != of)
-
-                if near(before) and not near(domain):
-                    return False
+            if any(near(before, one, matched) and not near(domain, one, matched) for one in carriers - {row}):
+                return False
         else:
             zones = {int(one) for one in term.domain if one >= 0}
-
-            def counts(domains, zones=zones):
-                return {zone: sum(domains[pod] == zone for pod in matched) for zone in zones}
-
-            now, then = counts(domain), counts(before)
             if not zones:
                 continue
+            now, then = counts(domain, zones, matched), counts(before, zones, matched)
             if row in carriers and now[domain[row]] - min(now.values()) > term.skew:
                 return False
             worst = max(now.values()) - min(now.values())
@@ -309,7 +307,5 @@ def test_legal_moves_have_no_fault_and_others_have_one(state, seed):
         assert faults(state, found) == []
     empty = [name for node, name in enumerate(state.node) if not (at == node).any()]
     assert faults(state, found, empty) == []
-    assert (
-        faults(replace(state, uid=column(["old"] * len(at))), [one._replace(uid="new") for one in found]) != []
-        or not found
-    )
+    busy = [state.node[node] for node in at]
+    assert faults(state, found, busy) != []
