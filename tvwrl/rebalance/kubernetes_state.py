@@ -138,9 +138,13 @@ class _Reading:
                 at.append(node)
         self.at = np.array(at, np.int64)
         if lost:
-            self.unknown.append(f"{_pods(lost)} on nodes that are not there; assumed is that they do not count.")
+            self.unknown.append(
+                f"{_count(lost, 'pod')} on nodes that are not there; assumed is that they do not count."
+            )
         if waiting:
-            self.unknown.append(f"{_pods(waiting)} for a node: no room is kept for what waits.")
+            self.unknown.append(
+                f"{_count(waiting, 'pod')} without a node; assumed is that no room must be kept for what waits."
+            )
         self.labels = [pod.at("metadata", "labels").texts() for pod in self.pods]
         self.namespace = [name.partition("/")[0] for name in self.pod]
         by_namespace = defaultdict(list)
@@ -231,7 +235,9 @@ class _Reading:
             labels = node.at("metadata", "labels")
             kinds.append(next((labels.at(name).text() for name in INSTANCE_TYPE if labels.at(name).given), ""))
         if unsized:
-            self.unknown.append(f"{unsized} nodes do not say what pods may use; assumed is that none may go there.")
+            self.unknown.append(
+                f"{_count(unsized, 'node')} without allocatable resources; assumed is that no pod may go there."
+            )
         return size, most_pods, open_, _strings(kinds)
 
     def _stay_by_nodes(self) -> None:
@@ -512,8 +518,8 @@ def _known(objects: Objects, kind: str) -> bool:
     return kind in objects.by_kind and kind not in objects.unreadable
 
 
-def _pods(number: int) -> str:
-    return f"{number} pod{'s' if number > 1 else ''}"
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number > 1 else ''}"
 
 
 def _strings(texts: Iterable[str]) -> Strings:

@@ -172,7 +172,7 @@ class _Course:
         for number, count in sorted(down.items()):
             budget = self.state.budgets[number]
             if count > budget.allowed:
-                yield f"{count} pods of the budget {budget.name} are moved, which allows {budget.allowed}"
+                yield f"{count} of the pods of the budget {budget.name} are moved, which allows {budget.allowed}"
 
     def _broken_terms(self, going: dict[int, int], before: Int) -> Iterator[str]:
         for number in sorted({term for row in going for term in self.terms_of[row]}):
