@@ -114,7 +114,7 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
         if last <= 0:
             continue
         own = series[max(begin - int(start), 0) :] * unit
-        if (i := row.get(plain_name(name), -1)) >= 0:
+        if (i := row.get(name, row.get(plain_name(name), -1))) >= 0:
             used[i, first:last] = own
         if (o := owners.get(of, -1)) >= 0:
             total[o, first:last] += own
@@ -127,8 +127,8 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
         course[o] = np.where(known[:, None], course[o], course[o, known].mean(axis=0) if known.any() else np.nan)
     for i in np.flatnonzero(seen < days * steps).tolist():
         there = np.isfinite(used[i, :, 0])
-        others = course[owner[i]]
-        if owner[i] < 0 or not np.isfinite(others).all():
+        others = course[owner[i]] if owner[i] >= 0 else np.full_like(used[i], np.nan)
+        if not np.isfinite(others).all():
             used[i, ~there] = used[i, there].mean(axis=0) if there.any() else state.request[i]
             continue
         ratio = used[i, there].mean(axis=0) / np.maximum(others[there].mean(axis=0), LEAST_USE) if seen[i] else 1.0

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tvwrl.rebalance.cluster_state import ClusterState
-from tvwrl.types import Strings
+from tvwrl.types import Int, Strings
 from tvwrl.what_if import Recorded
 
 MOST_PODS = 110  # as the kubelet allows unless it is told otherwise
@@ -42,36 +42,94 @@ def state_of_record(recorded: Recorded) -> ClusterState:
     names = [plain_name(str(name)) for name in recorded.pod[last]]
     latest = dict(zip(names, last.tolist(), strict=True))  # a pod that changed nodes runs once
     rows = np.array(sorted(latest.values()), np.int64)
+    state = state_of_rows(recorded, rows, recorded.node[rows], recorded.slots)
+    pods = np.array([plain_name(str(name)) for name in state.pod], object)
+    return replace(state, pod=pods, unknown=(ASSUMED,))
+
+
+def state_of_rows(recorded: Recorded, rows: Int, at: Int, slot: int) -> ClusterState:
+    """Say that certain pods of a record run on certain nodes.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The record.
+    rows : Int
+        (n,) pods of it, with the names that they have there.
+    at : Int
+        (n,) nodes.
+    slot : int
+        When.
+
+    Returns
+    -------
+    ClusterState
+        These pods; those with an owner that is no job may be moved.
+
+    Examples
+    --------
+    >>> state_of_rows(recorded, rows, recorded.node[rows], recorded.slots)  # doctest: +SKIP
+    """
     owner = recorded.owner[rows]
     kinds = [str(name).split("/")[1] if str(name).count("/") >= 2 else "" for name in owner]
-    stays = np.array(
-        [
-            "belongs to its node" if bound else "no owner that would replace it" if not name else _kept(kind)
-            for bound, name, kind in zip(recorded.bound[rows], owner, kinds, strict=True)
-        ],
-        object,
-    )
+    stays = [
+        "belongs to its node" if bound else _kept(kind) if name else "no owner that would replace it"
+        for bound, name, kind in zip(recorded.bound[rows], owner, kinds, strict=True)
+    ]
     nodes = len(recorded.size)
     return ClusterState(
         source=recorded.source,
-        time=float(recorded.at(recorded.slots)),
+        time=float(recorded.at(slot)),
         node=recorded.node_name,
         size=recorded.size * recorded.reference,
         most_pods=np.full(nodes, MOST_PODS),
         open=np.ones(nodes, np.bool_),
         kind=recorded.kind,
         price=recorded.price,
-        pod=np.array([plain_name(str(name)) for name in recorded.pod[rows]], object),
+        pod=recorded.pod[rows],
         uid=np.full(len(rows), "", object),
         owner=owner,
-        at=recorded.node[rows],
+        at=at,
         request=np.nan_to_num(recorded.request[rows]) * recorded.reference,
         priority=np.zeros(len(rows), np.int64),
         bound=recorded.bound[rows],
-        stays=stays,
+        stays=np.array(stays, object),
         group=np.zeros(len(rows), np.int64),
         allowed=np.ones((1, nodes), np.bool_),
-        unknown=(ASSUMED,),
+    )
+
+
+def until(recorded: Recorded, slots: int) -> Recorded:
+    """Cut a record.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The record.
+    slots : int
+        How many of its slots are left, >= 1.
+
+    Returns
+    -------
+    Recorded
+        What was known then.
+
+    Examples
+    --------
+    >>> until(recorded, 288).slots  # doctest: +SKIP
+    288
+    """
+    kept = np.flatnonzero(recorded.start < slots)
+    return replace(
+        recorded,
+        slots=slots,
+        pod=recorded.pod[kept],
+        owner=recorded.owner[kept],
+        node=recorded.node[kept],
+        start=recorded.start[kept],
+        usage=tuple(recorded.usage[i][: slots - recorded.start[i]] for i in kept.tolist()),
+        request=recorded.request[kept],
+        bound=recorded.bound[kept],
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.rebalance.cluster_state import ANTI_AFFINITY, SPREAD, Budget, ClusterState, Term
+from tvwrl.rebalance.from_record import until
 from tvwrl.types import Float, Int
 from tvwrl.what_if import Recorded, Trust
 
@@ -71,7 +72,7 @@ def generated_cluster(nodes: int, seed: int = 0) -> Generated:
     pods = [pod for pod, node in zip(pods, at.tolist(), strict=True) if node >= 0]  # the others found no room
     at = at[at >= 0]
     whole = _record(pods, at, courses, nodes, rng)
-    return Generated(_until(whole, 7 * STEPS), whole, _state(pods, at, nodes, rng))
+    return Generated(until(whole, 7 * STEPS), whole, _state(pods, at, nodes, rng))
 
 
 def _deployments(rng: np.random.Generator, nodes: int) -> tuple[Float, list[_Pod]]:
@@ -194,24 +195,6 @@ def _record(pods: list[_Pod], at: Int, courses: Float, nodes: int, rng: np.rando
         Trust(
             sum(pod.bound < 0 for pod in pods), sum(pod.bound >= 0 for pod in pods), *(0,) * 7, 0, 0.0, 0, 0.0, 0, 0, 0
         ),
-    )
-
-
-def _until(recorded: Recorded, slots: int) -> Recorded:
-    """The record up to a slot."""
-    from dataclasses import replace
-
-    kept = np.flatnonzero(recorded.start < slots)
-    return replace(
-        recorded,
-        slots=slots,
-        pod=recorded.pod[kept],
-        owner=recorded.owner[kept],
-        node=recorded.node[kept],
-        start=recorded.start[kept],
-        usage=tuple(recorded.usage[i][: slots - recorded.start[i]] for i in kept.tolist()),
-        request=recorded.request[kept],
-        bound=recorded.bound[kept],
     )
 
 

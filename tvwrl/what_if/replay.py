@@ -289,6 +289,7 @@ class Replay:
         units = UNITS / self._room.max(axis=0)
         sequences = self._for_rule(moving, units, forecaster)
         pods, nodes = self._drawn(rng)
+        moving.rule.watch(self.recorded, self.pods[pods], nodes, self.ratio)
         played = AsRecorded(moving, self._limits(units, pods, nodes, np.ones_like(self._stays)), moves_per_hour)
         episode = self._episode(played, sequences, scenario, units, (pods, nodes), rng)
         home, start = self.recorded.node[self.pods], self.recorded.start[self.pods]
