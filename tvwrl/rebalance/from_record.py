@@ -71,10 +71,9 @@ def state_of_rows(recorded: Recorded, rows: Int, at: Int, slot: int) -> ClusterS
     >>> state_of_rows(recorded, rows, recorded.node[rows], recorded.slots)  # doctest: +SKIP
     """
     owner = recorded.owner[rows]
-    kinds = [str(name).split("/")[1] if str(name).count("/") >= 2 else "" for name in owner]
     stays = [
-        "belongs to its node" if bound else _kept(kind) if name else "no owner that would replace it"
-        for bound, name, kind in zip(recorded.bound[rows], owner, kinds, strict=True)
+        "belongs to its node" if bound else _stays(str(name))
+        for bound, name in zip(recorded.bound[rows], owner, strict=True)
     ]
     nodes = len(recorded.size)
     return ClusterState(
@@ -133,8 +132,12 @@ def until(recorded: Recorded, slots: int) -> Recorded:
     )
 
 
-def _kept(kind: str) -> str:
-    return "a job" if kind in ("Job", "CronJob") else ""
+def _stays(owner: str) -> str:
+    """Why a pod of this owner must not be moved; see `owner_of` for owners that were read of a server."""
+    kind = owner.casefold().split("/")[1] if owner.count("/") >= 2 else ""
+    if not owner or kind == "pod":
+        return "no owner that would replace it"
+    return "a job, which would begin anew" if kind in ("job", "cronjob") else ""
 
 
 def plain_name(pod: str) -> str:

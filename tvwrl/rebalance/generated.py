@@ -92,7 +92,7 @@ def _deployments(rng: np.random.Generator, nodes: int) -> tuple[Float, list[_Pod
         courses.append(np.stack([level[0] * day, level[1] * memory], axis=1))
         request = (level * rng.uniform(1.0, 4.0, 2)).clip(0.01, [8.0, 32.0])
         namespace, name = f"team-{number % 12}", f"app-{number}"
-        owner = f"{namespace}/Deployment/{name}"
+        owner = f"{namespace}/deployment/{name}"
         rollouts = np.sort(rng.integers(0, slots, rng.poisson(1.5)))
         for replica in range(replicas):
             begin = 0 if rng.random() < 0.9 else int(rng.integers(0, 7 * STEPS))
@@ -113,7 +113,7 @@ def _deployments(rng: np.random.Generator, nodes: int) -> tuple[Float, list[_Pod
             pods.append(
                 _Pod(
                     f"kube-system/{name}-{m}",
-                    f"kube-system/DaemonSet/{name}",
+                    f"kube-system/daemonset/{name}",
                     -1,
                     0,
                     slots,
@@ -131,7 +131,7 @@ def _batch(rng: np.random.Generator, nodes: int) -> list[_Pod]:
         hour = rng.normal(26.0, 4.0) % 24 if rng.random() < 0.7 else rng.uniform(0, 24)
         begin = int((job % DAYS + hour / 24) * STEPS)
         length = int(rng.uniform(0.5, 4.0) * 3600 / INTERVAL)
-        owner = f"batch/CronJob/job-{job // DAYS % max(nodes // 4, 1)}"
+        owner = f"batch/cronjob/job-{job // DAYS % max(nodes // 4, 1)}"
         request = np.array([rng.uniform(0.5, 2.0), rng.uniform(1.0, 6.0)])
         pods.append(_Pod(f"batch/job-{job}", owner, -1, begin, min(begin + length, slots), request, -1))
     return pods
@@ -205,8 +205,8 @@ def _state(pods: list[_Pod], at: Int, nodes: int, rng: np.random.Generator) -> C
     bound = np.array([pod.bound >= 0 for pod in mine])
     stays = np.full(len(mine), "", object)
     stays[rng.random(len(mine)) < 0.03] = "local storage"
-    stays[[pod.owner.startswith("batch/") for pod in mine]] = "a job"
-    stays[bound] = "of a DaemonSet"
+    stays[[pod.owner.startswith("batch/") for pod in mine]] = "a job, which would begin anew"
+    stays[bound] = "belongs to its node"
     budgets, terms = list[Budget](), list[Term]()
     zone, host = np.arange(nodes) % ZONES, np.arange(nodes)
     by_owner: dict[str, list[int]] = {}
@@ -216,7 +216,7 @@ def _state(pods: list[_Pod], at: Int, nodes: int, rng: np.random.Generator) -> C
     for owner, members in by_owner.items():
         which, draw = np.array(members, np.int64), rng.random(3)
         if draw[0] < 0.5:
-            budgets.append(Budget(owner.replace("/Deployment", ""), which, 0 if draw[0] < 0.03 else 1))
+            budgets.append(Budget(owner.replace("/deployment", ""), which, 0 if draw[0] < 0.03 else 1))
         if draw[1] < 0.1 and len(np.unique(here[which])) == len(which):
             terms.append(Term(ANTI_AFFINITY, which, which, host))
         elif draw[1] < 0.3:
