@@ -17,7 +17,7 @@ DEFAULT_MOVES = (
     "low-node-load", "karpenter", plus(MostAllocated.name, "karpenter"), "karpenter-balanced", "greedy-evacuate",
     "machine-value",
 )  # fmt: skip
-SETTINGS = 4  # values of its first option at which a rule is played beside its default
+SETTINGS = 3  # values of its first option at which a rule is played beside its default
 
 
 def movers(names: Collection[str]) -> list[Moving]:
