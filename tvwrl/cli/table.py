@@ -168,8 +168,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.what_if.command:WhatIfSettings",
             "tvwrl.what_if.command:what_if",
             (
-                "prometheus", "days", "usage", "nodes", "schedulers", "policies", "keep_running", "ignore_requests",
-                "price_per_machine_hour", "currency", "out",
+                "prometheus", "days", "usage", "nodes", "schedulers", "policies", "moves", "keep_running",
+                "ignore_requests", "price_per_machine_hour", "currency", "out",
             ),
         ),
         Command(
