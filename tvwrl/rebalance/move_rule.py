@@ -13,7 +13,7 @@ from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import DAY, HOUR, foresee
 from tvwrl.rebalance.from_record import state_of_rows, until
 from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
-from tvwrl.schedulers import REQUESTS, MoveRule
+from tvwrl.schedulers import REQUESTS, MoveRule, move_rule
 from tvwrl.simulation import Cluster
 from tvwrl.types import Int, Move
 from tvwrl.what_if import Recorded
@@ -22,6 +22,7 @@ STEP = 1800  # seconds: load is compared in steps of that length
 ROUNDS = 4  # orders of nodes that are tried
 
 
+@move_rule("Plans by the day (tvwrl rebalance)")
 class Rebalance(MoveRule):
     """Plans every few hours, as `tvwrl rebalance` does, from what was recorded until then; moves as the plan says.
 
