@@ -16,7 +16,8 @@ from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
 from tvwrl.schedulers import REQUESTS, MoveRule, move_rule
 from tvwrl.simulation import Cluster
 from tvwrl.types import Int, Move
-from tvwrl.what_if import Recorded
+from tvwrl.what_if import Recorded, WhatIfSettings
+from tvwrl.what_if import what_if as replay_cluster
 
 STEP = 1800  # seconds: load is compared in steps of that length
 ROUNDS = 4  # orders of nodes that are tried
@@ -121,3 +122,8 @@ def _after(state: ClusterState, found: Found) -> ClusterState:
     at, stays = state.at.copy(), state.stays.copy()
     at[found.pod], stays[found.pod] = found.target, "was just moved"
     return replace(state, at=at, stays=stays)
+
+
+def what_if(settings: WhatIfSettings) -> None:
+    """`tvwrl what-if` where this rule is among those that move pods."""
+    replay_cluster(settings)

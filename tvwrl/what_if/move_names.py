@@ -7,7 +7,17 @@ from inspect import signature
 
 from tvwrl.checks import different, either
 from tvwrl.names import name_and_source, written
-from tvwrl.schedulers import MOVE_RULES, MostAllocated, MoveRule, Moving, head_of, make_move_rule, make_scheduler, parted, plus
+from tvwrl.schedulers import (
+    MOVE_RULES,
+    MostAllocated,
+    MoveRule,
+    Moving,
+    head_of,
+    make_move_rule,
+    make_scheduler,
+    parted,
+    plus,
+)
 from tvwrl.types import InputError
 from tvwrl.what_if.as_kubernetes import KUBERNETES
 
