@@ -14,7 +14,7 @@ NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0, 0, 0)
 
 
 def record(pods, slots, nodes=2):
-    """Pods (name, owner, node, start, usage of cores in each slot) on nodes of 4 cores and 4 GiB; requests of a core."""
+    """Pods (name, owner, node, start, cores in each slot) on nodes of 4 cores and 4 GiB, which request a core."""
     names, owners, node, start, usage = zip(*pods, strict=True)
     return Recorded(
         "by hand",
