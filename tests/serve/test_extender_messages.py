@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvwrl.serve.extender_messages import filtered, prioritized, quantity, read_arguments, read_binding
+from tvwrl.serve.extender_messages import filtered, prioritized, read_arguments, read_binding
+from tvwrl.traces import quantity
 from tvwrl.types import InputError
 
 MIB = 2.0**20

@@ -7,11 +7,10 @@ tags: `metadata`, `spec`. Here the names of the outer fields are read in any cas
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -19,29 +18,16 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import numpy as np
 import orjson
 
-from tvwrl.traces import is_address, owner_of, requested
+from tvwrl.traces import as_list, as_object, is_address, owner_of, request_of
 from tvwrl.types import Float, InputError
 
-MOST_NODES = 100_000
-MOST_CONTAINERS = 1000
 MOST_VALUES = 2_000_000  # of a body: 1,000 whole nodes have about 300,000
-MOST = 2.0**63  # of a quantity: Kubernetes cuts larger ones as well
 MOST_NAME = 253  # characters of a name in Kubernetes
-MOST_QUANTITY = 64  # characters
 BEST = 10  # MaxExtenderPriority: the highest score that an extender may give
 NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 NAMES = re.compile(rf"(?:{NAME.pattern}\n)*")
-QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?", re.ASCII)
-# fmt: off
-SUFFIXES = {
-    "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
-    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
-}
-# fmt: on
-KINDS = ("cpu", "memory")  # in our order: cores, bytes
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where every pod finds its own token and authority
 TIMEOUT = 5.0  # seconds
 
@@ -86,13 +72,13 @@ def read_arguments(body: bytes) -> Arguments:
     fields = _fields(body, "ExtenderArgs")
     pod, listed, nodes = _pod(fields.get("pod")), fields.get("nodes"), None
     if listed is not None:
-        nodes, field = _list(_mapping(listed, "Nodes").get("items") or [], "Nodes.items"), "Nodes.items.metadata"
+        nodes, field = as_list(as_object(listed, "Nodes").get("items") or [], "Nodes.items"), "Nodes.items.metadata"
         names: list[Any] = [
-            _mapping(_mapping(node, "Nodes.items").get("metadata"), field).get("name") for node in nodes
+            as_object(as_object(node, "Nodes.items").get("metadata"), field).get("name") for node in nodes
         ]
         field = f"{field}.name"
     elif fields.get("nodenames") is not None:
-        names, field = _list(fields["nodenames"], "NodeNames"), "NodeNames"
+        names, field = as_list(fields["nodenames"], "NodeNames"), "NodeNames"
     else:
         raise InputError("ExtenderArgs: neither Nodes nor NodeNames is given")
     text = "".join(f"{name}\n" for name in names)  # checked all at once: there may be thousands
@@ -144,51 +130,17 @@ def bound(error: str = "") -> bytes:
     return orjson.dumps({"Error": error})
 
 
-def quantity(text: object, field: str) -> float:
-    """A quantity of Kubernetes as a number: cores or bytes. Raises InputError for what is none, or negative.
-
-    >>> quantity("250m", "cpu"), quantity("2Gi", "memory"), quantity("1e3", "memory")
-    (0.25, 2147483648.0, 1000.0)
-    """
-    found = QUANTITY.fullmatch(str(text)[: MOST_NAME + 1])
-    value = math.nan
-    if found and len(found[0]) <= MOST_QUANTITY:
-        number, exponent, suffix = found.groups()
-        value = float(number + (exponent or "")) * SUFFIXES.get(suffix or "", 1.0)
-    if not 0 <= value < math.inf:
-        raise InputError(f"{field} is not a Kubernetes quantity, such as 250m or 2Gi")
-    return min(value, MOST)
-
-
 def _pod(content: object) -> Pod:
-    pod = _mapping(content, "Pod")
-    metadata = _mapping(pod.get("metadata"), "Pod.metadata")
+    pod = as_object(content, "Pod")
+    metadata = as_object(pod.get("metadata"), "Pod.metadata")
     name, namespace = (_name(metadata.get(field), f"Pod.metadata.{field}") for field in ("name", "namespace"))
     owners = [
-        _mapping(one, "ownerReferences") for one in _list(metadata.get("ownerReferences") or [], "ownerReferences")
+        as_object(one, "ownerReferences") for one in as_list(metadata.get("ownerReferences") or [], "ownerReferences")
     ]
     leading = next((one for one in owners if one.get("controller")), owners[0] if owners else {})
     kind, owner = (_text(leading.get(field), f"ownerReferences.{field}") for field in ("kind", "name"))
     uid = _text(metadata.get("uid"), "Pod.metadata.uid") or f"{namespace}/{name}"
-    spec, request = _mapping(pod.get("spec") or {}, "Pod.spec"), ("resources", "requests")
-    init = [
-        (_amounts(one, "Pod.spec.initContainers", *request), one.get("restartPolicy") == "Always")
-        for one in _list(spec.get("initContainers") or [], "Pod.spec.initContainers", MOST_CONTAINERS)
-    ]
-    containers = _list(spec.get("containers") or [], "Pod.spec.containers", MOST_CONTAINERS)
-    overhead = _amounts(spec, "Pod.spec", "overhead")
-    asked = [_amounts(one, "Pod.spec.containers", *request) for one in containers]
-    total = requested(asked, init, overhead, _amounts(spec, "Pod.spec", *request)).total
-    return Pod(namespace, name, uid, owner_of(namespace, name, kind, owner), total)
-
-
-def _amounts(content: object, field: str, *path: str) -> Float:
-    """(2,) cores and bytes at the end of a path of fields, each of which may be absent; NaN: not given."""
-    given = _mapping(content, field)
-    for name in path:
-        field = f"{field}.{name}"
-        given = _mapping(given.get(name) or {}, field)
-    return np.array([quantity(given[kind], f"{field}.{kind}") if kind in given else np.nan for kind in KINDS])
+    return Pod(namespace, name, uid, owner_of(namespace, name, kind, owner), request_of(pod.get("spec") or {}))
 
 
 def _fields(body: bytes, what: str) -> dict[str, Any]:
@@ -199,19 +151,7 @@ def _fields(body: bytes, what: str) -> dict[str, Any]:
         content = orjson.loads(body)
     except orjson.JSONDecodeError:
         raise InputError(f"{what}: the body is not JSON") from None
-    return {str(name).lower(): value for name, value in _mapping(content, what).items()}
-
-
-def _mapping(value: object, field: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{field}: an object is needed")
-    return value
-
-
-def _list(value: object, field: str, most: int = MOST_NODES) -> list[Any]:
-    if not isinstance(value, list) or len(value) > most:
-        raise InputError(f"{field}: a list of at most {most} is needed")
-    return value
+    return {str(name).lower(): value for name, value in as_object(content, what).items()}
 
 
 def _text(value: object, field: str) -> str:

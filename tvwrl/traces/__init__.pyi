@@ -66,4 +66,10 @@ from .windows import (
     first_of_application as first_of_application,
     metadata_of as metadata_of,
 )
-from .pod_requests import requested as requested
+from .pod_requests import (
+    as_list as as_list,
+    as_object as as_object,
+    quantity as quantity,
+    request_of as request_of,
+    requested as requested,
+)
