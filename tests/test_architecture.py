@@ -228,6 +228,7 @@ OWN_TOLERANCE = (
     "planning/referee.py",
     "planning/flow/referee.py",
     "what_if/referee.py",
+    "rebalance/referee.py",
 )
 NOT_ABOUT_FITS = {  # what is compared there is no capacity, or none is exceeded
     (

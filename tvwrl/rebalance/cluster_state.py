@@ -66,7 +66,7 @@ class ClusterState:
     uid : Strings
         (N,) as Kubernetes has it, "" where unknown.
     owner : Strings
-        (N,) "namespace/Kind/name" of the controller, "" for none.
+        (N,) "namespace/kind/name" of the controller, as `tvwrl.traces.owner_of` spells it, "" for none.
     at : Int
         (N,) the node of each pod, 0..M-1.
     request : Float

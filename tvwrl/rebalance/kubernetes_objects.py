@@ -72,7 +72,7 @@ class Field:
 
     def refuse(self, limit: str) -> NoReturn:
         """Raise InputError: the value is not within the limit."""
-        shown = repr(self.value)
+        shown = "missing" if self.value is None else repr(self.value)
         given = f" is {shown}" if len(shown) < 80 and not isinstance(self.value, dict | list) else ""
         raise InputError(f"{self}{given}: must be {limit}")
 
@@ -103,7 +103,7 @@ class Field:
         """Whether there is a value."""
         return self.value is not None
 
-    def keys(self) -> list[str]:
+    def fields(self) -> list[str]:
         """Names of the fields of an object; of what is absent, none."""
         if self.value is None:
             return []
@@ -141,7 +141,7 @@ class Field:
 
     def texts(self) -> dict[str, str]:
         """Texts by name, such as labels; empty where there are none."""
-        return {name: self.at(name).text() for name in self.keys()}
+        return {name: self.at(name).text() for name in self.fields()}
 
     def moment(self) -> float:
         """Seconds since 1970, NaN where no time is given."""

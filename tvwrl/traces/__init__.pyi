@@ -71,5 +71,4 @@ from .pod_requests import (
     as_object as as_object,
     quantity as quantity,
     request_of as request_of,
-    requested as requested,
 )
