@@ -6,33 +6,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tests.rebalance.fake_cluster import FakeCluster
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.controller import Controller, ControllerOptions, WatchOptions
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.execution import ExecutionOptions
-from tvwrl.rebalance.kubernetes_state import state_of
 from tvwrl.rebalance.leadership import LeaseOptions
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
 
 LARGE = EvictionBudgets(per_hour=10_000, per_node=10_000, per_namespace=10_000, per_owner=10_000)
 
 
-def room(state: ClusterState, move: PodMove) -> str:
-    """A stand-in for the referee: the target is open, allowed, and has room by requests."""
-    row, node = int(np.flatnonzero(state.uid == move.uid)[0]), int(np.flatnonzero(state.node == move.target)[0])
-    if not state.open[node]:
-        return f"{move.target} is cordoned or not ready"
-    if not state.allowed[state.group[row], node]:
-        return f"its rules do not allow {move.target}"
-    used = state.request[state.at == node].sum(axis=0) + state.request[row]
-    fits = (np.round(used * 1000) <= np.round(state.size[node] * 1000)).all()
-    return "" if fits and (state.at == node).sum() < state.most_pods[node] else f"{move.target} has no room"
-
-
-def plan_of(state: ClusterState, moves: Sequence[tuple[str, str]], drained: Sequence[str] = (), **more: Any) -> MovePlan:
+def plan_of(
+    state: ClusterState, moves: Sequence[tuple[str, str]], drained: Sequence[str] = (), **more: Any
+) -> MovePlan:
     """Moves of pods (namespace/name, target), each a batch of its own; `batches`: their numbers."""
     batches, made = more.get("batches", range(len(moves))), []
     for (pod, target), batch in zip(moves, batches, strict=True):
@@ -62,7 +49,7 @@ def controller(
         lease=LeaseOptions(),
     )
     made = Controller(
-        make_plan, options, state_of, more.pop("faults", room), api=cluster.api(), log=lambda *_, **__: None,
+        make_plan, options, api=cluster.api(), log=lambda *_, **__: None,
         sleep=cluster.sleep, **more,
     )  # fmt: skip
     if hand_over and not shadow:

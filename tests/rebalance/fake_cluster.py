@@ -74,12 +74,17 @@ class FakeCluster:
             }
         )
 
-    def add_owner(self, name: str, nodes: list[str], cpu: str = "500m", memory: str = "1Gi", namespace: str = "shop") -> None:
+    def add_owner(
+        self, name: str, nodes: list[str], cpu: str = "500m", memory: str = "1Gi", namespace: str = "shop"
+    ) -> None:
         """A ReplicaSet of a Deployment with a pod on each of these nodes."""
         self.namespaces.setdefault(
-            namespace, self._made({"metadata": {"name": namespace, "labels": {"kubernetes.io/metadata.name": namespace}}})
+            namespace,
+            self._made({"metadata": {"name": namespace, "labels": {"kubernetes.io/metadata.name": namespace}}}),
         )
-        owner = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": f"uid-{name}", "controller": True}]
+        owner = [
+            {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": f"uid-{name}", "controller": True}
+        ]
         labels = {"app": name}
         containers = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": memory}}}]
         self.replicasets[f"{namespace}/{name}-7d4f9c6b5"] = self._made(
@@ -133,7 +138,9 @@ class FakeCluster:
                 raise wrong
             self.requests.append((method, path))
             if wrong is not None:
-                return Answer(wrong.status, {"date": formatdate(self.time, usegmt=True)} | dict(wrong.headers), wrong.body)
+                return Answer(
+                    wrong.status, {"date": formatdate(self.time, usegmt=True)} | dict(wrong.headers), wrong.body
+                )
             status, content = self._answer(method, path, None if body is None else json.loads(body))
             return Answer(status, {"date": formatdate(self.time, usegmt=True)}, json.dumps(content).encode())
 
@@ -177,7 +184,9 @@ class FakeCluster:
     def _live(self) -> None:
         """Controllers, the scheduler and kubelets do what is due."""
         for owner, one in self.replicasets.items():
-            mine = [pod for pod in self.of(one["metadata"]["labels"]["app"]) if "deletionTimestamp" not in pod["metadata"]]
+            mine = [
+                pod for pod in self.of(one["metadata"]["labels"]["app"]) if "deletionTimestamp" not in pod["metadata"]
+            ]
             for _ in range(one["spec"]["replicas"] - len(mine)):
                 self._new_pod(owner, self.time)
         for key, pod in list(self.pods.items()):
@@ -267,12 +276,22 @@ class FakeCluster:
         ]  # fmt: skip
         if len(covering) > 1:
             return _status(
-                500, "InternalError", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+                500,
+                "InternalError",
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             )
         if covering and self.allowed(covering[0]) < 1:
-            causes = [{"reason": "DisruptionBudget", "message": f"The disruption budget {covering[0]['metadata']['name']} needs more"}]
+            causes = [
+                {
+                    "reason": "DisruptionBudget",
+                    "message": f"The disruption budget {covering[0]['metadata']['name']} needs more",
+                }
+            ]
             return _status(
-                429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", {"causes": causes}
+                429,
+                "TooManyRequests",
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                {"causes": causes},
             )
         app = pod["metadata"]["labels"]["app"]
         self.evicted.append((uid, app, pod["spec"]["nodeName"], self.time))
@@ -292,7 +311,9 @@ class FakeCluster:
         if method == "PUT" and not known:
             return _status(404, "NotFound", "leases not found")
         if known and known["metadata"]["resourceVersion"] != body["metadata"].get("resourceVersion"):
-            return _status(409, "Conflict", "the object has been modified; please apply your changes to the latest version")
+            return _status(
+                409, "Conflict", "the object has been modified; please apply your changes to the latest version"
+            )
         self.leases[key] = self._made(json.loads(json.dumps(body)))
         return 200 if known else 201, json.loads(json.dumps(self.leases[key]))
 

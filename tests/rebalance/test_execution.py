@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from tests.rebalance.controlling import LARGE, controller, lead, plan_of, room
+from tests.rebalance.controlling import LARGE, controller, plan_of
 from tests.rebalance.fake_cluster import Answer, FakeCluster, scattered
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.execution import ExecutionOptions
-from tvwrl.rebalance.kubernetes_state import state_of
 from tvwrl.rebalance.moves_record import read_record
 
 
@@ -25,9 +24,7 @@ def small() -> FakeCluster:
 
 
 def name_of(cluster: FakeCluster, owner: str, node: str) -> str:
-    return next(
-        f"shop/{pod['metadata']['name']}" for pod in cluster.of(owner) if pod["spec"].get("nodeName") == node
-    )
+    return next(f"shop/{pod['metadata']['name']}" for pod in cluster.of(owner) if pod["spec"].get("nodeName") == node)
 
 
 def drain_a(state):
@@ -355,7 +352,9 @@ def test_budgets_of_an_hour(tmp_path, name):
     cluster.add_owner("web", ["node-a"] * 6)
 
     def make_plan(state):
-        return plan_of(state, [(str(pod), "node-b") for i, pod in enumerate(state.pod) if state.node[state.at[i]] == "node-a"])
+        return plan_of(
+            state, [(str(pod), "node-b") for i, pod in enumerate(state.pod) if state.node[state.at[i]] == "node-a"]
+        )
 
     budgets = EvictionBudgets(**{**LARGE.__dict__, name: 2})
     one = controller(cluster, tmp_path, make_plan, budgets=budgets)

@@ -149,7 +149,13 @@ def test_an_event(cluster, api):
     namespace, name, uid = first(cluster)
     api.event({"namespace": namespace, "name": name, "uid": uid}, "Rebalanced", "x" * 9000, "me")
     (event,) = cluster.events
-    assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
+    assert event["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+    }
     assert len(event["message"]) == 1024
 
 

@@ -30,12 +30,13 @@ from tvwrl.rebalance.execution import (
     saving,
 )
 from tvwrl.rebalance.handing_over import Extender, ExtenderOptions
-from tvwrl.rebalance.hands import ApiHands, RehearsingHands, StateOf
+from tvwrl.rebalance.hands import ApiHands, RehearsingHands
 from tvwrl.rebalance.kube_api import ApiError, ApiOptions, KubeApi, connect
+from tvwrl.rebalance.kubernetes_state import state_of
 from tvwrl.rebalance.leadership import Leadership, LeaseOptions, NotLeading
 from tvwrl.rebalance.monitoring import Monitoring, Pages
 from tvwrl.rebalance.moves_record import MovesRecord, evictions_in
-from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
+from tvwrl.rebalance.plan_of_moves import MovePlan
 from tvwrl.serve import Log, make_server
 from tvwrl.types import InputError
 
@@ -105,10 +106,6 @@ class Controller:
         (state) -> plan. Raises InputError where none can be made, as for stale metrics.
     options : ControllerOptions
         All that is asked of it.
-    state_of : callable
-        What objects of the API mean.
-    faults : callable
-        (state, move) -> why Kubernetes would not let a pod go there, "" if it would.
     usage_age : callable or None
         Seconds since the newest usage that is known.
     api : KubeApi or None
@@ -132,8 +129,6 @@ class Controller:
         self,
         make_plan: Callable[[ClusterState], MovePlan],
         options: ControllerOptions,
-        state_of: StateOf,
-        faults: Callable[[ClusterState, PodMove], str],
         *,
         usage_age: Callable[[], float] | None = None,
         api: KubeApi | None = None,
@@ -141,7 +136,7 @@ class Controller:
         sleep: Callable[[float], object] | None = None,
     ) -> None:
         options.check()
-        self._make_plan, self._options, self._state_of, self._faults = make_plan, options, state_of, faults
+        self._make_plan, self._options = make_plan, options
         self._usage_age, self._api = usage_age, connect(options.api) if api is None else api
         self._stopped = threading.Event()
         self._sleep = self._stopped.wait if sleep is None else sleep
@@ -151,7 +146,9 @@ class Controller:
         self.evictions = Evictions(options.budgets)
         file = options.watch.record or Path("moves.jsonl")
         self.evictions.join([] if options.watch.shadow else evictions_in(file))
-        self._record = MovesRecord(file, options.watch.record_mib * 2**20, lambda why: self._log("record failed", error=why))
+        self._record = MovesRecord(
+            file, options.watch.record_mib * 2**20, lambda why: self._log("record failed", error=why)
+        )
         self._plan: MovePlan | None = None
         self._drained: tuple[str, ...] = ()
         self._beat, self._good = self._api.clock(), False
@@ -234,12 +231,11 @@ class Controller:
             self.evictions.join_text(self._leadership.note, f"the Lease {self._options.lease.lease}")
             self._term = self._leadership.terms
         if self._executor is None:
-            hands = ApiHands(self._api, self._state_of, self._leadership, self.wait)
+            hands = ApiHands(self._api, self._leadership, self.wait)
             self._executor = Executor(
                 hands,
                 self.evictions,
                 self._options.execution,
-                self._faults,
                 self._journal,
                 hand_over=self._hand_over,
                 plan_again=self._make_plan,
@@ -251,7 +247,7 @@ class Controller:
 
     def _act(self) -> Result | None:
         """Plan, and carry the plan out or imagine it; None: there is nothing to do."""
-        state = self._state_of(self._api.objects())
+        state = state_of(self._api.objects())
         now = self._api.now()
         refilled = refilled_nodes(state, self._drained)
         if refilled and 2 * len(refilled) >= len(self._drained):
@@ -277,12 +273,11 @@ class Controller:
 
     def _rehearse(self, plan: MovePlan) -> Result:
         """What would be evicted, as if everything went well."""
-        hands = RehearsingHands(self._api, self._state_of)
+        hands = RehearsingHands(self._api)
         executor = Executor(
             hands,
             deepcopy(self.evictions),
             self._options.execution,
-            self._faults,
             self._journal,
             usage_age=self._usage_age,
         )

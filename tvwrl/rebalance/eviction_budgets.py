@@ -115,12 +115,14 @@ class Evictions:
             self._all[uid] = self._all[uid]._replace(waits=False, returned=returned)
 
     def join(self, others: Iterable[Eviction]) -> None:
-        """Count what another source knows, too; where both know it, a replacement that one has seen is there."""
+        """Count what another source knows, too. Of the tries to evict a pod the last counts; where both know it, a
+        replacement that one has seen is there."""
         for one in others:
-            known = self._all.get(one.uid, one)
-            self._all[one.uid] = known._replace(
-                waits=known.waits and one.waits, returned=known.returned or one.returned
-            )
+            known = self._all.get(one.uid)
+            if known is not None and known.time == one.time:
+                one = one._replace(waits=known.waits and one.waits, returned=known.returned or one.returned)
+            if known is None or known.time <= one.time:
+                self._all[one.uid] = one
 
     def left(self, now: float) -> int:
         """Evictions that the hour's budget for the whole cluster still allows."""
@@ -184,11 +186,12 @@ class Evictions:
             ]
             paused = float(content["paused_until"])
         except (binascii.Error, zlib.error, ValueError, TypeError, LookupError, RecursionError):
-            raise InputError(f"{source} is not what was evicted before: nothing is evicted until it is deleted") from None
+            raise InputError(
+                f"{source} is not what was evicted before: nothing is evicted until it is deleted"
+            ) from None
         self.join(rows)
         self.paused_until = max(self.paused_until, paused)
 
     def _within_hour(self, now: float) -> list[Eviction]:
         """Those of the last hour; what lies ahead, as clocks differ, counts."""
         return [one for one in self if now - one.time < HOUR]
-

@@ -20,6 +20,7 @@ from tvwrl.rebalance.eviction_budgets import Eviction, Evictions
 from tvwrl.rebalance.kube_api import ABSENT, BROKEN, CONFLICT, FORBIDDEN, REFUSED, SILENT, ApiError
 from tvwrl.rebalance.leadership import NotLeading
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
+from tvwrl.rebalance.referee import faults
 from tvwrl.types import InputError
 
 AHEAD = 60.0  # seconds that a plan may come from the future: clocks of API servers differ
@@ -160,8 +161,6 @@ class Executor:
         What was evicted before, and the budgets.
     options : ExecutionOptions
         When to stop.
-    faults : callable
-        (state, move) -> why Kubernetes would not let the pod go there, "" if it would.
     journal : Journal
         Is told what happens.
     hand_over : HandOver or None
@@ -177,7 +176,6 @@ class Executor:
         hands: Hands,
         evictions: Evictions,
         options: ExecutionOptions,
-        faults: Callable[[ClusterState, PodMove], str],
         journal: Journal,
         *,
         hand_over: HandOver | None = None,
@@ -185,7 +183,7 @@ class Executor:
         usage_age: Callable[[], float] | None = None,
     ) -> None:
         self._hands, self._evictions, self._options = hands, evictions, options
-        self._faults, self._journal, self._hand_over = faults, journal, hand_over
+        self._journal, self._hand_over = journal, hand_over
         self._plan_again, self._usage_age = plan_again, usage_age
         self._errors, self._useless = Counter[str](), 0  # failures in a row, of reading and of acting
         self._counted: Eviction | None = None  # an earlier try to evict the same pod
@@ -219,7 +217,9 @@ class Executor:
                 if self._ask(lambda one=one: self._hands.still_there(_as_move(one))):  # type: ignore[misc]
                     self._evictions.settle(one.uid)  # it counts all the same: the server may have been asked
                     result.outcomes[NOT_EVICTED] += 1
-                    self._tell(NOT_EVICTED, _as_move(one), one.plan, reason="the controller ended before it was evicted")
+                    self._tell(
+                        NOT_EVICTED, _as_move(one), one.plan, reason="the controller ended before it was evicted"
+                    )
             self._await(result)
             self._ask(lambda: self._hands.note(self._evictions))
         except Stopped as stopped:
@@ -263,12 +263,14 @@ class Executor:
         self._too_old(plan)
         if self._usage_age is not None and not self._usage_age() < options.stale_seconds:
             raise Stopped(f"the newest usage is {self._usage_age():.0f} s old")
+        self._evictions.forget(self._hands.now())
+        if why := self._evictions.refusal(move, self._hands.now()):
+            self._refuse(result, lost, plan, move, why)
+            return None
         state = self._ask(self._hands.look)
         now = self._hands.now()
-        self._evictions.forget(now)
-        why = self._evictions.refusal(move, now)
-        row, gone = find(state, move)
-        why = why or gone or self._faults(with_room_kept(state, self._hands.unplaced(self._evictions.waiting)), move)
+        row, why = find(state, move)
+        why = why or impossible(with_room_kept(state, self._hands.unplaced(self._evictions.waiting)), move)
         if why:
             self._refuse(result, lost, plan, move, why)
             return None
@@ -282,9 +284,7 @@ class Executor:
             self._refuse(result, lost, plan, move, "nobody would replace it")
             return None
         self._counted = self._evictions.get(move.uid)
-        self._evictions.add(
-            Eviction(now, move.uid, move.pod, move.owner, controller, move.source, move.target, name)
-        )
+        self._evictions.add(Eviction(now, move.uid, move.pod, move.owner, controller, move.source, move.target, name))
         try:
             self._hands.note(self._evictions)
         except NotLeading:
@@ -369,7 +369,8 @@ class Executor:
                 self._tell(MISSING, _as_move(one), one.plan)
             if late:
                 raise Stopped(
-                    f"no replacement of {late[0].pod} is ready after {self._options.replacement_timeout:g} s", useless=True
+                    f"no replacement of {late[0].pod} is ready after {self._options.replacement_timeout:g} s",
+                    useless=True,
                 )
             if not self._hands.wait(POLL):
                 raise Stopped("the controller is ending")
@@ -473,6 +474,12 @@ def find(state: ClusterState, move: PodMove) -> tuple[int, str]:
     if move.target not in state.node:
         return row, f"there is no node {move.target}"
     return row, ""
+
+
+def impossible(state: ClusterState, move: PodMove) -> str:
+    """Why Kubernetes would not let the pod of a move go there, "" if it would; budgets of disruptions aside."""
+    found = faults(replace(state, budgets=()), [move._replace(batch=0)])
+    return found[0].removeprefix("batch 0: ") if found else ""
 
 
 def with_room_kept(state: ClusterState, waiting: Iterable[Eviction]) -> ClusterState:

@@ -53,7 +53,11 @@ class Extender:
     def __init__(self, options: ExtenderOptions, failed: Callable[[str], object]) -> None:
         options.check()
         assert options.extender is not None
-        self._url, self._failed, self._token = options.extender.rstrip("/") + "/targets", failed, options.extender_token_file
+        self._url, self._failed, self._token = (
+            options.extender.rstrip("/") + "/targets",
+            failed,
+            options.extender_token_file,
+        )
         self._context = None
         if self._url.startswith("https"):
             try:

@@ -9,13 +9,12 @@ from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.eviction_budgets import MOST_TEXT, Eviction, Evictions
 from tvwrl.rebalance.execution import Replaced
 from tvwrl.rebalance.kube_api import OTHER, ApiError, Json, KubeApi
-from tvwrl.rebalance.kubernetes_objects import Field, Objects
+from tvwrl.rebalance.kubernetes_objects import Field
+from tvwrl.rebalance.kubernetes_state import state_of
 from tvwrl.rebalance.leadership import Leadership
 from tvwrl.rebalance.plan_of_moves import PodMove
 
 SLACK = 5.0  # seconds by which clocks of API servers may differ
-
-StateOf = Callable[[Objects], ClusterState]
 
 
 class ApiHands:
@@ -25,18 +24,14 @@ class ApiHands:
     ----------
     api : KubeApi
         The API server.
-    state_of : callable
-        What objects of the API mean.
     leadership : Leadership
         Whether this process may act.
     wait : callable
         Lets so many seconds pass; whether to go on.
     """
 
-    def __init__(
-        self, api: KubeApi, state_of: StateOf, leadership: Leadership, wait: Callable[[float], bool]
-    ) -> None:
-        self._api, self._state_of, self._leadership, self._wait = api, state_of, leadership, wait
+    def __init__(self, api: KubeApi, leadership: Leadership, wait: Callable[[float], bool]) -> None:
+        self._api, self._leadership, self._wait = api, leadership, wait
         self._pods: dict[str, Json] = {}  # by uid, at the last look
         self._known: dict[str, set[str]] = {}  # uid of an evicted pod -> uids of its controller's pods at that time
 
@@ -46,7 +41,7 @@ class ApiHands:
     def look(self) -> ClusterState:
         objects = self._api.objects()
         self._pods = {_uid(pod): pod for pod in objects.by_kind["Pod"]}
-        return self._state_of(objects)
+        return state_of(objects)
 
     def controller(self, move: PodMove) -> str:
         return controller_of(self._pods.get(move.uid, {}))
@@ -122,12 +117,10 @@ class RehearsingHands:
     ----------
     api : KubeApi
         The API server, which is only read.
-    state_of : callable
-        What objects of the API mean.
     """
 
-    def __init__(self, api: KubeApi, state_of: StateOf) -> None:
-        self._api, self._state_of = api, state_of
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
         self._controllers: dict[str, str] = {}
         self._on_their_way: dict[str, PodMove] = {}
         self._moved: dict[str, PodMove] = {}
@@ -138,7 +131,7 @@ class RehearsingHands:
     def look(self) -> ClusterState:
         objects = self._api.objects()
         self._controllers = {_uid(pod): controller_of(pod) for pod in objects.by_kind["Pod"]}
-        return imagined(self._state_of(objects), self._moved, self._on_their_way)
+        return imagined(state_of(objects), self._moved, self._on_their_way)
 
     def controller(self, move: PodMove) -> str:
         return self._controllers.get(move.uid, "")

@@ -374,4 +374,3 @@ def _error(method: str, path: str, answer: Answer, content: Json) -> ApiError:
 
 def _rfc3339(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
