@@ -93,7 +93,9 @@ class FakeCluster:
                     "name": f"{name}-7d4f9c6b5", "namespace": namespace, "uid": f"uid-rs-{name}", "labels": labels,
                     "ownerReferences": owner,
                 },
-                "spec": {"replicas": len(nodes), "selector": {"matchLabels": labels}, "template": {"containers": containers}},
+                "spec": {
+                    "replicas": len(nodes), "selector": {"matchLabels": labels}, "template": {"containers": containers},
+                },
                 "status": {"replicas": len(nodes)},
             }
         )  # fmt: skip
@@ -160,7 +162,8 @@ class FakeCluster:
         pod = self._made(
             {
                 "metadata": {
-                    "name": f"{name}-{self._version:05x}", "namespace": namespace, "labels": owning["metadata"]["labels"],
+                    "name": f"{name}-{self._version:05x}", "namespace": namespace,
+                    "labels": owning["metadata"]["labels"],
                     "ownerReferences": [reference | {"uid": owning["metadata"]["uid"]}],
                     "creationTimestamp": rfc3339(created),
                 },

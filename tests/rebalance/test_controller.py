@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter, defaultdict
 
@@ -11,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rebalance.controlling import LARGE, controller, lead, plan_of
-from tests.rebalance.fake_cluster import Answer, FakeCluster, scattered
-from tvwrl.rebalance.controller import Controller, ControllerOptions
+from tests.rebalance.fake_cluster import Answer, scattered
+from tvwrl.rebalance.controller import ControllerOptions
 from tvwrl.rebalance.eviction_budgets import Eviction, EvictionBudgets, Evictions
 from tvwrl.rebalance.execution import ExecutionOptions
 from tvwrl.rebalance.kube_api import ApiOptions
-from tvwrl.rebalance.leadership import LeaseOptions, NotLeading
+from tvwrl.rebalance.leadership import LeaseOptions
 from tvwrl.rebalance.moves_record import evictions_in, read_record
 from tvwrl.types import InputError
 
@@ -65,7 +64,7 @@ def test_killed_between_eviction_and_replacement(tmp_path, disk, what):
         cluster, tmp_path, moving_all, budgets=budgets, record="moves.jsonl" if disk else "another.jsonl"
     )
     assert lead(cluster, second)
-    lines = [line for line in read_record(tmp_path / ("moves.jsonl" if disk else "another.jsonl"))]
+    lines = list(read_record(tmp_path / ("moves.jsonl" if disk else "another.jsonl")))
     evicted = [line["uid"] for line in lines if line["event"] == "evicted"]
     replaced = [line["uid"] for line in lines if line["event"] == "replaced"]
     assert replaced[0] == cluster.evicted[0][0]

@@ -357,7 +357,7 @@ class Executor:
     def _await(self, result: Result) -> None:
         """Wait until all that is on its way has been replaced."""
         while waiting := self._evictions.waiting:
-            for one in self._ask(lambda: self._hands.replacements(waiting, self._taken)):  # noqa: B023
+            for one in self._ask(lambda: self._hands.replacements(waiting, self._taken)):
                 self._settle(one, result)
             left = self._evictions.waiting
             if not left:

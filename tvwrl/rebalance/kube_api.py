@@ -6,6 +6,7 @@ JSON. `RIGHTS` lists all that is ever asked for.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import re
@@ -280,10 +281,8 @@ class KubeApi:
             answer = self.transport(method, path, None if body is None else json.dumps(body).encode(), self.timeout)
         except OSError as error:
             raise ApiError(SILENT, f"{method} {path}: {error}") from None
-        try:
+        with contextlib.suppress(KeyError, ValueError):
             self._date = (parsedate_to_datetime(answer.headers["date"]).timestamp(), self.clock())
-        except (KeyError, ValueError):
-            pass
         try:
             content = json.loads(answer.body) if answer.body else {}
         except (ValueError, RecursionError):
