@@ -57,3 +57,19 @@ def generated(pods: int = 40, nodes: int = 8, days: int = 3, seed: int = 0) -> R
             {"name": f"x/p{i}", "node": f"n{i % nodes}", "slots": slots, "cpu": cpu, "mem": 1.0, "request": (0.5, 1.5)}
         )
     return record(made, [(f"n{m}", 4.0, 16.0) for m in range(nodes)])
+
+
+@pytest.fixture
+def week(tmp_path):
+    """Two days of 12 pods on six nodes as tables."""
+    rng, rows = np.random.default_rng(0), []
+    for i in range(12):
+        slots = np.arange(40 * i, 576)
+        cpu = np.round(0.3 + 0.2 * rng.random(len(slots)), 4)
+        samples = zip(300 * (ORIGIN + slots), cpu, strict=True)
+        rows += [(f"x/p{i}", time, used, 1.0, f"n{i % 6}", 0.5, 1.5) for time, used in samples]
+    names = ["pod", "time", "cpu", "memory", "node", "request_cpu", "request_memory"]
+    pl.DataFrame(rows, schema=names, orient="row").write_csv(tmp_path / "usage.csv")
+    sizes = {"node": [f"n{m}" for m in range(6)], "cpu": [4.0] * 6, "memory": [16.0] * 6}
+    pl.DataFrame(sizes).write_csv(tmp_path / "nodes.csv")
+    return {"usage": tmp_path / "usage.csv", "nodes": tmp_path / "nodes.csv", "out": tmp_path / "out"}

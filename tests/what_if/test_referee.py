@@ -7,8 +7,8 @@ import pytest
 
 from tvwrl.metrics import score_episode
 from tvwrl.penalties import PenaltyWeights
-from tvwrl.types import Episode, Machines
-from tvwrl.what_if.referee import Judged, judge
+from tvwrl.types import Episode, Machines, MoveRules, Moves
+from tvwrl.what_if.referee import Churn, Judged, Segments, churn, in_use, judge
 
 TWO = np.ones((2, 2))
 
@@ -76,6 +76,41 @@ def test_agrees_with_the_referee_of_episodes(seed):
     assert day.wait_mean == pytest.approx(60 * row["wait_mean"])
     assert day.wait_p95 == pytest.approx(60 * row["wait_p95"])
     assert (day.cpu_over + day.memory_over > 0) == (row["overshoot_pct"] > 0)
+
+
+def test_moves_by_hand():
+    """Pod 0 is on node 0, 1 and 0 again, pod 1 on node 0 for four hours; node 1 is left without a pod, and so is 0."""
+    case = judged([[[0.6, 0.1]] * 8, [[0.5, 0.1]] * 4], [0, 0], 8, request=np.array([[0.6, 0.1], [0.5, 0.1]]))
+    ran = Segments(*map(np.array, ([0, 0, 0, 1], [0, 1, 0, 0], [0, 2, 6, 0], [2, 6, 8, 4])))
+    assert in_use(case, ran).T.tolist() == [
+        [True] * 4 + [False] * 2 + [True] * 2,
+        [False] * 2 + [True] * 4 + [False] * 2,
+    ]
+    (day,) = judge(case, np.array([0, 0]), np.array([0, 0]), ran)
+    assert (day.machine_hours, day.needed, day.hours.tolist()) == (10.0, 2, [6.0, 4.0])
+    assert (day.cpu_over, day.memory_over, day.requests_over, day.wait_mean) == (2.0, 0.0, 2.0, 0.0)
+    assert churn(case, ran) == Churn(evictions=2, evicted=1, often=0, returns=1, emptied=2, opened_again=1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_the_referee_of_episodes_on_moves(seed):
+    rng, slots, count = np.random.default_rng(seed), 24, 12
+    length, start = rng.integers(6, 12, count), rng.integers(0, 12, count)
+    machine, demand = rng.integers(0, 2, count), [rng.random((n, 2)) * 0.6 for n in length]
+    first, second = start + rng.integers(1, 3, count), start + rng.integers(3, 5, count)
+    pods, names = np.arange(count), np.array([str(i) for i in range(count)], object)
+    there, back = (pods, first, machine, 1 - machine), (pods, second, 1 - machine, machine)
+    columns = np.hstack([there, back])
+    moves = Moves(*columns[:, np.argsort(columns[1], kind="stable")], MoveRules(99))
+    begun = (names, names, start, start, start, start + length, machine, tuple(demand))
+    row = score_episode(Episode(*begun, moves=moves), Machines(TWO, ("cpu", "mem")), PenaltyWeights(0.1, 0.0, 1.0, 1.0))
+    begin, end = np.concatenate([start, first, second]), np.concatenate([first, second, start + length])
+    nodes = np.concatenate([machine, 1 - machine, machine])
+    case, ran = judged(demand, start, slots), Segments(np.concatenate([pods] * 3), nodes, begin, end)
+    (day,) = judge(case, machine, start, ran)
+    assert (day.needed, day.machine_hours) == (row["peak_machines"], row["machine_slots"])
+    assert (day.cpu_over + day.memory_over > 0) == (row["overshoot_pct"] > 0)
+    assert (churn(case, ran).evictions, churn(case, ran).returns) == (2 * count, count)
 
 
 @pytest.mark.parametrize(("slots", "days"), [(5, 1), (24, 1), (45, 1), (46, 2), (48, 2), (60, 2)])

@@ -173,6 +173,16 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             ),
         ),
         Command(
+            "rebalance",
+            "plan which running pods of a Kubernetes cluster to move where, in which order, and what that is worth",
+            "tvwrl.rebalance.command:RebalanceSettings",
+            "tvwrl.rebalance.command:rebalance",
+            (
+                "prometheus", "objects", "generated", "goal", "most_moves", "price_per_move", "limit",
+                "price_per_machine_hour", "currency", "out",
+            ),
+        ),
+        Command(
             "serve",
             "schedule the pods of a Kubernetes cluster with a rule or a policy",
             "tvwrl.serve.options:ServeSettings",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +16,12 @@ from tvwrl.progress import phase, say
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.schedulers import Scheduler
 from tvwrl.types import InputError
-from tvwrl.what_if.compared import compare, with_kept
+from tvwrl.what_if import moves_report
+from tvwrl.what_if.compared import Compared, compare, with_kept
 from tvwrl.what_if.from_csv import USUAL, prices_of, read_csv_record, with_prices, without_pools
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
+from tvwrl.what_if.move_names import movers
+from tvwrl.what_if.moves import compare_moves
 from tvwrl.what_if.recorded import Recorded
 from tvwrl.what_if.replay import FEWEST_ORDERS, Placed, Replay
 from tvwrl.what_if.report import write
@@ -74,6 +77,12 @@ class WhatIfSettings:
     """Rules to replay, as in tvwrl evaluate; tvwrl evaluate --list-schedulers lists them."""
     policies: tuple[str, ...] = ()
     """Trained policies to replay: training runs (folders or .pt files), exported .onnx files, or shipped:NAME."""
+    moves: tuple[str, ...] | None = None
+    """Rules that move running pods, to replay in place of --schedulers: names as in tvwrl evaluate, such as karpenter
+    or most-allocated + karpenter; each at several settings, unless its name has options. Without a name: those of
+    Kubernetes' descheduler, Koordinator and Karpenter, and ours."""
+    moves_per_hour: int | None = None
+    """With --moves: pods that may be evicted in an hour; default: 1 % of those that run at a time, at least 1."""
     record: Path | None = None
     """Decisions of a server in shadow mode (its --record) to score like a rule: JSON lines with time (seconds since
     1970), pod (namespace/name) and node (null: hold)."""
@@ -114,7 +123,7 @@ class WhatIfSettings:
         at_least(1, interval=self.interval, decision_seconds=self.decision_seconds)
         at_least(0, longest_hold=self.longest_hold)
         at_least(0, retries=self.retries, seed=self.seed)
-        at_least(1, orders=self.orders)
+        at_least(1, orders=self.orders, moves_per_hour=self.moves_per_hour)
         positive(
             days=self.days,
             chunk=self.chunk,
@@ -131,7 +140,20 @@ class WhatIfSettings:
         for given in (self.schedulers, self.policies):
             if given:
                 different(schedulers=given)
+        self._check_moves()
         prices_of(self.prices)
+
+    def _check_moves(self) -> None:
+        """Refuse options that have no effect beside --moves, and without it."""
+        if self.moves is None:
+            if self.moves_per_hour is not None:
+                raise InputError(f"moves_per_hour is {self.moves_per_hour}, but nothing moves: add --moves")
+            return
+        usual = {one.name: one.default for one in fields(self)}
+        for name in ("schedulers", "policies", "record", "keep_running", "longest_hold"):
+            if (value := getattr(self, name)) != usual[name]:
+                raise InputError(f"{name} is {value}: has no effect with --moves, under which pods arrive as recorded")
+        movers(self.moves)
 
 
 def what_if(settings: WhatIfSettings) -> None:
@@ -149,7 +171,10 @@ def what_if(settings: WhatIfSettings) -> None:
             recorded = read_csv_record(settings.usage, settings.nodes, settings.interval)
     else:
         recorded = read_prometheus_record(_asked(settings), say)
-    out, text = replayed(settings, recorded, schedulers, policies)
+    if settings.moves is None:
+        out, text = replayed(settings, recorded, schedulers, policies)
+    else:
+        out, text = replayed_moves(settings, recorded, settings.moves)
     print(text)
     print(f"written to {out}")
 
@@ -164,8 +189,7 @@ def replayed(
     settings: WhatIfSettings, recorded: Recorded, schedulers: Sequence[Scheduler], policies: Sequence[Learnt]
 ) -> tuple[Path, str]:
     """The folder written, and its page."""
-    recorded = without_pools(recorded, settings.excluded_nodes)
-    recorded = with_prices(recorded, prices_of(settings.prices), settings.price_per_machine_hour)
+    recorded = _chosen(settings, recorded)
     slot = settings.decision_seconds
     replay = Replay(
         recorded, slot or recorded.interval, not settings.ignore_requests, settings.keep_running, settings.longest_hold
@@ -174,13 +198,36 @@ def replayed(
     seen = [] if shadow is None else [shadow.placed]
     placements = _placements(settings, replay, schedulers, policies)
     compared = compare(replay, [*seen, *placements], settings.limit, settings.currency)
-    if settings.currency and not compared.priced:
-        raise InputError(f"currency is {settings.currency}, but {NO_PRICE}")
+    _check_currency(settings, compared)
     if not settings.keep_running and placements:
         kept = replace(replay, keep_running=True)
         compared = with_kept(compared, kept, _placements(settings, kept, schedulers, policies))
     out = settings.out or default_folder("what-if")
     return out, write(out, compared, replay, shadow)
+
+
+def replayed_moves(settings: WhatIfSettings, recorded: Recorded, names: Sequence[str]) -> tuple[Path, str]:
+    """The same of rules that move pods."""
+    recorded = _chosen(settings, recorded)
+    slot, usual = settings.decision_seconds, shipped_forecaster().step_seconds
+    slot = slot or (recorded.interval if usual % recorded.interval else usual)
+    replay = Replay(recorded, slot, not settings.ignore_requests)
+    chosen = (settings.moves_per_hour, settings.orders, settings.seed, settings.limit, settings.currency)
+    moves = compare_moves(replay, names, *chosen)
+    _check_currency(settings, moves.compared)
+    out = settings.out or default_folder("what-if")
+    return out, moves_report.write(out, moves, replay)
+
+
+def _chosen(settings: WhatIfSettings, recorded: Recorded) -> Recorded:
+    """The nodes that are not left out, with their prices."""
+    recorded = without_pools(recorded, settings.excluded_nodes)
+    return with_prices(recorded, prices_of(settings.prices), settings.price_per_machine_hour)
+
+
+def _check_currency(settings: WhatIfSettings, compared: Compared) -> None:
+    if settings.currency and not compared.priced:
+        raise InputError(f"currency is {settings.currency}, but {NO_PRICE}")
 
 
 def _placements(

@@ -403,7 +403,7 @@ def compare(replay: Replay, placements: Sequence[Placed], limit: float = 1.0, cu
     outcomes = [
         Outcome(
             orders,
-            [judge(judged, placed.machine, placed.start) for placed in orders],
+            [judge(judged, placed.machine, placed.start, placed.segments) for placed in orders],
             float(np.mean([_moved(placed, actual) for placed in orders])),
             replay.recorded.slots,
         )

@@ -18,7 +18,8 @@ from tvwrl.plotting import new_figure
 from tvwrl.types import Float
 from tvwrl.what_if.compared import Compared, Outcome
 from tvwrl.what_if.recorded import HOUR
-from tvwrl.what_if.referee import in_use
+from tvwrl.what_if.referee import in_use, whole_lives
+from tvwrl.what_if.replay import Placed
 
 SHORTEST = 1.0  # hours without a pod for which it may be worth to switch a machine off
 ROWS_HIGH = 60  # machines that a picture has room for with their names
@@ -38,8 +39,11 @@ class Off:
     @property
     def empty(self) -> npt.NDArray[np.bool_]:
         """(T, M) whether no pod runs there."""
-        placed = self.outcome.orders[self.outcome.typical]
-        return ~in_use(self.compared.judged, placed.machine, placed.start)
+        return ~self._in_use(self.outcome.orders[self.outcome.typical])
+
+    def _in_use(self, placed: Placed) -> npt.NDArray[np.bool_]:
+        judged = self.compared.judged
+        return in_use(judged, whole_lives(judged, placed.machine, placed.start))
 
     @property
     def always(self) -> list[str]:
@@ -50,8 +54,7 @@ class Off:
         """A row for each stretch of `SHORTEST` or longer, the longest first: node, kind, begins and ends (UTC), hours,
         and hours_as_placed: for how much of it the machine had no pods as recorded either."""
         recorded, empty = self.compared.recorded, self.empty
-        actual = self.compared.actual.placed
-        before = ~in_use(self.compared.judged, actual.machine, actual.start)
+        before = ~self._in_use(self.compared.actual.placed)
         edges = np.diff(np.pad(empty.astype(np.int8), ((1, 1), (0, 0))), axis=0)
         rows = []
         for m in range(empty.shape[1]):
@@ -77,7 +80,7 @@ class Off:
         hour = (recorded.origin + np.arange(recorded.slots) * recorded.interval) // HOUR % 24
         found = []
         for outcome in (self.compared.actual, self.outcome):
-            every = [in_use(self.compared.judged, one.machine, one.start) for one in outcome.orders]
+            every = [self._in_use(one) for one in outcome.orders]
             free = np.mean([(~busy).sum(axis=1) for busy in every], axis=0)
             slots = np.bincount(hour, minlength=24)
             with np.errstate(invalid="ignore"):

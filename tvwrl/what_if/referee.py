@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from tvwrl.types import Float, Int
 
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
 NEARLY = 0.1  # of a day that may be missing at the end of the record
+OFTEN = 2  # evictions of a pod that are not counted as many
 TOLERANCE = 1e-9  # share of the capacity; rounding of sums is no overshoot
 
 
@@ -60,19 +62,37 @@ class Judged:
         return int((len(self.background) + NEARLY * self.day_slots) // self.day_slots)
 
 
-def judge(judged: Judged, machine: Int, start: Int) -> list[Day]:
+class Segments(NamedTuple):
+    """Where pods ran: k stretches of the life of one pod on one node, in slots `begin <= t < end` of the record."""
+
+    pod: Int  # (k,) 0..N-1
+    node: Int  # (k,) 0..M-1
+    begin: Int  # (k,)
+    end: Int  # (k,) at most T
+
+
+def whole_lives(judged: Judged, machine: Int, start: Int) -> Segments:
+    """One for each pod: i runs on `machine[i]` from slot `start[i]` to its end, or that of the record; -1: never."""
+    slots = len(judged.background)
+    pod = np.flatnonzero((start >= 0) & (start < slots))
+    length = np.array([len(judged.demand[i]) for i in pod.tolist()], np.int64)
+    return Segments(pod, machine[pod], start[pod], np.minimum(start[pod] + length, slots))
+
+
+def judge(judged: Judged, machine: Int, start: Int, segments: Segments | None = None) -> list[Day]:
     """What each of the `days` was worth if pod i runs on `machine[i]` from slot `start[i]` on; -1: never placed.
 
-    What a pod would still do after the end of the record does not count.
+    What a pod would still do after the end of the record does not count. `segments`: where pods ran that were moved;
+    None: all stay where they began.
     """
     slots = len(judged.background)
+    ran = whole_lives(judged, machine, start) if segments is None else segments
     load, requests = judged.background.copy(), judged.reserved.copy()
     declared = np.nan_to_num(judged.request)
-    for i in np.flatnonzero((start >= 0) & (start < slots)).tolist():
-        end = min(int(start[i]) + len(judged.demand[i]), slots)
-        load[start[i] : end, machine[i]] += judged.demand[i][: end - start[i]]
-        requests[start[i] : end, machine[i]] += declared[i]
-    busy = in_use(judged, machine, start)
+    for i, m, begin, end in zip(*(column.tolist() for column in ran), strict=True):
+        load[begin:end, m] += judged.demand[i][begin - start[i] : end - start[i]]
+        requests[begin:end, m] += declared[i]
+    busy = in_use(judged, ran)
     over = load > judged.size * (judged.limit + TOLERANCE)
     crowded = (requests > judged.size * (1 + TOLERANCE)).any(axis=2) & busy
     wait = np.where(start >= 0, (start - judged.arrival) * judged.interval / MINUTE_SECONDS, np.nan)
@@ -80,16 +100,48 @@ def judge(judged: Judged, machine: Int, start: Int) -> list[Day]:
     return [_day(judged, day, busy, over, crowded, wait) for day in range(judged.days)]
 
 
-def in_use(judged: Judged, machine: Int, start: Int) -> npt.NDArray[np.bool_]:
-    """(T, M) whether a pod runs on each machine that may move, with placements as of `judge`."""
-    slots = len(judged.background)
-    change = np.zeros((slots + 1, len(judged.size)), np.int64)
-    placed = np.flatnonzero((start >= 0) & (start < slots))
-    length = np.array([len(judged.demand[i]) for i in placed.tolist()], np.int64)
-    np.add.at(change, (start[placed], machine[placed]), 1)
-    np.add.at(change, (np.minimum(start[placed] + length, slots), machine[placed]), -1)
-    found: npt.NDArray[np.bool_] = change.cumsum(axis=0)[:slots] > 0
+def in_use(judged: Judged, ran: Segments) -> npt.NDArray[np.bool_]:
+    """(T, M) whether a pod runs on each machine that may move."""
+    change = np.zeros((len(judged.background) + 1, len(judged.size)), np.int64)
+    np.add.at(change, (ran.begin, ran.node), 1)
+    np.add.at(change, (ran.end, ran.node), -1)
+    found: npt.NDArray[np.bool_] = change.cumsum(axis=0)[:-1] > 0
     return found
+
+
+@dataclass(frozen=True)
+class Churn:
+    """What moves have done to the pods."""
+
+    evictions: int
+    evicted: int  # pods that were evicted at least once
+    often: int  # pods that were evicted more than `OFTEN` times
+    returns: int  # evictions after which a pod came to a node that it had been evicted from before
+    emptied: int  # times that the last pod left a node from which one was evicted since it was last empty
+    opened_again: int  # of these, how many were followed by a pod that came there
+
+
+def churn(judged: Judged, ran: Segments) -> Churn:
+    """Count what moves have done, from where pods ran: a pod with several segments was evicted between them."""
+    order = np.lexsort((ran.begin, ran.pod))
+    pod, node, begin = ran.pod[order], ran.node[order], ran.begin[order]
+    came = np.append(False, pod[1:] == pod[:-1])  # by an eviction
+    times = np.bincount(pod[came], minlength=1)
+    left, returns = set[tuple[int, int]](), 0
+    for k in np.flatnonzero(came).tolist():
+        left.add((int(pod[k]), int(node[k - 1])))
+        returns += (int(pod[k]), int(node[k])) in left
+    emptied = opened = 0
+    busy, moved = in_use(judged, ran), np.flatnonzero(came)
+    for m in np.unique(node[moved - 1]).tolist():
+        edges = np.diff(np.concatenate([[0], busy[:, m], [0]]))
+        begins, ends = np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)
+        leaving = begin[moved][node[moved - 1] == m]
+        for first, last in zip(begins.tolist(), ends.tolist(), strict=True):
+            if last < len(busy) and ((first < leaving) & (leaving <= last)).any():
+                emptied += 1
+                opened += bool((begins > last).any())
+    return Churn(int(came.sum()), int((times > 0).sum()), int((times > OFTEN).sum()), returns, emptied, opened)
 
 
 def _day(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,152 +21,20 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.checks import at_least
 from tvwrl.forecasting import scaled_table
-from tvwrl.packing import fits
-from tvwrl.schedulers import (
-    Backfill,
-    BalancedAllocation,
-    HeadOfQueue,
-    Knowledge,
-    KubeDefault,
-    LeastAllocated,
-    MostAllocated,
-    Runner,
-    Scheduler,
-    best,
-)
-from tvwrl.simulation import Cluster, Scenario
+from tvwrl.schedulers import Knowledge, Moving, Runner, Scheduler
+from tvwrl.simulation import Scenario
 from tvwrl.traces import UNSEEN, OwnersUsage, Windows
-from tvwrl.types import Float, ForecastTable, InputError, Int, Machines, Placement, SequenceSet, Workload
-from tvwrl.what_if.recorded import DAY, RESOURCES, Recorded
+from tvwrl.types import Episode, Float, ForecastTable, InputError, Int, Machines, SequenceSet, Stays
+from tvwrl.what_if.as_kubernetes import KUBERNETES, AsKubernetes, Limits
+from tvwrl.what_if.as_recorded import AsRecorded
+from tvwrl.what_if.recorded import DAY, HOUR, RESOURCES, Recorded
+from tvwrl.what_if.referee import Segments
 
 if TYPE_CHECKING:
     from tvwrl.agents import Facts, ObservingScheduler
     from tvwrl.forecasting import Forecaster
-
-KUBERNETES = (BalancedAllocation, KubeDefault, LeastAllocated, MostAllocated)
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """What kube-scheduler never exceeds; N pods in order of arrival, M nodes."""
-
-    request: Float  # (N, D) units, 0 = not declared
-    room: Float  # (M, D) units for requests, without those of pods that stay on their nodes; infinite: no limit
-    pods: Int  # (M,) pods
-    pinned: Int  # (N,) the node on which a pod stays, -1 = any
-    longest_hold: float  # slots for which a scheduler may let a pod wait that has room
-
-
-class AsKubernetes(Scheduler):
-    """A scheduler behind kube-scheduler's filters: requests fit, and the number of pods.
-
-    A pod that fits nowhere does not hold up those behind it, as in Kubernetes; only a trained policy serves its queue
-    in its own order. Kubernetes' own rules look at requests alone, whatever the load is, as in a real cluster. A pod
-    that is held for too long goes where Kubernetes' default profile puts it, as behind `tvwrl serve`.
-
-    Attribute: `let_go`, how many were held for so long.
-    """
-
-    def __init__(self, served: Scheduler, limits: Limits) -> None:
-        self.name, self.knowledge, self.served, self._limits = served.name, served.knowledge, served, limits
-        self.looks_at_grid, self.needs_forecasts = served.looks_at_grid, served.needs_forecasts
-        self._alone, self._default, self.let_go = isinstance(served, HeadOfQueue | Backfill), KubeDefault(), 0
-
-    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Prepare the scheduler for a new episode."""
-        self.served.reset(cluster, rng)
-        count = len(self._limits.request)
-        self._machine, self._until, self._asked = (np.full(count, -1) for _ in range(3))
-        self._reserved, self._pods, self._slot = np.zeros_like(self._limits.room), np.zeros_like(self._limits.pods), -1
-
-    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """See `Scheduler.schedule`."""
-        self._release(cluster.slot)
-        pinned = [workload for workload in pending if self._limits.pinned[workload.index] >= 0]
-        for workload in pinned:
-            yield self._placed(workload, int(self._limits.pinned[workload.index]), cluster.slot)
-        overdue = list(self._overdue(cluster, pending))
-        for workload in overdue:
-            open_to = self._open_to(workload)
-            if open_to.any():  # those before it may have taken the room
-                self.let_go += 1
-                score = self._default.score(cluster, workload)
-                machine = best(open_to, score)
-                assert machine is not None
-                yield self._placed(workload, machine, cluster.slot)
-        if pinned or overdue:
-            return  # the runner asks again, with the queue without them
-        if self._alone:
-            yield from self._one_by_one(cluster, pending)
-            return
-        for placement in self.served.schedule(cluster, pending):
-            machine = self._instead(cluster, placement)
-            if machine is not None:
-                yield self._placed(placement.workload, machine, cluster.slot)
-
-    def _overdue(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Workload]:
-        """Pods that were held for too long while requests left room for them."""
-        for workload in pending:
-            i = workload.index
-            if not self._open_to(workload).any():
-                self._asked[i] = -1
-                continue
-            if self._asked[i] < 0:
-                self._asked[i] = cluster.slot
-            held = cluster.slot - self._asked[i]
-            if held and held >= self._limits.longest_hold:
-                yield workload
-
-    def _one_by_one(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        for workload in pending:
-            open_to = self._open_to(workload)
-            if not open_to.any():
-                continue
-            seen = cluster if open_to.all() else cluster.without(np.flatnonzero(~open_to).tolist())
-            machine = self._choice(seen, workload, open_to)
-            if machine is not None:
-                yield self._placed(workload, machine, cluster.slot)
-
-    def _choice(self, cluster: Cluster, workload: Workload, open_to: Mask) -> int | None:
-        if isinstance(self.served, KUBERNETES):
-            return best(self.served.passes(cluster, workload) & open_to, self.served.score(cluster, workload))
-        return next((placement.machine for placement in self.served.schedule(cluster, [workload])), None)
-
-    def _instead(self, cluster: Cluster, placement: Placement) -> int | None:
-        """The machine of a placement, or the next best that is open to the pod; None: none is, so it waits."""
-        open_to = self._open_to(placement.workload)
-        if open_to[placement.machine]:
-            return placement.machine
-        opinion = self.served.opinion(cluster, placement.workload) if open_to.any() else None
-        if opinion is None or opinion.scores is None:
-            return None
-        return best(opinion.possible & open_to, opinion.scores[: len(open_to)])
-
-    def _open_to(self, workload: Workload) -> Mask:
-        """(M,) machines that kube-scheduler's filters leave."""
-        wanted = self._reserved + self._limits.request[workload.index]
-        mask: Mask = fits(wanted, self._limits.room, self._limits.room) & (self._pods < self._limits.pods)
-        return mask
-
-    def _placed(self, workload: Workload, machine: int, slot: int) -> Placement:
-        i = workload.index
-        self._machine[i], self._until[i] = machine, slot + workload.length
-        self._reserved[machine] += self._limits.request[i]
-        self._pods[machine] += 1
-        return Placement(workload, machine)
-
-    def _release(self, slot: int) -> None:
-        """Forget the pods that have ended, once a slot."""
-        if slot == self._slot:
-            return
-        self._slot = slot
-        runs = np.flatnonzero(self._until > slot)
-        self._reserved[:], self._pods[:] = 0, 0
-        np.add.at(self._reserved, self._machine[runs], self._limits.request[runs])
-        np.add.at(self._pods, self._machine[runs], 1)
-
 
 UNITS = 8.0  # of each resource that the largest machine has
 MOST_PODS = 110  # on a node, as the kubelet allows unless it is told otherwise
@@ -196,6 +64,8 @@ class Placed:
         Length of the slots in which it was decided; 0: nothing was.
     let_go : int
         Pods that were held for too long and went where Kubernetes put them.
+    segments : Segments or None
+        Where pods ran that were moved; None: all stay where they began.
 
     Examples
     --------
@@ -209,6 +79,7 @@ class Placed:
     knowledge: Knowledge | None = None
     decision_seconds: int = 0
     let_go: int = 0
+    segments: Segments | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,8 +206,10 @@ class Replay:
         """
         row = np.empty(len(self.recorded), np.int64)
         row[other.pods] = np.arange(len(other.pods))
-        rows = row[self.pods]
-        return replace(placed, machine=placed.machine[rows], start=placed.start[rows])
+        rows, mine = row[self.pods], row[other.pods]
+        mine[rows] = np.arange(len(rows))
+        segments = placed.segments and placed.segments._replace(pod=mine[placed.segments.pod])
+        return replace(placed, machine=placed.machine[rows], start=placed.start[rows], segments=segments)
 
     def as_placed(self) -> Placed:
         """Where the pods really ran."""
@@ -367,7 +240,99 @@ class Replay:
         InputError
             A forecaster for slots of another length.
         """
-        scenario = Scenario(
+        scenario, units = self._scenario(forecaster), UNITS / self._room.max(axis=0)
+        sequences = self._for_rule(scheduler, units, forecaster)
+        return self._played(scheduler, sequences, scenario, units, rng)
+
+    def play_moves(
+        self,
+        moving: Moving,
+        moves_per_hour: int,
+        forecaster: Forecaster | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Placed:
+        """Find where pods would have run that arrive where they did, if a rule had moved them from there.
+
+        A pod arrives at its recorded node, unless moves have emptied that, or have filled it with others: then it goes
+        where Kubernetes puts it among the nodes in use, and if none has room, to its node. A move takes effect in the
+        next slot of decisions.
+
+        Parameters
+        ----------
+        moving : Moving
+            The rule that moves, and the profile of kube-scheduler that places what is evicted, as in
+            `make_scheduler("kube-default + karpenter")`.
+        moves_per_hour : int
+            Most pods that are evicted in an hour, >= 1.
+        forecaster, rng
+            As of `play`.
+
+        Returns
+        -------
+        Placed
+            With `segments`.
+
+        Raises
+        ------
+        InputError
+            A forecaster for slots of another length, a profile that Kubernetes does not have, or a rule that means
+            nothing here: see `misfit`.
+        """
+        at_least(1, moves_per_hour=moves_per_hour)
+        if not isinstance(moving.placing, KUBERNETES):
+            known = ", ".join(sorted(made.name for made in KUBERNETES))
+            raise InputError(f"scheduler is '{moving.name}': {moving.placing.name} places, but here it must be {known}")
+        if why := self.misfit(moving, forecaster):
+            raise InputError(f"scheduler is '{moving.name}': {why}")
+        in_a_slot = max(moves_per_hour * self.decision_seconds // HOUR, 1)
+        scenario = replace(self._scenario(forecaster), moves_per_slot=min(in_a_slot, len(self.pods)))
+        units = UNITS / self._room.max(axis=0)
+        sequences = self._for_rule(moving, units, forecaster)
+        pods, nodes = self._drawn(rng)
+        moving.rule.watch(self.recorded, self.pods[pods], nodes, self.ratio)
+        played = AsRecorded(moving, self._limits(units, pods, nodes, np.ones_like(self._stays)), moves_per_hour)
+        episode = self._episode(played, sequences, scenario, units, (pods, nodes), rng)
+        home, start = self.recorded.node[self.pods], self.recorded.start[self.pods]
+        segments = self._segments(episode.stays(), pods, nodes)
+        first = np.flatnonzero(np.append(True, segments.pod[1:] != segments.pod[:-1]))
+        machine = home.copy()
+        machine[segments.pod[first]] = segments.node[first]
+        return Placed(moving.name, machine, start, moving.knowledge, self.decision_seconds, 0, segments)
+
+    def misfit(self, moving: Moving, forecaster: Forecaster | None = None) -> str:
+        """Tell why a rule that moves means nothing in this cluster.
+
+        Parameters
+        ----------
+        moving : Moving
+            The rule, and what places.
+        forecaster : Forecaster or None
+            That `play_moves` is given.
+
+        Returns
+        -------
+        str
+            Empty: it can be played.
+        """
+        scenario, sizes = self._scenario(forecaster), np.unique(self.recorded.size, axis=0)
+        if len(sizes) > 1:
+            units = np.maximum(sizes * UNITS / sizes.max(axis=0), 1.0).round(9)
+            scenario = replace(scenario, machine_types=tuple(f"1x{','.join(map(str, row))}" for row in units.tolist()))
+        return moving.rule.misfit(scenario, RESOURCES)
+
+    def _segments(self, stays: Stays, pods: Int, nodes: Int) -> Segments:
+        """Where the pods ran, in the order of pods and of time, in slots of the record."""
+        pod, begins = pods[stays.workload], self.recorded.start[self.pods]
+        ends = begins + self.recorded.length[self.pods]
+        begin = np.maximum(stays.begin * self.ratio, begins[pod])
+        order = np.lexsort((begin, pod))
+        order = order[begin[order] < ends[pod[order]]]  # what has ended before it moves ends where it was
+        pod, begin = pod[order], begin[order]
+        last = np.append(pod[1:] != pod[:-1], True)
+        return Segments(pod, nodes[stays.machine[order]], begin, np.where(last, ends[pod], np.append(begin[1:], 0)))
+
+    def _scenario(self, forecaster: Forecaster | None) -> Scenario:
+        return Scenario(
             machines=len(self._room),
             quantise=False,
             placements_per_slot=None,
@@ -376,20 +341,22 @@ class Replay:
             peak_units=6 if forecaster is None else forecaster.peak_units,
             max_slots=0,
         )
-        units = UNITS / self._room.max(axis=0)
-        sequences = self._once("rules", lambda: self._for_rules(units))
-        if scheduler.needs_forecasts:
-            assert forecaster is not None, "this scheduler needs a forecaster"
-            if forecaster.step_seconds != self.decision_seconds:
-                raise InputError(
-                    f"decision_seconds is {self.decision_seconds}: {scheduler.name} needs {forecaster.step_seconds}, "
-                    "the slots that its forecasts are for; leave --decision-seconds out, or this scheduler"
-                )
-            table = self._once(
-                forecaster, lambda: scaled_table(forecaster, self._told(self._windows(units, "mean"), forecaster))
+
+    def _for_rule(self, scheduler: Scheduler, units: Float, forecaster: Forecaster | None) -> SequenceSet:
+        """What a rule is played on. Raises InputError for a forecaster with slots of another length."""
+        sequences: SequenceSet = self._once("rules", lambda: self._for_rules(units))
+        if not scheduler.needs_forecasts:
+            return sequences
+        assert forecaster is not None, "this scheduler needs a forecaster"
+        if forecaster.step_seconds != self.decision_seconds:
+            raise InputError(
+                f"decision_seconds is {self.decision_seconds}: {scheduler.name} needs {forecaster.step_seconds}, "
+                "the slots that its forecasts are for; leave --decision-seconds out, or this scheduler"
             )
-            sequences = replace(sequences, forecast=table)
-        return self._played(scheduler, sequences, scenario, units, rng)
+        table = self._once(
+            forecaster, lambda: scaled_table(forecaster, self._told(self._windows(units, "mean"), forecaster))
+        )
+        return replace(sequences, forecast=table)
 
     def play_policy(self, policy: ObservingScheduler, facts: Facts, rng: np.random.Generator | None = None) -> Placed:
         """Find where a trained policy would have placed the pods.
@@ -460,21 +427,35 @@ class Replay:
         rng: np.random.Generator | None,
     ) -> Placed:
         pods, nodes = self._drawn(rng)
-        capacity = np.round(self._room[nodes] * units, 9)
-        machines = Machines(np.maximum(capacity, 1e-6), RESOURCES)
-        played = AsKubernetes(scheduler, self._limits(units, pods, nodes))
-        seed = 0 if rng is None else int(rng.integers(2**31))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            episode = Runner(_in_order(sequences, pods), machines, scenario, seed).play(played, 0)
+        played = AsKubernetes(scheduler, self._limits(units, pods, nodes, self._stays))
+        episode = self._episode(played, sequences, scenario, units, (pods, nodes), rng)
         recorded = self.recorded.start[self.pods[pods]]
         machine, start = np.empty_like(pods), np.empty_like(pods)
         machine[pods] = np.where(episode.machine >= 0, nodes[episode.machine], -1)
         start[pods] = np.where(episode.start >= 0, np.maximum(episode.start * self.ratio, recorded), -1)
         return Placed(scheduler.name, machine, start, scheduler.knowledge, self.decision_seconds, played.let_go)
 
-    def _limits(self, units: Float, pods: Int, nodes: Int) -> Limits:
-        """For pods at places `pods` of `self.pods` and the nodes, both in that order."""
+    def _episode(
+        self,
+        played: AsKubernetes,
+        sequences: SequenceSet,
+        scenario: Scenario,
+        units: Float,
+        drawn: tuple[Int, Int],
+        rng: np.random.Generator | None,
+    ) -> Episode:
+        """What happens to the pods and on the nodes in the order `drawn`."""
+        pods, nodes = drawn
+        capacity = np.round(self._room[nodes] * units, 9)
+        machines = Machines(np.maximum(capacity, 1e-6), RESOURCES)
+        seed = 0 if rng is None else int(rng.integers(2**31))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return Runner(_in_order(sequences, pods), machines, scenario, seed).play(played, 0)
+
+    def _limits(self, units: Float, pods: Int, nodes: Int, stays: npt.NDArray[np.bool_]) -> Limits:
+        """For pods at places `pods` of `self.pods` and the nodes, both in that order; `stays`: (N,) those that keep
+        their node."""
         recorded, mine = self.recorded, self.pods[pods]
         request = np.nan_to_num(recorded.request) * units
         room = recorded.size * units
@@ -484,7 +465,7 @@ class Replay:
             request[mine],
             left[nodes],
             (crowd - counted)[nodes],
-            np.where(self._stays[mine], np.argsort(nodes)[recorded.node[mine]], -1),
+            np.where(stays[mine], np.argsort(nodes)[recorded.node[mine]], -1),
             self.longest_hold / self.decision_seconds,
         )
 

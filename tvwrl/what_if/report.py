@@ -43,19 +43,19 @@ def page(compared: Compared, replay: Replay, shadow: Shadow | None = None) -> st
     meaning = list(words.caveats(compared, replay.keep_running, replay.within_requests))
     parts = [
         f"# What if other schedulers had placed these {recorded.trust.pods:,} pods?",
-        *map(_wrapped, words.verdict(compared)),
+        *map(wrapped, words.verdict(compared)),
         table(compared),
-        _wrapped(_legend(compared)),
-        *([_wrapped(_shadow_line(shadow))] if shadow is not None else []),
+        wrapped(_legend(compared)),
+        *([wrapped(_shadow_line(shadow))] if shadow is not None else []),
         *_kinds(compared),
         *_off(compared),
         *_requests(recorded),
         "## What this means",
-        _bullets(meaning),
+        bullets(meaning),
         "## How far the record can be trusted",
-        _bullets(known),
+        bullets(known),
         "## What each rule knew",
-        _bullets(words.knowledge(compared) or ["Nothing was replayed."]),
+        bullets(words.knowledge(compared) or ["Nothing was replayed."]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -75,7 +75,7 @@ def _kinds(compared: Compared) -> list[str]:
         rows.append(row + [price, f"{money:,.0f}"] * compared.priced)
     said = f"Machines in use on average with `{rule.name}`, by kind of node"
     said += f"; price of an hour; money per {MONTH} days." if compared.priced else "."
-    return ["## By kind of node", _wrapped(said), markdown_table(head, rows)]
+    return ["## By kind of node", wrapped(said), markdown_table(head, rows)]
 
 
 def _off(compared: Compared) -> list[str]:
@@ -103,7 +103,7 @@ def _off(compared: Compared) -> list[str]:
     ]
     if whole:
         said.append(f"Never used: {words.listed(sorted(always), 2 * TOP)}.")
-    lines = ["## Which nodes could have been off", *map(_wrapped, said)]
+    lines = ["## Which nodes could have been off", *map(wrapped, said)]
     if some:
         head = ["node", "kind", "without pods from", "until (UTC)", "hours", "of these as placed"]
         cells = [
@@ -129,7 +129,7 @@ def _requests(recorded: Recorded) -> list[str]:
         else ""
     )
     if not known:
-        return [*lines, _wrapped(f"{rest}Nothing can be proposed.")]
+        return [*lines, wrapped(f"{rest}Nothing can be proposed.")]
     freed = np.sum([one.freed for one in known], axis=0)
     whole = (recorded.size * recorded.reference).sum(axis=0)
     changes = " and ".join(
@@ -143,7 +143,7 @@ def _requests(recorded: Recorded) -> list[str]:
         "running: pods at a time; freed: by all pods together, below 0 where requests are too low."
     )
     head = ["owner", "running", "CPU now", "proposed", "freed", "GiB now", "proposed", "freed"]
-    return [*lines, _wrapped(said), markdown_table(head, [_sized(one) for one in known[:TOP]])]
+    return [*lines, wrapped(said), markdown_table(head, [_sized(one) for one in known[:TOP]])]
 
 
 def _sized(one: RightSized) -> list[str]:
@@ -179,12 +179,12 @@ def _row(compared: Compared, one: Outcome, crowded: bool) -> list[str]:
     means = {name: one.mean(name).value for name in ("needed", "in_use", "cpu_over", "memory_over")}
     waits = [one.mean(name).value for name in ("wait_mean", "wait_p95")]
     worse = "" if actual else _mark(compared, one)
-    saved = "-" if actual else _shown(compared.saved(one), 1) + worse
+    saved = "-" if actual else shown(compared.saved(one), 1) + worse
     row = [one.name + mark, f"{means['needed']:.1f}", saved, *_kept(compared, one), f"{means['in_use']:.1f}"]
     row += [f"{means[name]:,.1f}" for name in ("cpu_over", "memory_over")]
     row += [f"{wait:.1f}" if wait == wait else "-" for wait in waits] + [str(one.unplaced)]
     row += [f"{one.mean('requests_over').value:,.1f}"] * crowded
-    return row + (["-" if actual else _shown(compared.money(one), 0) + worse] if compared.priced else [])
+    return row + (["-" if actual else shown(compared.money(one), 0) + worse] if compared.priced else [])
 
 
 def _mark(compared: Compared, one: Outcome) -> str:
@@ -197,7 +197,7 @@ def _kept(compared: Compared, one: Outcome) -> list[str]:
     kept = compared.kept.get(one.name)
     if kept is None:
         return ["-"] * bool(compared.kept)
-    return [_shown(compared.saved(kept), 1) + _mark(compared, kept)]
+    return [shown(compared.saved(kept), 1) + _mark(compared, kept)]
 
 
 def _legend(compared: Compared) -> str:
@@ -288,8 +288,14 @@ def _place(row: Row) -> int:
 
 
 def _figures(compared: Compared, replay: Replay, shadow: Shadow | None) -> dict[str, Any]:
+    own = {name: value for name, value in asdict(shadow).items() if name != "placed"} if shadow else None
+    found = {"verdict": verdict_of(compared).as_dict(), "shadow": own, "outcomes": compared.as_dict()}
+    return facts(compared, replay) | {"keep_running": replay.keep_running} | found
+
+
+def facts(compared: Compared, replay: Replay) -> dict[str, Any]:
+    """What was replayed, and how far it can be trusted."""
     recorded = compared.recorded
-    facts = {name: value for name, value in asdict(shadow).items() if name != "placed"} if shadow else None
     return provenance() | {
         "source": recorded.source,
         "begins": recorded.origin,
@@ -300,25 +306,24 @@ def _figures(compared: Compared, replay: Replay, shadow: Shadow | None) -> dict[
         "reference": dict(zip(("cores", "gib"), recorded.reference.tolist(), strict=True)),
         "decision_seconds": replay.decision_seconds,
         "within_requests": replay.within_requests,
-        "keep_running": replay.keep_running,
         "limit": compared.limit,
-        "verdict": verdict_of(compared).as_dict(),
         "currency": compared.currency,
         "trust": trust_of(recorded),
-        "shadow": facts,
-        "outcomes": compared.as_dict(),
     }
 
 
-def _shown(point: Point, decimals: int) -> str:
-    return with_interval(point.value, (point.low, point.high), decimals)
+def shown(point: Point, decimals: int, sign: str = "") -> str:
+    """A mean with its interval; `sign`: "+" shows that of a rise too."""
+    return with_interval(point.value, (point.low, point.high), decimals, sign)
 
 
-def _wrapped(text: str) -> str:
+def wrapped(text: str) -> str:
+    """A paragraph in lines of `WIDTH`."""
     return fill(text, WIDTH, break_on_hyphens=False, break_long_words=False)
 
 
-def _bullets(lines: list[str]) -> str:
+def bullets(lines: list[str]) -> str:
+    """A list in lines of `WIDTH`."""
     return "\n".join(
         fill(line, WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
         for line in lines

@@ -133,6 +133,11 @@ NOT_KNOWN = (
     "rule obeyed them. Each can forbid a placement, so **savings are upper limits**."
 )
 NOTABLE = 0.01  # share of all CPU above which it is said beside the verdict that it is left out
+NOT_FITTED = "Rules with forecasts use the network that ships with tvwrl, which was not fitted on this cluster."
+MONEY = (
+    "Money is for machine-hours in use, each at the price of its node, and is only saved if something switches empty "
+    "machines off."
+)
 THROTTLED = (
     "Recorded CPU cannot exceed a node, as the kernel throttles it, and pods that exceed its memory are evicted. So "
     "the overshoot of as-placed understates contention, and pods that were throttled would have used more elsewhere."
@@ -330,7 +335,7 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool) -> It
         "The waits of as-placed are 0: the record does not show how long pods were pending."
     )
     if any(one.placed.knowledge is not None and "forecast" in one.placed.knowledge.group for one in compared.others):
-        yield "Rules with forecasts use the network that ships with tvwrl, which was not fitted on this cluster."
+        yield NOT_FITTED
     most, nodes = max(day.needed for day in compared.actual.days[0]), len(compared.recorded.size)
     if nodes > MANY * most:
         yield (
@@ -338,12 +343,14 @@ def caveats(compared: Compared, keep_running: bool, within_requests: bool) -> It
             "The replay has all nodes all the time, so a rule that spreads pods uses more than really existed."
         )
     if compared.left_hours:
-        yield f"The last {compared.left_hours:.1f} h of the record make no whole day, and are left out of all figures."
+        yield left_over(compared)
     if compared.priced:
-        yield (
-            "Money is for machine-hours in use, each at the price of its node, and is only saved if something switches "
-            "empty machines off."
-        )
+        yield MONEY
+
+
+def left_over(compared: Compared) -> str:
+    """What is left out of all figures at the end of the record."""
+    return f"The last {compared.left_hours:.1f} h of the record make no whole day, and are left out of all figures."
 
 
 def _orders(compared: Compared) -> str:

@@ -77,6 +77,22 @@ class MoveRule(ABC):
         """
         return
 
+    def watch(self, recorded: Any, rows: Int, nodes: Int, ratio: int) -> None:
+        """Learn which recorded cluster is replayed, before `reset`; rules that look at load alone need not override it.
+
+        Parameters
+        ----------
+        recorded : tvwrl.what_if.Recorded
+            The record; a rule may look at what lies before the current slot.
+        rows : Int
+            (n,) the pod of the record that each workload is.
+        nodes : Int
+            (M,) the node of the record that each machine is.
+        ratio : int
+            Slots of the record in one of the replay.
+        """
+        return
+
     def misfit(self, scenario: Scenario, resources: Sequence[str]) -> str:
         """Why it can't be played in a scenario; empty, as for most rules: it can.
 

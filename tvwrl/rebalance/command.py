@@ -1,0 +1,192 @@
+"""What `tvwrl rebalance` does: sees a cluster, plans moves, and writes the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tvwrl.checks import at_least, positive
+from tvwrl.progress import phase, say
+from tvwrl.rebalance.batches import BatchLimits
+from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.rebalance.forecast import HOUR, Forecast, foresee
+from tvwrl.rebalance.from_record import state_of_record, with_record
+from tvwrl.rebalance.generated import generated_cluster
+from tvwrl.rebalance.kubernetes_objects import COMMAND, read_objects
+from tvwrl.rebalance.kubernetes_state import state_of
+from tvwrl.rebalance.page import write
+from tvwrl.rebalance.plan_of_moves import MovePlan
+from tvwrl.rebalance.planner import make_plan
+from tvwrl.rebalance.referee import faults
+from tvwrl.rebalance.search import Goal
+from tvwrl.runs import check_new_folder, default_folder
+from tvwrl.traces import RetryPolicy, Server, address
+from tvwrl.types import InputError
+from tvwrl.what_if import Asked, Recorded, prices_of, read_csv_record, read_prometheus_record, with_prices
+
+NOW = "now"
+
+
+@dataclass(frozen=True)
+class RebalanceSettings:
+    """Plan which running pods to move where: to empty nodes, or to relieve full ones.
+
+    Reads the usage of the last days and the objects of Kubernetes, forecasts the next day, and prints the moves in
+    order, with what each is for, what it saves, and what it risks. Changes nothing in the cluster. Writes plan.json,
+    moves.csv, report.md, a picture and a page for the browser to --out.
+    """
+
+    prometheus: str | None = None
+    """Address of the Prometheus server, e.g. http://host:9090. Set the environment
+    variable TVWRL_PROMETHEUS_HEADER to a header that it requires."""
+    objects: Path | None = None
+    """What Kubernetes knows of the same cluster, as kubectl get nodes,pods,... -A -o json writes it (a file or a
+    folder); what it does not say is listed, and keeps pods where they are."""
+    assume_movable: bool = False
+    """Without --objects: take every pod that has an owner, and is no job, as movable to every node."""
+    goal: str = "machines"
+    """machines: empty as many nodes as the moves can; cost: the same, by the price of each; overload: relieve nodes
+    whose load will exceed --limit."""
+    most_moves: int | None = None
+    """Moves at most; default: 2 % of the pods that may be moved, but 5 or more."""
+    price_per_move: float = 0.0
+    """What each move has to save at least: machine-hours, or with --goal cost money."""
+    limit: float = 0.9
+    """Share of a node that forecast load may take; requests may take all of it."""
+    days: float = 7.0
+    """Days to read from the server, and to forecast from."""
+    end: str = NOW
+    """End of what is read, 2026-01-31T12:00:00Z; now: the last whole hour on the server's clock."""
+    selector: str = ""
+    """Label matchers of the cluster, e.g. 'cluster="a"'."""
+    interval: int = 300
+    """Interval of the samples, seconds; of a server, at least twice the scrape interval."""
+    chunk: float = 6.0
+    """Hours per query; halved if the server refuses a query for too many samples."""
+    timeout: float = 60.0
+    """Timeout of a request, seconds."""
+    retries: int = 4
+    """Number of retries after a failed request, with growing waits between them."""
+    usage: Path | None = None
+    """CSV or Parquet instead of a server, as of tvwrl what-if; its end is taken as now."""
+    nodes: Path | None = None
+    """With --usage: sizes of nodes, as of tvwrl what-if."""
+    generated: int | None = None
+    """Instead of all these: a generated cluster of so many nodes, to try it out."""
+    batch: int = 10
+    """Pods that may be on their way at a time."""
+    per_owner: int = 1
+    """Pods of one owner that may be on their way at a time."""
+    per_namespace: int = 5
+    """Pods of one namespace that may be on their way at a time."""
+    per_node: int = 5
+    """Pods of one node that may be on their way at a time."""
+    price_per_machine_hour: float | None = None
+    """Price of an hour of each node without a price of its own, to give savings in money too."""
+    prices: tuple[str, ...] = ()
+    """Price of an hour by kind of node, e.g. m5.xlarge=0.192,m5.2xlarge=0.384, or a CSV file with columns kind and
+    price."""
+    currency: str = ""
+    """Currency of the prices, e.g. EUR."""
+    seed: int = 0
+    """Draws the orders in which nodes are tried."""
+    out: Path | None = None
+    """Output folder; default: runs/rebalance-<timestamp>."""
+
+    def check(self) -> None:
+        """Raise InputError for options that are wrong by themselves or together."""
+        given = [name for name in ("prometheus", "usage", "generated") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise InputError(
+                "which cluster: give --prometheus URL, --usage FILE with --nodes FILE, or --generated NODES"
+            )
+        if (self.usage is None) != (self.nodes is None):
+            raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
+        if self.generated is not None:
+            if self.objects is not None or self.assume_movable:
+                raise InputError("a generated cluster has rules of its own: leave out --objects and --assume-movable")
+        elif (self.objects is None) != self.assume_movable:
+            raise InputError(
+                "what may be moved where: give --objects FILE, which this writes, or --assume-movable, but not both:\n"
+                f"  {COMMAND}"
+            )
+        at_least(1, interval=self.interval)
+        at_least(0, retries=self.retries, seed=self.seed)
+        positive(
+            days=self.days,
+            chunk=self.chunk,
+            timeout=self.timeout,
+            price_per_machine_hour=self.price_per_machine_hour,
+        )
+        self.wanted  # noqa: B018 raises
+        self.batches  # noqa: B018 raises
+
+    @property
+    def wanted(self) -> Goal:
+        """The goal. Raises InputError."""
+        return Goal(self.goal, self.most_moves, self.price_per_move, self.limit, seed=self.seed)
+
+    @property
+    def batches(self) -> BatchLimits:
+        """How many pods may be on their way. Raises InputError."""
+        return BatchLimits(self.batch, self.per_owner, self.per_namespace, self.per_node)
+
+
+def rebalance(settings: RebalanceSettings) -> None:
+    """Plan, write the folder and print the page. Raises InputError for bad options and input."""
+    settings.check()
+    if settings.out is not None:
+        check_new_folder(settings.out)  # before a reading of minutes
+    recorded, state = seen(settings)
+    goal = settings.wanted
+    with phase("forecasting the next day"):
+        forecast = foresee(recorded, state, max(int(settings.days), 1))
+    plan = planned(settings, state, forecast, recorded)
+    out = settings.out or default_folder("rebalance")
+    print(write(out, state, forecast, plan, goal, settings.currency))
+    print(f"written to {out}")
+
+
+def planned(settings: RebalanceSettings, state: ClusterState, forecast: Forecast, recorded: Recorded) -> MovePlan:
+    """A plan that the referee found no fault in."""
+    goal = settings.wanted
+    with phase("searching for moves"):
+        plan = make_plan(state, forecast, goal, recorded, settings.batches)
+        load = forecast.in_steps(goal.step_seconds).astype("float64")
+        found = faults(state, plan.moves, plan.drained, load.reshape(len(state), -1, load.shape[-1]), goal.limit)
+    if found:
+        raise RuntimeError(f"the plan has {len(found)} faults, which is a fault of the search; first: {found[0]}")
+    return plan
+
+
+def seen(settings: RebalanceSettings) -> tuple[Recorded, ClusterState]:
+    """The past of the cluster, and what it looks like now. Raises InputError."""
+    if settings.generated is not None:
+        with phase(f"generating a cluster of {settings.generated} nodes"):
+            cluster = generated_cluster(settings.generated, settings.seed)
+        return cluster.past, cluster.state
+    recorded = with_prices(_recorded(settings), prices_of(settings.prices), settings.price_per_machine_hour)
+    if settings.objects is None:
+        return recorded, state_of_record(recorded)
+    with phase(f"reading {settings.objects}"):
+        state = state_of(read_objects(settings.objects))
+    return recorded, with_record(state, recorded)
+
+
+def _recorded(settings: RebalanceSettings) -> Recorded:
+    if settings.usage is not None and settings.nodes is not None:
+        with phase(f"reading {settings.usage}"):
+            return read_csv_record(settings.usage, settings.nodes, settings.interval)
+    names = ("days", "interval", "selector", "chunk", "timeout", "retries")
+    asked = Asked(settings.prometheus or "", **{name: getattr(settings, name) for name in names})
+    end = last_hour(asked) if settings.end == NOW else settings.end
+    return read_prometheus_record(replace(asked, end=end), say)
+
+
+def last_hour(asked: Asked) -> str:
+    """The last whole hour on the clock of a server, as seconds since 1970. Raises InputError if it cannot be reached.
+
+    What was read is kept until the hour is over, so that the same command within it reads nothing again.
+    """
+    server = Server(address(asked.url), RetryPolicy(asked.retries + 1, asked.timeout))
+    return str(server.clock() // HOUR * HOUR)

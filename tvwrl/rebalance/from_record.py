@@ -1,0 +1,193 @@
+"""The state of a cluster at the end of a record, where Kubernetes' own objects are not at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.types import Int, Strings
+from tvwrl.what_if import Recorded
+
+MOST_PODS = 110  # as the kubelet allows unless it is told otherwise
+LATEST = 2  # slots: a pod seen in one of the last ones still runs
+ASSUMED = (
+    "Node selectors, affinity, taints, topology spread, PodDisruptionBudgets, volumes and annotations are not in the "
+    "metrics: taken as none, as --assume-movable says."
+)
+
+
+def state_of_record(recorded: Recorded) -> ClusterState:
+    """Tell what runs where at the end of a record, as far as metrics say.
+
+    Pods with an owner may be moved, and go to every node: what Kubernetes would refuse is not in metrics.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The past.
+
+    Returns
+    -------
+    ClusterState
+        The pods of the last slots.
+
+    Examples
+    --------
+    >>> state_of_record(recorded).unknown  # doctest: +SKIP
+    """
+    last = np.flatnonzero(recorded.start + recorded.length >= recorded.slots - LATEST + 1)
+    names = [plain_name(str(name)) for name in recorded.pod[last]]
+    latest = dict(zip(names, last.tolist(), strict=True))  # a pod that changed nodes runs once
+    rows = np.array(sorted(latest.values()), np.int64)
+    state = state_of_rows(recorded, rows, recorded.node[rows], recorded.slots)
+    pods = np.array([plain_name(str(name)) for name in state.pod], object)
+    return replace(state, pod=pods, unknown=(ASSUMED,))
+
+
+def state_of_rows(recorded: Recorded, rows: Int, at: Int, slot: int) -> ClusterState:
+    """Say that certain pods of a record run on certain nodes.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The record.
+    rows : Int
+        (n,) pods of it, with the names that they have there.
+    at : Int
+        (n,) nodes.
+    slot : int
+        When.
+
+    Returns
+    -------
+    ClusterState
+        These pods; those with an owner that is no job may be moved.
+
+    Examples
+    --------
+    >>> state_of_rows(recorded, rows, recorded.node[rows], recorded.slots)  # doctest: +SKIP
+    """
+    owner = recorded.owner[rows]
+    stays = [
+        "belongs to its node" if bound else _stays(str(name))
+        for bound, name in zip(recorded.bound[rows], owner, strict=True)
+    ]
+    nodes = len(recorded.size)
+    return ClusterState(
+        source=recorded.source,
+        time=float(recorded.at(slot)),
+        node=recorded.node_name,
+        size=recorded.size * recorded.reference,
+        most_pods=np.full(nodes, MOST_PODS),
+        open=np.ones(nodes, np.bool_),
+        kind=recorded.kind,
+        price=recorded.price,
+        pod=recorded.pod[rows],
+        uid=np.full(len(rows), "", object),
+        owner=owner,
+        at=at,
+        request=np.nan_to_num(recorded.request[rows]) * recorded.reference,
+        priority=np.zeros(len(rows), np.int64),
+        bound=recorded.bound[rows],
+        stays=np.array(stays, object),
+        group=np.zeros(len(rows), np.int64),
+        allowed=np.ones((1, nodes), np.bool_),
+    )
+
+
+def until(recorded: Recorded, slots: int) -> Recorded:
+    """Cut a record.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The record.
+    slots : int
+        How many of its slots are left, >= 1.
+
+    Returns
+    -------
+    Recorded
+        What was known then.
+
+    Examples
+    --------
+    >>> until(recorded, 288).slots  # doctest: +SKIP
+    288
+    """
+    kept = np.flatnonzero(recorded.start < slots)
+    return replace(
+        recorded,
+        slots=slots,
+        pod=recorded.pod[kept],
+        owner=recorded.owner[kept],
+        node=recorded.node[kept],
+        start=recorded.start[kept],
+        usage=tuple(recorded.usage[i][: slots - recorded.start[i]] for i in kept.tolist()),
+        request=recorded.request[kept],
+        bound=recorded.bound[kept],
+    )
+
+
+def _stays(owner: str) -> str:
+    """Why a pod of this owner must not be moved; see `owner_of` for owners that were read of a server."""
+    kind = owner.casefold().split("/")[1] if owner.count("/") >= 2 else ""
+    if not owner or kind == "pod":
+        return "no owner that would replace it"
+    return "a job, which would begin anew" if kind in ("job", "cronjob") else ""
+
+
+def plain_name(pod: str) -> str:
+    """The name of a pod of a record without its turn."""
+    return pod.rpartition("#")[0] if "#" in pod else pod
+
+
+def with_record(state: ClusterState, recorded: Recorded) -> ClusterState:
+    """Add what only the record knows: prices, and which pods it has no usage of.
+
+    Pods without usage are not moved, as nobody knows what they need; nodes of which the record knows nothing take no
+    pods.
+
+    Parameters
+    ----------
+    state : ClusterState
+        Read from Kubernetes' objects.
+    recorded : Recorded
+        The past of the same cluster.
+
+    Returns
+    -------
+    ClusterState
+        The same cluster.
+
+    Examples
+    --------
+    >>> with_record(state, recorded).unknown  # doctest: +SKIP
+    """
+    known = dict(zip(recorded.node_name, range(len(recorded.node_name)), strict=True))
+    row = np.array([known.get(name, -1) for name in state.node], np.int64)
+    seen = {plain_name(str(name)) for name in recorded.pod}
+    without = np.array([name not in seen for name in state.pod], np.bool_) & ~state.bound
+    price = np.where(row >= 0, np.append(recorded.price, np.nan)[row], np.nan)
+    unknown = list(state.unknown)
+    if (count := int((without & (state.stays == "")).sum())) > 0:
+        unknown.append(f"No usage is recorded of {count} pods, such as {_first(state.pod, without)}: not moved.")
+    if (row < 0).any():
+        unknown.append(
+            f"{int((row < 0).sum())} nodes, such as {_first(state.node, row < 0)}, are not in the metrics: nothing is "
+            "moved there."
+        )
+    return replace(
+        state,
+        price=np.where(np.isnan(state.price), price, state.price),
+        stays=np.where(without & (state.stays == ""), "no usage is recorded", state.stays),
+        open=state.open & (row >= 0),
+        unknown=tuple(unknown),
+    )
+
+
+def _first(names: Strings | Sequence[str], which: np.ndarray) -> str:
+    return str(np.asarray(names, object)[which][0])

@@ -1,0 +1,111 @@
+"""Our plans as a rule that moves what runs, to be replayed beside others: `tvwrl what-if --moves rebalance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from tvwrl.checks import positive, within
+from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.rebalance.forecast import DAY, HOUR, foresee
+from tvwrl.rebalance.from_record import state_of_rows, until
+from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
+from tvwrl.schedulers import REQUESTS, MoveRule
+from tvwrl.simulation import Cluster
+from tvwrl.types import Int, Move
+from tvwrl.what_if import Recorded
+
+
+class Rebalance(MoveRule):
+    """Plans every few hours, as `tvwrl rebalance` does, from what was recorded until then; moves as the plan says.
+
+    It first relieves nodes whose load would exceed the limit, then empties nodes. Nothing moves on the first day, of
+    which nothing was known before.
+
+    Parameters
+    ----------
+    share : float, default 0.02
+        Of the pods that one plan may move, 0 to 1.
+    limit : float, default 0.9
+        Share of a node that forecast load may take, above 0.
+    every : float, default 6
+        Hours between plans, above 0.
+
+    Examples
+    --------
+    >>> Rebalance(share=0.01)
+    <Rebalance name='rebalance', knows='declared requests'>
+    """
+
+    name, knowledge = "rebalance", REQUESTS.and_also("what pods and their owners used on the days before")
+    options: ClassVar = {"share": (0.005, 0.01, 0.02, 0.05), "limit": (0.7, 0.8, 0.9, 1.0), "every": (2, 6, 24)}
+
+    def __init__(self, share: float = 0.02, limit: float = 0.9, every: float = 6.0) -> None:
+        within(0, 1, share=share)
+        positive(limit=limit, every=every)
+        self.share, self.limit, self.every = share, limit, every
+        self._recorded: Recorded | None = None
+
+    def watch(self, recorded: Recorded, rows: Int, nodes: Int, ratio: int) -> None:
+        """Learn which record is replayed.
+
+        Parameters
+        ----------
+        recorded : Recorded
+            Of which only what lies in the past is looked at.
+        rows : Int
+            (n,) the pod of the record that each workload is.
+        nodes : Int
+            (M,) the node of the record that each machine is.
+        ratio : int
+            Slots of the record in one of the replay.
+        """
+        self._recorded, self._rows, self._nodes, self._ratio = recorded, rows, nodes, ratio
+        self._bound = np.flatnonzero(recorded.bound)
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Forget the last plan."""
+        self._next, self._waiting = 0, list[Move]()
+
+    def moves(self, cluster: Cluster) -> Iterator[Move]:
+        """See `MoveRule.moves`."""
+        assert self._recorded is not None, "it plans from a record: see `watch`"
+        seconds, now = cluster.scenario.step_seconds, cluster.slot
+        if now * seconds >= DAY and now >= self._next:
+            self._next = now + max(round(self.every * HOUR / seconds), 1)
+            self._waiting = list(self._planned(cluster))
+        movable = dict(zip(cluster.running.workload.tolist(), cluster.running.movable.tolist(), strict=True))
+        self._waiting = [move for move in self._waiting if movable.get(move.workload, False)]
+        while self._waiting and cluster.moves_left:
+            yield self._waiting.pop(0)
+
+    def _planned(self, cluster: Cluster) -> Iterator[Move]:
+        assert self._recorded is not None
+        running, past = cluster.running, until(self._recorded, cluster.slot * self._ratio)
+        bound = self._bound[self._recorded.start[self._bound] < past.slots]
+        bound = bound[self._recorded.start[bound] + self._recorded.length[bound] >= past.slots]
+        rows = np.concatenate([self._rows[running.workload], bound])
+        at = np.concatenate([self._nodes[running.machine], self._recorded.node[bound]])
+        state = state_of_rows(self._recorded, rows, at, past.slots)
+        may_move = np.concatenate([running.movable, np.zeros(len(bound), np.bool_)])
+        state = replace(state, stays=np.where(may_move, "", "may not move"))
+        forecast = foresee(past, state)
+        most = int(self.share * may_move.sum())
+        machine = np.argsort(self._nodes)  # of each node
+        for name in (OVERLOAD, MACHINES):
+            goal = Goal(name, most, limit=self.limit, rounds=4)
+            load = forecast.in_steps(goal.step_seconds)
+            found = find_moves(state, load.reshape(len(state), -1, load.shape[-1]), goal)
+            for i, target in zip(found.pod.tolist(), found.target.tolist(), strict=True):
+                yield Move(int(running.workload[i]), int(machine[target]))
+            state, most = _after(state, found), most - len(found.pod)
+
+
+def _after(state: ClusterState, found: Found) -> ClusterState:
+    """The cluster after moves; what moved stays."""
+    at, stays = state.at.copy(), state.stays.copy()
+    at[found.pod], stays[found.pod] = found.target, "was just moved"
+    return replace(state, at=at, stays=stays)

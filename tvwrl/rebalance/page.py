@@ -1,0 +1,235 @@
+"""The page of a plan of moves: what to move, what that is worth, and pictures of the nodes before and after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from tvwrl.markdown import markdown_table
+from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.rebalance.forecast import HOUR, Forecast
+from tvwrl.rebalance.plan_of_moves import MovePlan, Point
+from tvwrl.rebalance.search import Goal, most_emptied, movable_now, on_nodes
+from tvwrl.runs import provenance, whole_file, write_csv, write_json
+from tvwrl.types import Float, Int
+
+PLAN, MOVES, PAGE, PICTURE, EXPLORER = "plan.json", "moves.csv", "report.md", "before-and-after.png", "explorer.html"
+TOP = 25  # moves that are printed; all are in the file
+NAMED = 12  # nodes that are named in a sentence
+WIDTH = 110  # letters of a line
+MOST_ROWS = 150  # nodes of a picture
+
+
+def places_after(state: ClusterState, plan: MovePlan) -> Int:
+    """(N,) the node of each pod after all moves."""
+    row = {name: i for i, name in enumerate(state.pod)}
+    node = {name: m for m, name in enumerate(state.node)}
+    at = state.at.copy()
+    for move in plan.moves:
+        at[row[move.pod]] = node[move.target]
+    return at
+
+
+def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "") -> str:
+    """The report in Markdown, which also reads well in a terminal; without the picture."""
+    parts = [
+        f"# Which pods to move in {plan.source}",
+        *map(_wrapped, _verdict(state, plan, goal, currency)),
+        *_moves(plan),
+        *_drained(plan),
+        "## What stays, and why",
+        _wrapped(_staying(state, plan)),
+        "## What is not known",
+        _bullets([*plan.unknown, *ALWAYS]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+ALWAYS = (
+    "The next day is taken to be like one of the days before, each as likely as the others. A rollout or an incident "
+    "that none of them had is in no interval.",
+    "An empty node saves money only if something removes it: a cluster autoscaler, Karpenter, or you.",
+    "Kubernetes chooses the node of a pod that is evicted. Without tvwrl serve to prefer the target, it may choose "
+    "another.",
+)
+
+
+def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str) -> list[str]:
+    used = int(state.in_use.sum())
+    if not plan.moves:
+        why = "no pod may be moved" if not movable_now(state).any() else "no move is worth its price, or none has room"
+        return [f"**Nothing to move: {why}.** {used:,} of {len(state.node):,} nodes are in use."]
+    nodes, hours, money = (plan.expected[name] for name in ("nodes", "machine_hours", "money"))
+    batches = plan.moves[-1].batch + 1
+    moved = len({move.pod for move in plan.moves})
+    share = moved / max(int((~state.bound).sum()), 1)
+    lines = []
+    if plan.drained:
+        text = (
+            f"**{_count(len(plan.moves), 'move')} of {share:.1%} of the pods, in {_count(batches, 'batch')}, empty "
+            f"{_count(len(plan.drained), 'node')} of {used:,} in use.** That saves {_interval(hours, 0)} machine-hours "
+            "over the next day"
+        )
+        if np.isfinite(money.value) and money.value:
+            text += f", worth {_interval(money, 2)} {currency}".rstrip()
+        lines.append(text + ", after what is needed again for pods that come.")
+        bound = most_emptied(state, goal.moves(state))
+        lines.append(f"No choice of {goal.moves(state):,} moves can empty more than {_count(bound, 'node')}.")
+    else:
+        lines.append(f"**{_count(len(plan.moves), 'move')} in {_count(batches, 'batch')}.**")
+    over = plan.expected["overload_hours"]
+    word = "change by" if over.value or over.low or over.high else "do not change:"
+    lines.append(f"Hours for which nodes are overloaded over the next day {word} {_interval(over, 1, signed=True)}.")
+    if nodes.value < 0:
+        lines.append("Nodes that are empty now come into use.")
+    lines.append("95 % intervals, over the days that were seen. Nothing has been changed in the cluster.")
+    return lines
+
+
+def _moves(plan: MovePlan) -> list[str]:
+    if not plan.moves:
+        return []
+    head = ["batch", "pod", "from", "to", "why", "saves, h", "risk"]
+    rows = [
+        [str(one.batch + 1), one.pod, one.source, one.target, one.reason, f"{one.saving:.1f}", one.risk]
+        for one in plan.moves[:TOP]
+    ]
+    more = len(plan.moves) - TOP
+    return [
+        "## Moves, in order",
+        _wrapped("The pods of a batch may be on their way together; the next batch begins when they all run."),
+        markdown_table(head, rows),
+        *([f"and {more:,} more in {MOVES}."] if more > 0 else []),
+    ]
+
+
+def _drained(plan: MovePlan) -> list[str]:
+    if not plan.drained:
+        return []
+    names = ", ".join(plan.drained[:NAMED]) + (
+        f" and {len(plan.drained) - NAMED:,} more" if len(plan.drained) > NAMED else ""
+    )
+    return ["## Nodes that can be removed afterwards", _wrapped(names + ".")]
+
+
+def _staying(state: ClusterState, plan: MovePlan) -> str:
+    may = int(movable_now(state).sum())
+    held = int(((state.stays == "") & ~state.bound).sum()) - may
+    text = f"{may:,} of {int((~state.bound).sum()):,} pods may be moved."
+    reasons = [f"{count:,} {reason}" for reason, count in plan.stays.items()]
+    if held:
+        reasons.append(f"{held:,} covered by a PodDisruptionBudget that allows no disruption now")
+    return text + (f" Of the others: {'; '.join(reasons)}." if reasons else "")
+
+
+def write(out: Path, state: ClusterState, forecast: Forecast, plan: MovePlan, goal: Goal, currency: str = "") -> str:
+    """Write the page, the plan, pictures and the explorer to a folder; returns the page."""
+    text = page(state, plan, goal, currency)
+    out.mkdir(parents=True, exist_ok=True)
+    at = places_after(state, plan)
+    write_json(out / PLAN, provenance() | plan.as_dict())
+    write_csv(out / MOVES, [move._asdict() for move in plan.moves])
+    with whole_file(out / PICTURE) as partial:
+        draw(partial, state, forecast, at)
+    _explore(out / EXPLORER, state, forecast, at)
+    head, rest = text.split("\n\n", 1)
+    with whole_file(out / PAGE) as partial:
+        partial.write_text(f"{head}\n\n![Nodes before and after]({PICTURE})\n\n{rest}", encoding="utf-8")
+    return text
+
+
+def draw(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
+    """A PNG: the load of nodes over the next day as now and after the moves, the fullest first.
+
+    White: a node that runs no pod but its own. Of many nodes, as many are drawn as are seen, at even distances.
+    """
+    from matplotlib.figure import Figure
+
+    hourly = _hourly(state, forecast)
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    image: Any = None
+    for column, (title, where) in enumerate((("now", state.at), ("after the moves", at))):
+        load = on_nodes(hourly.reshape(len(state), -1), where, len(state.node))
+        share = load.reshape(len(state.node), -1, 2) / np.maximum(state.size, 1e-12)[:, None, :]
+        used = np.zeros(len(state.node), np.bool_)
+        used[where[~state.bound]] = True
+        share[~used] = np.nan
+        order = np.argsort(-np.nan_to_num(share, nan=-1.0).mean(axis=(1, 2)), kind="stable")
+        rows = order[np.linspace(0, len(order) - 1, min(len(order), MOST_ROWS)).astype(int)]
+        for d, resource in enumerate(("CPU", "memory")):
+            panel = axes[d][column]
+            image = panel.imshow(
+                share[rows, :, d], aspect="auto", vmin=0, vmax=1.1, cmap="viridis", interpolation="nearest",
+                extent=(0, 24, len(state.node), 0),
+            )  # fmt: skip
+            panel.set_title(f"{resource}, {title}: {int(used.sum()):,} nodes in use", fontsize=10)
+            panel.set_xticks(range(0, 25, 6))
+            if d:
+                panel.set_xlabel("hours from now")
+            if not column:
+                panel.set_ylabel("nodes, the fullest first")
+    figure.colorbar(image, ax=axes, label="share of the node, mean of the days seen", shrink=0.8)
+    figure.savefig(file, dpi=120, format="png")
+
+
+def _hourly(state: ClusterState, forecast: Forecast) -> Float:
+    """(N, 24, D) mean over the days seen of the largest use in each hour."""
+    hourly: Float = forecast.in_steps(HOUR).mean(axis=1, dtype=np.float64)
+    return hourly
+
+
+def _explore(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
+    """The explorer's page: what is on every node now and after the moves, hour by hour."""
+    from tvwrl.planning import Affinity, Fleet, Instance, Plan, PlanningProblem, Result, Results, explore, validate
+
+    hourly = _hourly(state, forecast)
+    asked = np.broadcast_to(state.request[:, None, :], hourly.shape)
+    demand = np.concatenate([hourly, asked], axis=2)
+    size = np.maximum(np.concatenate([state.size, state.size], axis=1), 1e-9)
+    used = np.maximum(size, _most_on(demand, state.at, len(size)))  # what runs now exceeds no node of the page
+    resources = ("cpu", "memory", "cpu requested", "memory requested")
+    count = np.ones(len(state), np.int64)
+    instance = Instance(state.source, state.pod, count, demand, resources, Affinity.of(len(state)))
+    every = np.arange(len(state))
+    now = Plan.of("as it is now", every, state.at, count)
+    problem = PlanningProblem(instance, Fleet(used, fixed=True, name=state.node), running=now)
+    results = Results(problem, None, "", file.parent, renumber=False)
+    for name, where in (("after the moves", at), ("as it is now", state.at)):
+        plan = replace(now, algorithm=name, machine=where)
+        results.made[name] = Result(plan, validate(problem, plan), 0.0)
+    explore(results, file)
+
+
+def _most_on(demand: Float, at: Int, nodes: int) -> Float:
+    count, times, resources = demand.shape
+    most: Float = on_nodes(demand.reshape(count, -1), at, nodes).reshape(nodes, times, resources).max(axis=1)
+    return most
+
+
+def _count(number: int, what: str) -> str:
+    plural = {"batch": "batches"}.get(what, what + "s")
+    return f"{number:,} {what if number == 1 else plural}"
+
+
+def _interval(point: Point, decimals: int, signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    text = f"{point.value:{sign},.{decimals}f}"
+    if point.low == point.high or not np.isfinite(point.low):
+        return text
+    return f"{text} [{point.low:{sign},.{decimals}f}, {point.high:{sign},.{decimals}f}]"
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, WIDTH, break_on_hyphens=False, break_long_words=False)
+
+
+def _bullets(lines: list[str]) -> str:
+    return "\n".join(
+        fill(line, WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+        for line in lines
+    )

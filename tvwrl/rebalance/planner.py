@@ -1,0 +1,168 @@
+"""A plan of moves for a cluster: searched for, put in order, and judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from tvwrl.rebalance.batches import NEVER, BatchLimits, batches_of
+from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.rebalance.forecast import HOUR, Forecast
+from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
+from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, on_nodes
+from tvwrl.rebalance.worth import expected_worth
+from tvwrl.types import Bool, Float, Int
+from tvwrl.what_if import Recorded
+
+Finds = Callable[[ClusterState, Forecast, Goal], Found]
+
+
+def search(state: ClusterState, forecast: Forecast, goal: Goal) -> Found:
+    """Find moves by the search: see `find_moves`."""
+    load = forecast.in_steps(goal.step_seconds)
+    return find_moves(state, load.reshape(len(state), -1, load.shape[-1]), goal)
+
+
+def make_plan(
+    state: ClusterState,
+    forecast: Forecast,
+    goal: Goal | None = None,
+    recorded: Recorded | None = None,
+    limits: BatchLimits | None = None,
+    finds: Finds = search,
+) -> MovePlan:
+    """Plan which pods to move where, and in which order.
+
+    Parameters
+    ----------
+    state : ClusterState
+        The cluster.
+    forecast : Forecast
+        What its pods will use.
+    goal : Goal or None
+        What to reach; None: to empty nodes with 2 % of the pods.
+    recorded : Recorded or None
+        The past, for what comes over a day: see `expected_worth`.
+    limits : BatchLimits or None
+        How many pods may be on their way at a time.
+    finds : callable
+        Finds the moves.
+
+    Returns
+    -------
+    MovePlan
+        The plan; without moves if none is worth its price.
+
+    Raises
+    ------
+    InputError
+        Goal `cost` where the price of a node in use is unknown.
+
+    Examples
+    --------
+    >>> from tvwrl.rebalance import foresee, generated_cluster
+    >>> cluster = generated_cluster(12)
+    >>> plan = make_plan(cluster.state, foresee(cluster.past, cluster.state), Goal(most_moves=20))
+    >>> len(plan.moves) <= 20
+    True
+    """
+    goal = goal or Goal()
+    found = finds(state, forecast, goal)
+    batch = batches_of(state, found, limits)
+    found, batch = _worth_making(state, goal, found, batch)
+    order = np.argsort(batch, kind="stable")
+    at = state.at.copy()
+    at[found.pod] = found.target
+    emptied = np.setdiff1d(np.flatnonzero(state.in_use), np.unique(at[~state.bound]))
+    expected = expected_worth(state, at, forecast, recorded)
+    leaving = Counter(found.source.tolist())
+    gained = np.isin(np.arange(len(state.node)), emptied)
+    risk = _risks(state, forecast)
+    used, asked = _fullest(state, at, forecast)
+    moves = list[PodMove]()
+    for j in order.tolist():
+        i, source, target = int(found.pod[j]), int(found.source[j]), int(found.target[j])
+        if gained[source]:
+            others = leaving[source] - 1
+            reason = f"empties {state.node[source]}" + (f", with {others} others" if others else "")
+        elif goal.name == OVERLOAD:
+            reason = f"{state.node[source]} would exceed {goal.limit:.0%}"
+        else:
+            reason = "makes room for another"
+        full = f"target then {asked[target]:.0%} requested, {used[target]:.0%} used at most"
+        saving = HOURS / leaving[source] if gained[source] else 0.0
+        words = "; ".join(filter(None, (full, risk[i])))
+        moves.append(
+            PodMove(
+                int(batch[j]),
+                str(state.pod[i]),
+                str(state.uid[i]),
+                str(state.owner[i]),
+                str(state.node[source]),
+                str(state.node[target]),
+                reason,
+                saving,
+                words,
+            )
+        )
+    return MovePlan(
+        state.time,
+        state.source,
+        goal.name,
+        tuple(moves),
+        tuple(str(state.node[m]) for m in emptied),
+        expected,
+        dict(Counter(str(words) for words in state.stays[~state.bound] if words).most_common()),
+        state.unknown,
+    )
+
+
+def _worth_making(state: ClusterState, goal: Goal, found: Found, batch: Int) -> tuple[Found, Int]:
+    """Without moves that no batch takes, and those that were to empty a node which is then not emptied."""
+    made = batch != NEVER
+    if goal.name != OVERLOAD:
+        while True:
+            gone: Bool = np.ones(len(state.node), np.bool_)
+            at = state.at.copy()
+            at[found.pod[made]] = found.target[made]
+            gone[at[~state.bound]] = False
+            needs = _needed_rows(found, made, gone)
+            if (needs == made).all():
+                break
+            made = needs
+    kept = Found(found.pod[made], found.source[made], found.target[made], found.emptied)
+    return kept, batch[made]
+
+
+def _needed_rows(found: Found, made: Bool, gone: Bool) -> Bool:
+    """Of the moves that are made, those that empty a node, or make room for one that does."""
+    useful = made & gone[found.source]
+    into = np.unique(found.target[useful])
+    more: Bool = useful | (made & np.isin(found.source, into))
+    return more
+
+
+def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
+    """(N,) what may go wrong with a pod that is moved, in words."""
+    alone = Counter(name for name in state.owner if name)
+    words = []
+    for i in range(len(state)):
+        found = []
+        if alone[state.owner[i]] == 1:
+            found.append("only pod of its owner: none serves until the new one is ready")
+        if forecast.seen[i] * forecast.step_seconds < 86400:
+            hours = forecast.seen[i] * forecast.step_seconds / 3600
+            found.append(f"seen for {hours:.1f} h only")
+        words.append("; ".join(found))
+    return words
+
+
+def _fullest(state: ClusterState, at: Int, forecast: Forecast) -> tuple[Float, Float]:
+    """(M,) the largest share of each node that is used at any time, and that is requested, of any resource."""
+    count, nodes, size = len(state), len(state.node), np.maximum(state.size, 1e-12)
+    load = on_nodes(forecast.in_steps(HOUR).reshape(count, -1), at, nodes).reshape(nodes, -1, state.size.shape[1])
+    used: Float = (load.max(axis=1) / size).max(axis=1)
+    asked: Float = (on_nodes(state.request, at, nodes) / size).max(axis=1)
+    return used, asked
