@@ -92,8 +92,8 @@ class ControllerOptions:
             part.check()
         if self.lease.lease_seconds <= self.api.api_timeout + 1:
             raise InputError(
-                f"lease_seconds is {self.lease.lease_seconds}: must be more than api_timeout, {self.api.api_timeout:g}, by "
-                "a second: an eviction has to end before another controller may act"
+                f"lease_seconds is {self.lease.lease_seconds}: must be more than a second above api_timeout, "
+                f"{self.api.api_timeout:g}: an eviction has to end before another controller may act"
             )
 
 

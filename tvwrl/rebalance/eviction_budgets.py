@@ -181,7 +181,7 @@ class Evictions:
         try:
             content = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
             rows = [
-                Eviction(float(row[0]), *map(str, row[1:8]), bool(row[8]), bool(row[9]))  # type: ignore[arg-type]
+                Eviction._make((float(row[0]), *map(str, row[1:8]), bool(row[8]), bool(row[9])))
                 for row in content["evictions"]
             ]
             paused = float(content["paused_until"])

@@ -311,10 +311,12 @@ def _official(options: ApiOptions) -> tuple[Transport, str]:
     made = client.Configuration()
     try:
         if options.kubeconfig is None and options.context is None and _in_cluster():
-            config.load_incluster_config(client_configuration=made)
+            config.load_incluster_config(client_configuration=made)  # type: ignore[no-untyped-call]
         else:
             file = None if options.kubeconfig is None else str(options.kubeconfig)
-            config.load_kube_config(file, options.context, client_configuration=made, persist_config=False)
+            config.load_kube_config(  # type: ignore[no-untyped-call]
+                file, options.context, client_configuration=made, persist_config=False
+            )
     except (config.ConfigException, OSError, ValueError) as error:
         raise InputError(f"kubeconfig {options.kubeconfig or '(default)'}: {error}") from None
     pool = client.ApiClient(made).rest_client.pool_manager
@@ -322,7 +324,8 @@ def _official(options: ApiOptions) -> tuple[Transport, str]:
     def send(method: str, path: str, body: bytes | None, seconds: float) -> Answer:
         headers = {"Accept": "application/json", "User-Agent": COMPONENT}
         headers |= {"Content-Type": "application/json"} if body is not None else {}
-        headers |= {one["key"]: one["value"] for one in made.auth_settings().values() if one["value"]}
+        settings: Any = made.auth_settings()  # a token is read anew where it expires
+        headers |= {one["key"]: one["value"] for one in settings.values() if one["value"]}
         end = time.monotonic() + seconds
         try:
             answer = pool.request(
