@@ -24,7 +24,7 @@ from tvwrl.rebalance.referee import faults
 from tvwrl.types import InputError
 
 AHEAD = 60.0  # seconds that a plan may come from the future: clocks of API servers differ
-POLL = 2.0  # seconds between looks for replacements
+POLL = 1.0  # seconds between looks for replacements
 
 READING, ACTING = "reading", "acting"
 AS_PLANNED, ELSEWHERE, RETURNED, MISSING = "as_planned", "elsewhere", "returned", "missing"
