@@ -35,6 +35,20 @@ class Api:
 
     def call(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Json:
         """Answer to one request; ApiError where the server refuses it."""
+        status, _, content = self._exchanged(method, path, body, kind)
+        if status >= 300:
+            raise ApiError(status, content.decode(errors="replace"))
+        return json.loads(content) if content[:1] == b"{" else {}
+
+    def raw(self, method: str, path: str, body: Json | None = None) -> tuple[int, dict[str, str], Json]:
+        """Status, headers that a client may look at, and body of an answer, whatever it is."""
+        status, headers, content = self._exchanged(method, path, body, "application/json")
+        kept = {name: value for name, value in headers.items() if name.lower() in ("retry-after", "content-type")}
+        return status, kept, json.loads(content)
+
+    def _exchanged(
+        self, method: str, path: str, body: Json | None, kind: str
+    ) -> tuple[int, http.client.HTTPMessage, bytes]:
         text = None if body is None else json.dumps(body).encode()
         for attempt in (1, 2):
             connection = self._connection()
@@ -47,9 +61,7 @@ class Api:
                 self._mine.connection = None
                 if attempt == 2:
                     raise
-        if answer.status >= 300:
-            raise ApiError(answer.status, content.decode(errors="replace"))
-        return json.loads(content) if content[:1] == b"{" else {}
+        return answer.status, answer.headers, content
 
     def get(self, path: str) -> Json:
         """Object or list at ``path``."""

@@ -1,4 +1,5 @@
-"""How a control plane comes up on loopback: etcd, kube-apiserver and kube-scheduler in a temporary folder."""
+"""How a control plane comes up on loopback: etcd, kube-apiserver, kube-scheduler and, where a test needs it,
+kube-controller-manager, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from e2e.api import Api
 from e2e.processes import Failure, Process, free_port
 
 TOKEN = "e2e"  # of a server that lives for minutes on loopback
+REBALANCER = "rebalancer"  # another, of the service account of `deploy/rebalance`
 WEIGHT = 1000  # of the extender's score, 0 to 10, against some ten scores of 0 to 100 of the scheduler's own
 
 
@@ -83,7 +85,7 @@ class ControlPlane:
             "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
-            "clientConnection": {"kubeconfig": str(self._kubeconfig()), "qps": 5000, "burst": 5000},
+            "clientConnection": {"kubeconfig": str(self.kubeconfig()), "qps": 5000, "burst": 5000},
             "percentageOfNodesToScore": 100,
             "healthzBindAddress": f"127.0.0.1:{health}",
             "metricsBindAddress": f"127.0.0.1:{health}",
@@ -105,6 +107,16 @@ class ControlPlane:
             self._running.remove(self.scheduler)
             self.scheduler = None
 
+    def manage(self) -> Process:
+        """Start the controllers of ReplicaSets and of PodDisruptionBudgets; the caller stops them."""
+        command: list[str | Path] = [
+            self.programs / "kube-controller-manager", f"--kubeconfig={self.kubeconfig()}",
+            "--controllers=replicaset,disruption", "--leader-elect=false", "--bind-address=127.0.0.1", "--port=0",
+            f"--secure-port={free_port()}", f"--cert-dir={self.folder / 'certificates-manager'}",
+            "--kube-api-qps=1000", "--kube-api-burst=1000", "--concurrent-replicaset-syncs=10",
+        ]  # fmt: skip
+        return Process("kube-controller-manager", command, self.folder)
+
     def stop(self) -> None:
         """End everything, the last started first."""
         while self._running:
@@ -120,15 +132,17 @@ class ControlPlane:
         done = subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], capture_output=True, text=True)
         if done.returncode:
             raise Failure(f"openssl made no key: {done.stderr}")
-        tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
-        # Every request to bind a pod is written down with its answer: what was bound where, and how often.
-        bindings = {"level": "Request", "resources": [{"group": "", "resources": ["pods/binding"]}]}
+        account = "system:serviceaccount:tvwrl:tvwrl-rebalance"
+        tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n{REBALANCER},{account},2\n')
+        # Every request to bind or evict a pod is written down with its answer: what was bound where, and how often.
+        asked = ["pods/binding", "pods/eviction"]
+        bindings = {"level": "Request", "resources": [{"group": "", "resources": asked}]}
         rules = [bindings | {"omitStages": ["RequestReceived"]}, {"level": "None"}]
         policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
         return [
             self.programs / "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{etcd}",
             "--bind-address=127.0.0.1", f"--secure-port={self.api_port}", f"--cert-dir={self.folder / 'certificates'}",
-            f"--token-auth-file={tokens}", "--authorization-mode=AlwaysAllow",
+            f"--token-auth-file={tokens}", "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-signing-key-file={key}",
             f"--service-account-key-file={key}", "--service-cluster-ip-range=10.0.0.0/24",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
@@ -144,7 +158,8 @@ class ControlPlane:
             return False
         return True
 
-    def _kubeconfig(self) -> Path:
+    def kubeconfig(self) -> Path:
+        """File with which a client reaches the API server."""
         path = self.folder / "kubeconfig"
         cluster = {"server": self.url, "insecure-skip-tls-verify": True}
         config = {

@@ -57,6 +57,7 @@ LIBRARY_EXTRAS = (
     "onnx",
     "export",
     "serve",
+    "kubernetes",
     "offline",
     "sklx",
 )  # all but those of development

@@ -25,6 +25,7 @@ from tvwrl.serve.extender_messages import (
 )
 from tvwrl.serve.monitoring import Log, Monitoring
 from tvwrl.serve.record import Record
+from tvwrl.serve.targets import Targets
 from tvwrl.types import InputError
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -81,10 +82,12 @@ class Application:
         self._pool = ThreadPoolExecutor(1, "deciding")  # the scheduler is asked one question at a time
         self._binders = ThreadPoolExecutor(8, "binding")
         self._waiting = self._held = 0  # decisions; bytes of bodies
+        self._targets = Targets()
         self._decisions: dict[str, tuple[str | None, Scores]] = {}  # by uid: the node chosen, and scores
         self._routes: dict[str, tuple[str, Handler, str]] = {
             "/filter": ("POST", self._filter, JSON),
             "/prioritize": ("POST", self._prioritize, JSON),
+            "/targets": ("POST", self._target, JSON),
             "/healthz": ("GET", self._alive, TEXT),
             "/readyz": ("GET", self._is_ready, TEXT),
             "/metrics": ("GET", self._metrics, METRICS),
@@ -203,7 +206,7 @@ class Application:
             reason = "busy"
         else:
             self._waiting += 1
-            future = loop.run_in_executor(self._pool, self._decider.decide, pod, arguments.names)
+            future = loop.run_in_executor(self._pool, self._targets.decide, self._decider, pod, arguments.names)
             future.add_done_callback(self._done)
             try:
                 decision = await asyncio.wait_for(asyncio.shield(future), self._limits.deadline)
@@ -258,6 +261,10 @@ class Application:
             return bound(str(error))
         self._later(self._decider.move, binding.uid, binding.node)
         return bound()
+
+    async def _target(self, body: bytes) -> bytes:
+        self._targets.tell(body)
+        return b"{}"
 
     async def _alive(self, body: bytes) -> bytes:
         return b"ok"

@@ -25,6 +25,7 @@ from tvwrl.types import Float, InputError
 
 MOST_VALUES = 2_000_000  # of a body: 1,000 whole nodes have about 300,000
 MOST_NAME = 253  # characters of a name in Kubernetes
+LONGEST_WISH = 3600.0  # seconds for which a wish may hold
 BEST = 10  # MaxExtenderPriority: the highest score that an extender may give
 NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 NAMES = re.compile(rf"(?:{NAME.pattern}\n)*")
@@ -41,6 +42,7 @@ class Pod:
     uid: str
     owner: str  # "namespace/deployment/name": its replicas have the same
     request: Float  # (2,) cores and bytes; NaN: it requests none
+    controller: str = ""  # uid of what made it, such as a ReplicaSet
 
     @property
     def key(self) -> str:
@@ -65,6 +67,16 @@ class Binding:
     namespace: str
     uid: str
     node: str
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What `tvwrl rebalance` says of a pod that it has just evicted."""
+
+    controller: str  # uid of the ReplicaSet or its like that makes its replacement
+    node: str  # where that should run
+    avoid: Sequence[str]  # nodes to which no pod of its owner should return
+    seconds: float  # for which it holds; 0: it holds no longer
 
 
 def read_arguments(body: bytes) -> Arguments:
@@ -92,6 +104,19 @@ def read_binding(body: bytes) -> Binding:
     fields = _fields(body, "ExtenderBindingArgs")
     pod, namespace, node = (_name(fields.get(name.lower()), name) for name in ("PodName", "PodNamespace", "Node"))
     return Binding(pod, namespace, _text(fields.get("poduid"), "PodUID"), node)
+
+
+def read_wish(body: bytes) -> Wish:
+    """A `Wish` in JSON. Raises InputError, naming the field, for anything else."""
+    fields = _fields(body, "Target")
+    controller, node = _text(fields.get("controller"), "controller"), _name(fields.get("node"), "node")
+    avoid = [_name(one, "avoid") for one in as_list(fields.get("avoid") or [], "avoid")]
+    seconds = fields.get("seconds")
+    if not controller:
+        raise InputError("controller: the uid of a ReplicaSet or its like is needed")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds <= LONGEST_WISH:
+        raise InputError(f"seconds: a number from 0 to {LONGEST_WISH:g} is needed")
+    return Wish(controller, node, avoid, float(seconds))
 
 
 def filtered(arguments: Arguments, passed: Sequence[bool], reason: str, *, final: bool) -> bytes:
@@ -140,7 +165,9 @@ def _pod(content: object) -> Pod:
     leading = next((one for one in owners if one.get("controller")), owners[0] if owners else {})
     kind, owner = (_text(leading.get(field), f"ownerReferences.{field}") for field in ("kind", "name"))
     uid = _text(metadata.get("uid"), "Pod.metadata.uid") or f"{namespace}/{name}"
-    return Pod(namespace, name, uid, owner_of(namespace, name, kind, owner), request_of(pod.get("spec") or {}))
+    controller = _text(leading.get("uid"), "ownerReferences.uid")
+    request = request_of(pod.get("spec") or {})
+    return Pod(namespace, name, uid, owner_of(namespace, name, kind, owner), request, controller)
 
 
 def _fields(body: bytes, what: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import httptools
 import uvicorn
 
-from tvwrl.serve.extender import Application, Receive, Send
+from tvwrl.serve.extender import Receive, Send
 
+Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]  # of ASGI 3.0
 HEADER_SECONDS = 10.0  # within which a new connection has to send the head of a request, and read on in an answer
 HEAD_BYTES = 64 * 1024  # of a request
 CONNECTIONS = 256  # at a time
