@@ -76,7 +76,8 @@ def make_plan(
     at = state.at.copy()
     at[found.pod] = found.target
     emptied = np.setdiff1d(np.flatnonzero(state.in_use), np.unique(at[~state.bound]))
-    expected = expected_worth(state, at, forecast, recorded)
+    expected = expected_worth(state, at, forecast, recorded, goal.limit if goal.name == OVERLOAD else 1.0)
+    relief = max(0.0, -expected["overload_hours"].value) / max(len(order), 1)
     leaving = Counter(found.source.tolist())
     gained = np.isin(np.arange(len(state.node)), emptied)
     risk = _risks(state, forecast)
@@ -92,7 +93,7 @@ def make_plan(
         else:
             reason = "makes room for another"
         full = f"target then {asked[target]:.0%} requested, {used[target]:.0%} used at most"
-        saving = HOURS / leaving[source] if gained[source] else 0.0
+        saving = HOURS / leaving[source] if gained[source] else relief if goal.name == OVERLOAD else 0.0
         words = "; ".join(filter(None, (full, risk[i])))
         moves.append(
             PodMove(
