@@ -497,7 +497,7 @@ class _Reading:
                     counts &= self._tolerating(pod) if tolerated else True
                     domains[of_domain] = _numbered(np.where(counts, self._domain(key), -1))
                 least = one.at("minDomains").whole(1)
-                if domains[of_domain].max(initial=-1) + 1 < least:
+                if domains[of_domain].max(initial=-1) + 1 < least and least > 1:
                     self._stay([row], f"asks for {least} domains of {key} in its topology spread, and fewer are there")
                 selector = label_selector(one.at("labelSelector"))
                 if selector is not None:
