@@ -182,9 +182,22 @@ class Objects:
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, kind: str) -> dict[str, Field]:
-        """The objects of a kind by "namespace/name", or by name where the kind has no namespaces.
+        """Give the objects of a kind by their names.
 
-        Raises InputError for one without a name, and for two of the same.
+        Parameters
+        ----------
+        kind : str
+            Such as Pod.
+
+        Returns
+        -------
+        dict of str to Field
+            By "namespace/name", or by name where the kind has no namespaces.
+
+        Raises
+        ------
+        InputError
+            For an object without a name, and for two of the same.
         """
         found: dict[str, Field] = {}
         listed = self.by_kind.get(kind, ())
@@ -199,9 +212,18 @@ class Objects:
 
 
 def read_objects(path: Path) -> Objects:
-    """Objects that `kubectl get ... -o json` wrote: a file of one or several lists or objects, or a folder of them.
+    """Read what `kubectl get ... -o json` wrote.
 
-    The time is that of the newest sign of life of a node, or of the newest file if that is older, or if there is none.
+    Parameters
+    ----------
+    path : Path
+        A file of one or several lists or objects, or a folder of such files.
+
+    Returns
+    -------
+    Objects
+        Its time is that of the newest sign of life of a node, or of the newest file if that is older, or if there is
+        none.
 
     Raises
     ------
