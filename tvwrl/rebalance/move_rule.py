@@ -16,7 +16,7 @@ from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
 from tvwrl.rebalance.worth import nodes_to_spare
 from tvwrl.schedulers import REQUESTS, MoveRule, move_rule
 from tvwrl.simulation import Cluster
-from tvwrl.types import Int, Move
+from tvwrl.types import Float, Float32, Int, Move
 from tvwrl.what_if import Recorded, WhatIfSettings
 from tvwrl.what_if import what_if as replay_cluster
 
@@ -107,7 +107,8 @@ class Rebalance(MoveRule):
         may_move = np.concatenate([running.movable, np.zeros(len(bound), np.bool_)])
         state = replace(state, stays=np.where(may_move, "", "may not move"))
         known = past.slots * past.interval >= DAY
-        load, spare = state.request[:, None, :], None
+        load: Float | Float32 = state.request[:, None, :]
+        spare = None
         if known:
             forecast = foresee(past, state)
             load, spare = (
