@@ -223,7 +223,7 @@ def admitted(state: ClusterState, load: Float32 | Float, goal: Goal, pods: Int, 
     `pods`, `targets`: (n,) rows of the state and nodes; of a pod that is named twice, the first move that is possible
     """
     arrays, now = _arrays(state, load, goal.limit, movable_now(state), None)
-    made = []
+    made = list[tuple[int, int, int]]()
     for i, m in zip(pods.tolist(), targets.tolist(), strict=True):
         if len(made) == goal.moves(state):
             break
@@ -233,7 +233,7 @@ def admitted(state: ClusterState, load: Float32 | Float, goal: Goal, pods: Int, 
             now.moved[i] = True
     rows = np.array(made, np.int64).reshape(len(made), 3)
     emptied = np.setdiff1d(np.flatnonzero(state.in_use), np.unique(now.at[~state.bound]))
-    return Found(*rows.T.copy(), emptied)
+    return Found(rows[:, 0], rows[:, 1], rows[:, 2], emptied)
 
 
 def movable_now(state: ClusterState) -> Bool:
