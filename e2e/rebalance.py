@@ -1,4 +1,4 @@
-"""Does the controller of `tvwrl rebalance` evict what it should, and never more, with a real API server and scheduler?"""
+"""Does the controller of `tvwrl rebalance` evict what it should, and never more, in a real Kubernetes?"""
 
 from __future__ import annotations
 
@@ -248,8 +248,7 @@ def _refused(world: Rebalancing, report: Report) -> None:
         len(world.evicted()) == before,
         f"0 evicted, {tries} tries",
     )
-    world.api.delete(f"{BUDGETS}/web")
-    world.protect("web", 2)
+    world.api.merge(f"{BUDGETS}/web", {"spec": {"minAvailable": 2}})
     world.until("refused.jsonl", "replaced", 3)
     one.stop()
     least = _least_ready(world, "web", 3)
