@@ -230,6 +230,7 @@ OWN_TOLERANCE = (
     "planning/flow/referee.py",
     "what_if/referee.py",
     "rebalance/referee.py",
+    "rebalance/worth.py",
 )
 NOT_ABOUT_FITS = {  # what is compared there is no capacity, or none is exceeded
     (

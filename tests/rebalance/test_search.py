@@ -78,7 +78,8 @@ def test_moves_are_as_many_as_allowed_and_a_node_is_emptied_whole_or_not_at_all(
     assert moved(state, most_moves=1) == ([], [])
     assert len(moved(state, most_moves=3)[0]) == 2
     moves, emptied = moved(state, most_moves=4)
-    assert len(moves) == 4 and len(emptied) == 2
+    assert len(moves) == 4
+    assert len(emptied) == 2
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,8 @@ def test_a_full_node_is_relieved_by_the_move_that_helps_most():
     use = np.full((4, 2, 2), 0.1)
     use[:3, :, 0] = [[2.0], [1.5], [0.2]]
     found, emptied = moved(state, use, name="overload")
-    assert found == [(0, 1)] and emptied == []
+    assert found == [(0, 1)]
+    assert emptied == []
 
 
 @pytest.mark.parametrize("kind", ["anti-affinity", "affinity", "spread"])

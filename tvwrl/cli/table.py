@@ -166,10 +166,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "what-if",
             "replay what a Kubernetes cluster has done under other schedulers, and say what they would have saved",
             "tvwrl.what_if.command:WhatIfSettings",
-            "tvwrl.what_if.command:what_if",
+            "tvwrl.rebalance.move_rule:what_if",
             (
-                "prometheus", "days", "usage", "nodes", "schedulers", "policies", "keep_running", "ignore_requests",
-                "price_per_machine_hour", "currency", "out",
+                "prometheus", "days", "usage", "nodes", "schedulers", "policies", "moves", "keep_running",
+                "ignore_requests", "price_per_machine_hour", "currency", "out",
             ),
         ),
         Command(

@@ -16,7 +16,6 @@ from tvwrl.types import Float32, InputError, Int
 from tvwrl.what_if import Recorded
 
 DAY, HOUR = 86400, 3600  # seconds
-LEAST_USE = 1e-12  # cores and GiB by which is divided
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +130,8 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
         if not np.isfinite(others).all():
             used[i, ~there] = used[i, there].mean(axis=0) if there.any() else state.request[i]
             continue
-        ratio = used[i, there].mean(axis=0) / np.maximum(others[there].mean(axis=0), LEAST_USE) if seen[i] else 1.0
+        mine, theirs = (one[there].sum(axis=0) for one in (used[i], others))
+        ratio = np.divide(mine, theirs, out=np.ones(2), where=theirs > 0)
         trusted = seen[i] / (seen[i] + HOUR / recorded.interval)
         used[i, ~there] = others[~there] * (trusted * ratio + 1.0 - trusted)
     return Forecast(used.reshape(len(state), days, steps, 2), recorded.interval, seen)

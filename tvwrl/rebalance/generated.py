@@ -16,6 +16,7 @@ INTERVAL, DAY = 300, 86400  # seconds
 STEPS, DAYS = DAY // INTERVAL, 8  # a week of the past, and a day that has not come yet
 SIZE = np.array([16.0, 64.0])  # cores and GiB of a node
 PODS_A_NODE = 11.0
+ASKED = (1.0, 4.0)  # requests, in mean uses
 ZONES = 3
 ORIGIN = 1767571200  # Monday 2026-01-05, 00:00 UTC
 
@@ -38,12 +39,12 @@ class _Pod(NamedTuple):
     bound: int  # node of a DaemonSet's pod, -1: any
 
 
-def generated_cluster(nodes: int, seed: int = 0) -> Generated:
+def generated_cluster(nodes: int, seed: int = 0, asked: tuple[float, float] = ASKED) -> Generated:
     """Generate a cluster of equal nodes of 16 cores and 64 GiB in three zones.
 
     Deployments have daily and weekly courses, replicas that come in the morning and go in the evening, and rollouts,
     which replace their pods. Batch jobs run for half an hour to four hours, most of them at night. Each node runs two
-    pods of DaemonSets. Requests are 1 to 4 times the mean use. Each pod goes to the node with the lowest requests that
+    pods of DaemonSets. Each pod goes to the node with the lowest requests that
     has room (`LeastAllocated`). Half of the deployments have a PodDisruptionBudget of one pod, a few one that allows
     none; some declare anti-affinity by node or spread by zone; some pods must not be moved.
 
@@ -53,6 +54,9 @@ def generated_cluster(nodes: int, seed: int = 0) -> Generated:
         M, 3 or more.
     seed : int
         Draws everything.
+    asked : tuple of float
+        Requests of deployments are drawn between these multiples of their mean use, > 0. Below 1, nodes may be
+        overloaded.
 
     Returns
     -------
@@ -66,7 +70,7 @@ def generated_cluster(nodes: int, seed: int = 0) -> Generated:
     """
     at_least(ZONES, nodes=nodes)
     rng = np.random.default_rng([seed, nodes])
-    courses, pods = _deployments(rng, nodes)
+    courses, pods = _deployments(rng, nodes, asked)
     pods += _batch(rng, nodes)
     at = _placed(pods, nodes, rng)
     pods = [pod for pod, node in zip(pods, at.tolist(), strict=True) if node >= 0]  # the others found no room
@@ -75,12 +79,12 @@ def generated_cluster(nodes: int, seed: int = 0) -> Generated:
     return Generated(until(whole, 7 * STEPS), whole, _state(pods, at, nodes, rng))
 
 
-def _deployments(rng: np.random.Generator, nodes: int) -> tuple[Float, list[_Pod]]:
+def _deployments(rng: np.random.Generator, nodes: int, asked: tuple[float, float]) -> tuple[Float, list[_Pod]]:
     """(deployments, slots, D) what a replica uses on average, and all pods that ever run."""
     slots, pods, courses = DAYS * STEPS, list[_Pod](), list[Float]()
     hour = np.arange(slots) * INTERVAL / 3600
     weekend = (hour // 24).astype(int) % 7 >= 5
-    target, total = int(nodes * PODS_A_NODE), 0
+    target, total = int(nodes * PODS_A_NODE * sum(ASKED) / sum(asked)), 0
     while total < target:
         number = len(courses)
         replicas = int(min(max(rng.lognormal(1.6, 0.9), 1), max(nodes // 2, 2)))
@@ -90,7 +94,7 @@ def _deployments(rng: np.random.Generator, nodes: int) -> tuple[Float, list[_Pod
         level = np.array([rng.lognormal(-1.4, 0.8), rng.lognormal(0.1, 0.8)]).clip(0.02, [4.0, 16.0])
         memory = 1 + 0.2 * (day - 1)
         courses.append(np.stack([level[0] * day, level[1] * memory], axis=1))
-        request = (level * rng.uniform(1.0, 4.0, 2)).clip(0.01, [8.0, 32.0])
+        request = (level * rng.uniform(*asked, 2)).clip(0.01, [8.0, 32.0])
         namespace, name = f"team-{number % 12}", f"app-{number}"
         owner = f"{namespace}/deployment/{name}"
         rollouts = np.sort(rng.integers(0, slots, rng.poisson(1.5)))

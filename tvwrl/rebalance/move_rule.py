@@ -8,45 +8,58 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import positive, within
+from tvwrl.checks import at_least, positive, within
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import DAY, HOUR, foresee
 from tvwrl.rebalance.from_record import state_of_rows, until
 from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
-from tvwrl.schedulers import REQUESTS, MoveRule
+from tvwrl.schedulers import REQUESTS, MoveRule, move_rule
 from tvwrl.simulation import Cluster
 from tvwrl.types import Int, Move
-from tvwrl.what_if import Recorded
+from tvwrl.what_if import Recorded, WhatIfSettings
+from tvwrl.what_if import what_if as replay_cluster
+
+STEP = 1800  # seconds: load is compared in steps of that length
+ROUNDS = 4  # orders of nodes that are tried
 
 
+@move_rule("Plans by the day (tvwrl rebalance)")
 class Rebalance(MoveRule):
     """Plans every few hours, as `tvwrl rebalance` does, from what was recorded until then; moves as the plan says.
 
-    It first relieves nodes whose load would exceed the limit, then empties nodes. Nothing moves on the first day, of
-    which nothing was known before.
+    It first relieves nodes whose load would exceed the limit, then empties nodes. In the first day, of which nothing
+    was known before, pods are taken to use what they request.
 
     Parameters
     ----------
-    share : float, default 0.02
-        Of the pods that one plan may move, 0 to 1.
+    price : float, default 2.4
+        Machine-hours that each move has to save over the next day, >= 0: 2.4 empties nodes of nine pods or fewer.
     limit : float, default 0.9
         Share of a node that forecast load may take, above 0.
-    every : float, default 6
+    every : float, default 4
         Hours between plans, above 0.
+    share : float, default 0.1
+        Of the pods that one plan may move, 0 to 1.
 
     Examples
     --------
-    >>> Rebalance(share=0.01)
+    >>> Rebalance(price=3)
     <Rebalance name='rebalance', knows='declared requests'>
     """
 
     name, knowledge = "rebalance", REQUESTS.and_also("what pods and their owners used on the days before")
-    options: ClassVar = {"share": (0.005, 0.01, 0.02, 0.05), "limit": (0.7, 0.8, 0.9, 1.0), "every": (2, 6, 24)}
+    options: ClassVar = {
+        "price": (1.5, 2.0, 2.4, 2.7, 3.0),
+        "limit": (0.7, 0.8, 0.9, 1.0),
+        "every": (1, 2, 4, 6, 12, 24),
+        "share": (0.02, 0.05, 0.1, 0.2),
+    }
 
-    def __init__(self, share: float = 0.02, limit: float = 0.9, every: float = 6.0) -> None:
+    def __init__(self, price: float = 2.4, limit: float = 0.9, every: float = 4.0, share: float = 0.1) -> None:
+        at_least(0, price=price)
         within(0, 1, share=share)
         positive(limit=limit, every=every)
-        self.share, self.limit, self.every = share, limit, every
+        self.price, self.limit, self.every, self.share = price, limit, every, share
         self._recorded: Recorded | None = None
 
     def watch(self, recorded: Recorded, rows: Int, nodes: Int, ratio: int) -> None:
@@ -74,7 +87,7 @@ class Rebalance(MoveRule):
         """See `MoveRule.moves`."""
         assert self._recorded is not None, "it plans from a record: see `watch`"
         seconds, now = cluster.scenario.step_seconds, cluster.slot
-        if now * seconds >= DAY and now >= self._next:
+        if now > 0 and now >= self._next:
             self._next = now + max(round(self.every * HOUR / seconds), 1)
             self._waiting = list(self._planned(cluster))
         movable = dict(zip(cluster.running.workload.tolist(), cluster.running.movable.tolist(), strict=True))
@@ -92,13 +105,13 @@ class Rebalance(MoveRule):
         state = state_of_rows(self._recorded, rows, at, past.slots)
         may_move = np.concatenate([running.movable, np.zeros(len(bound), np.bool_)])
         state = replace(state, stays=np.where(may_move, "", "may not move"))
-        forecast = foresee(past, state)
+        known = past.slots * past.interval >= DAY
+        load = foresee(past, state).in_steps(STEP).reshape(len(state), -1, 2) if known else state.request[:, None, :]
         most = int(self.share * may_move.sum())
         machine = np.argsort(self._nodes)  # of each node
         for name in (OVERLOAD, MACHINES):
-            goal = Goal(name, most, limit=self.limit, rounds=4)
-            load = forecast.in_steps(goal.step_seconds)
-            found = find_moves(state, load.reshape(len(state), -1, load.shape[-1]), goal)
+            goal = Goal(name, most, self.price, limit=self.limit, rounds=ROUNDS)
+            found = find_moves(state, load, goal)
             for i, target in zip(found.pod.tolist(), found.target.tolist(), strict=True):
                 yield Move(int(running.workload[i]), int(machine[target]))
             state, most = _after(state, found), most - len(found.pod)
@@ -109,3 +122,8 @@ def _after(state: ClusterState, found: Found) -> ClusterState:
     at, stays = state.at.copy(), state.stays.copy()
     at[found.pod], stays[found.pod] = found.target, "was just moved"
     return replace(state, at=at, stays=stays)
+
+
+def what_if(settings: WhatIfSettings) -> None:
+    """`tvwrl what-if` where this rule is among those that move pods."""
+    replay_cluster(settings)

@@ -155,7 +155,7 @@ def draw(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
     image: Any = None
     for column, (title, where) in enumerate((("now", state.at), ("after the moves", at))):
         load = on_nodes(hourly.reshape(len(state), -1), where, len(state.node))
-        share = load.reshape(len(state.node), -1, 2) / np.maximum(state.size, 1e-12)[:, None, :]
+        share = load.reshape(len(state.node), -1, 2) / np.where(state.size > 0, state.size, np.inf)[:, None, :]
         used = np.zeros(len(state.node), np.bool_)
         used[where[~state.bound]] = True
         share[~used] = np.nan
@@ -190,7 +190,7 @@ def _explore(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> No
     hourly = _hourly(state, forecast)
     asked = np.broadcast_to(state.request[:, None, :], hourly.shape)
     demand = np.concatenate([hourly, asked], axis=2)
-    size = np.maximum(np.concatenate([state.size, state.size], axis=1), 1e-9)
+    size = np.concatenate([state.size, state.size], axis=1)
     used = np.maximum(size, _most_on(demand, state.at, len(size)))  # what runs now exceeds no node of the page
     resources = ("cpu", "memory", "cpu requested", "memory requested")
     count = np.ones(len(state), np.int64)

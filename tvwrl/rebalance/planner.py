@@ -161,7 +161,7 @@ def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
 
 def _fullest(state: ClusterState, at: Int, forecast: Forecast) -> tuple[Float, Float]:
     """(M,) the largest share of each node that is used at any time, and that is requested, of any resource."""
-    count, nodes, size = len(state), len(state.node), np.maximum(state.size, 1e-12)
+    count, nodes, size = len(state), len(state.node), np.where(state.size > 0, state.size, np.inf)
     load = on_nodes(forecast.in_steps(HOUR).reshape(count, -1), at, nodes).reshape(nodes, -1, state.size.shape[1])
     used: Float = (load.max(axis=1) / size).max(axis=1)
     asked: Float = (on_nodes(state.request, at, nodes) / size).max(axis=1)

@@ -278,8 +278,7 @@ def _arrays(
     capacity = np.concatenate([size, state.size, state.most_pods[:, None].astype(np.float64)], axis=1)
     residual = capacity.copy()
     residual -= on_nodes(demand, state.at, nodes)
-    with np.errstate(divide="ignore"):
-        share = np.where(capacity > 0, 1.0 / (np.maximum(capacity, 1e-300) * capacity.shape[1]), 0.0)
+    share = 1.0 / np.where(capacity > 0, capacity * capacity.shape[1], np.inf)
     on_node = np.bincount(state.at, minlength=nodes)
     width = int(on_node.max(initial=0) + max(on_node.max(initial=0), 40))
     member, members = np.zeros((nodes, width), np.int64), np.zeros(nodes, np.int64)

@@ -61,6 +61,7 @@ from .moving.base import (
     Moving as Moving,
     head_of as head_of,
     make_move_rule as make_move_rule,
+    move_rule as move_rule,
     parted as parted,
     plus as plus,
 )

@@ -7,7 +7,17 @@ from inspect import signature
 
 from tvwrl.checks import different, either
 from tvwrl.names import name_and_source, written
-from tvwrl.schedulers import MostAllocated, Moving, head_of, make_move_rule, make_scheduler, parted, plus
+from tvwrl.schedulers import (
+    MOVE_RULES,
+    MostAllocated,
+    MoveRule,
+    Moving,
+    head_of,
+    make_move_rule,
+    make_scheduler,
+    parted,
+    plus,
+)
 from tvwrl.types import InputError
 from tvwrl.what_if.as_kubernetes import KUBERNETES
 
@@ -17,7 +27,7 @@ DEFAULT_MOVES = (
     "low-node-load", "karpenter", plus(MostAllocated.name, "karpenter"), "karpenter-balanced", "greedy-evacuate",
     "machine-value",
 )  # fmt: skip
-SETTINGS = 4  # values of its first option at which a rule is played beside its default
+SETTINGS = 3  # values of its first option at which a rule is played beside its default
 
 
 def movers(names: Collection[str]) -> list[Moving]:
@@ -27,9 +37,17 @@ def movers(names: Collection[str]) -> list[Moving]:
 
     Raises InputError for unknown names, options that a rule does not have, and the same rule twice.
     """
-    listed = [one for name in names or DEFAULT_MOVES for one in _settings(name.strip())]
+    listed = [one for name in names or _default() for one in _settings(name.strip())]
     different(moves=[named(one) for one in listed])
     return listed
+
+
+def _default() -> Iterator[str]:
+    """`DEFAULT_MOVES`, and rules of packages that are built on this one, which plan from a record."""
+    yield from DEFAULT_MOVES
+    for name, row in MOVE_RULES.items():
+        if row.made.watch is not MoveRule.watch:
+            yield from (name, plus(MostAllocated.name, name))
 
 
 def named(moving: Moving) -> str:

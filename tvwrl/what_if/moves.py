@@ -19,7 +19,7 @@ from tvwrl.what_if.referee import Churn, Judged, churn, whole_lives
 from tvwrl.what_if.replay import Placed, Replay
 
 HOURLY = 0.01  # of the pods that run at a time may be moved in an hour
-ORDERS = 3  # in which each rule is played
+ORDERS = 2  # in which each rule is played
 COUNTS = ("evictions", "evicted", "often", "returns", "emptied", "opened_again")  # fields of `Churn`
 
 

@@ -114,10 +114,10 @@ def _legend(moves: MovesCompared) -> str:
         "a move; all other rows are changes against it. evictions: a day, at most "
         f"{moves.moves_per_hour:,} an hour; of pods: share that was evicted at least once; hours saved: machine-hours "
         "a day with fewer nodes in use; needed: the most nodes with a pod at a time; over: machine-hours a day with "
-        f"usage above {compared.limit:.0%} of the node; often: pods that were evicted more than twice; returns: "
-        "evictions to a node that the pod had been evicted from; emptied: nodes from which moves took the last pods, "
-        "and opened: how many of these got pods again; front: no other rule has fewer evictions and no more "
-        "machine-hours (H), or no more hours of overload (O)."
+        f"usage above {compared.limit:.0%} of the node. In the whole record, often: pods that were evicted more than "
+        "twice; returns: evictions to a node that the pod had been evicted from; emptied: nodes that moves took the "
+        "last pods from, and opened: how many of these got pods again. front: no other rule has fewer evictions and no "
+        "more machine-hours (H), or no more hours of overload (O)."
     )
     return text + f" Money: per {MONTH} days." * compared.priced
 
@@ -176,7 +176,7 @@ def _flat(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def draw(file: Path, moves: MovesCompared) -> None:
     """A PNG of evictions against machine-hours, and against hours of overload; a line joins what is not dominated."""
-    outcomes, fronts = moves.compared.outcomes, moves.on_front
+    outcomes, fronts = [one for one in moves.compared.outcomes if one not in moves.idle], moves.on_front
     figure = new_figure(9.0, 4.6)
     hours = [(moves.evictions(one), one.mean("machine_hours").value) for one in outcomes]
     over = [(moves.evictions(one), overload(one)) for one in outcomes]

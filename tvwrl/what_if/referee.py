@@ -87,11 +87,10 @@ def judge(judged: Judged, machine: Int, start: Int, segments: Segments | None = 
     """
     slots = len(judged.background)
     ran = whole_lives(judged, machine, start) if segments is None else segments
-    load, requests = judged.background.copy(), judged.reserved.copy()
-    declared = np.nan_to_num(judged.request)
+    load, first = judged.background.copy(), start.tolist()
     for i, m, begin, end in zip(*(column.tolist() for column in ran), strict=True):
-        load[begin:end, m] += judged.demand[i][begin - start[i] : end - start[i]]
-        requests[begin:end, m] += declared[i]
+        load[begin:end, m] += judged.demand[i][begin - first[i] : end - first[i]]
+    requests = judged.reserved + _at_a_time(judged, ran, np.nan_to_num(judged.request)[ran.pod])
     busy = in_use(judged, ran)
     over = load > judged.size * (judged.limit + TOLERANCE)
     crowded = (requests > judged.size * (1 + TOLERANCE)).any(axis=2) & busy
@@ -102,10 +101,16 @@ def judge(judged: Judged, machine: Int, start: Int, segments: Segments | None = 
 
 def in_use(judged: Judged, ran: Segments) -> npt.NDArray[np.bool_]:
     """(T, M) whether a pod runs on each machine that may move."""
-    change = np.zeros((len(judged.background) + 1, len(judged.size)), np.int64)
-    np.add.at(change, (ran.begin, ran.node), 1)
-    np.add.at(change, (ran.end, ran.node), -1)
-    found: npt.NDArray[np.bool_] = change.cumsum(axis=0)[:-1] > 0
+    found: npt.NDArray[np.bool_] = _at_a_time(judged, ran, np.ones((len(ran.pod), 1)))[:, :, 0] > 0
+    return found
+
+
+def _at_a_time(judged: Judged, ran: Segments, amount: Float) -> Float:
+    """(T, M, c) sums of what is on each machine, of amounts (k, c) of the segments."""
+    change = np.zeros((len(judged.background) + 1, len(judged.size), amount.shape[1]))
+    np.add.at(change, (ran.begin, ran.node), amount)
+    np.add.at(change, (ran.end, ran.node), -amount)
+    found: Float = change.cumsum(axis=0)[:-1]
     return found
 
 
