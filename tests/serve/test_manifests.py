@@ -15,6 +15,7 @@ from tests.serve.manifests import CONFIGURATIONS, DEPLOY, ROOT, arguments, docum
 from tvwrl.serve.options import ServeSettings
 
 yaml = pytest.importorskip("yaml")
+WORKING = ("extender.yaml", "rebalance/rebalance.yaml")
 monitoring = pytest.importorskip("tvwrl.serve.monitoring")
 
 
@@ -188,10 +189,11 @@ def test_components_are_offered_and_change_what_is_there(folder):
     assert f"# - {folder} " in (DEPLOY / "kustomization.yaml").read_text(encoding="utf-8")
     assert all((DEPLOY / folder / name).exists() for name in content.get("resources", []))
     pod = pod_of("extender.yaml")
+    there = [(one["kind"], one["metadata"]["name"]) for file in WORKING for one in documents(file)]
     for patch in content.get("patches", []):
         merged = yaml.safe_load(patch["patch"])
         target = patch.get("target") or {"kind": merged["kind"], "name": merged["metadata"]["name"]}
-        assert only("extender.yaml", target["kind"])["metadata"]["name"] == target["name"]
+        assert there.count((target["kind"], target["name"])) == 1
         if isinstance(merged, dict):
             spec = merged["spec"]["template"]["spec"]
             names = {one["name"] for one in spec.get("containers", [])}
@@ -219,7 +221,7 @@ def test_the_image_serves_as_the_deployment_does():
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     user = pod_of("extender.yaml")["securityContext"]
     assert f"USER {user['runAsUser']}:{user['runAsGroup']}" in text
-    assert "[serve]" in text
+    assert "[serve,kubernetes]" in text
     assert "torch" not in text.lower().replace("pytorch", "")
     (copied,) = pod_of("extender.yaml")["initContainers"]
     assert "COPY --from=installed /opt/kernels /opt/kernels" in text
