@@ -17,15 +17,17 @@ from tvwrl.serve.options import ServeSettings
 yaml = pytest.importorskip("yaml")
 WORKING = ("extender.yaml", "rebalance/rebalance.yaml")
 monitoring = pytest.importorskip("tvwrl.serve.monitoring")
+moving = pytest.importorskip("tvwrl.rebalance.monitoring")
 
 
 def metrics() -> set[str]:
-    """Names of all metrics that the server shows, labels included where they have values."""
+    """Names of all metrics that the server and the controller show, labels included where they have values."""
     made = monitoring.Monitoring("rule", False, lambda: 1.0)
     made.requests.labels("/filter", "200").inc()
     made.latency.labels("/filter").observe(0.1)
     made.polls.labels("ok").inc()
-    return set(re.findall(r"^(\w+)(?:\{| )", made.text().decode(), re.MULTILINE))
+    text = made.text() + moving.Monitoring(False, lambda: 1.0, lambda: 1.0).text()
+    return set(re.findall(r"^(\w+)(?:\{| )", text.decode(), re.MULTILINE))
 
 
 def expressions() -> list[str]:
