@@ -26,7 +26,13 @@ BUDGETS = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/tvwrl/leases/tvwrl-rebalance"
 GOLDEN = ROOT / "tests" / "rebalance" / "golden"
 OWNERS, REPLICAS, EVICTIONS, KILL_AT = 30, 5, 1000, 400
-HOUR = {"per_hour": EVICTIONS, "per_node": 40, "per_namespace": 10_000, "per_owner": 60, "per_batch": 20}
+HOUR = {
+    "hourly": EVICTIONS,
+    "hourly_per_node": 40,
+    "hourly_per_namespace": 10_000,
+    "hourly_per_owner": 60,
+    "on_their_way": 20,
+}
 RIGHTS = ("rebalance", "rebalance-evicts")  # components of deploy/
 
 
@@ -130,7 +136,7 @@ class Rebalancing:
         full = {
             "api": {"kubeconfig": str(self.token)},
             "budgets": HOUR,
-            "execution": {"retry_seconds": 1.0, "tries": 3, "replacement_timeout": 60.0},
+            "execution": {"retry_seconds": 1.0, "eviction_tries": 3, "replacement_timeout": 60.0},
             "extender": {"extender": self.setting.extender.url} if extender else {},
             **content,
         }
@@ -297,7 +303,7 @@ def _killed(world: Rebalancing, report: Report) -> None:
         before = len(world.evicted())
         world.setting.plane.pause()
         moves = [[pod, f"node-{120 + i}", i] for i, pod in enumerate(pods)]
-        budgets = HOUR | {"per_hour": 2}
+        budgets = HOUR | {"hourly": 2}
         name, other = f"killed-{disk}.jsonl", f"killed-{disk}{'' if disk else '-another'}.jsonl"
         one = world.start(name, moves=moves, budgets=budgets)
         world.until(name, "evicted")
@@ -336,7 +342,7 @@ def _dry_is_real(world: Rebalancing, report: Report) -> None:
     world.protect("dry-1", 2)
     pods = sorted(f"default/{pod['metadata']['name']}" for i in range(8) for pod in world.ready(f"dry-{i}"))
     moves = [[pod, f"node-{160 + i % 7}", i // 5] for i, pod in enumerate(pods)]
-    budgets = HOUR | {"per_hour": 15, "per_owner": 2}
+    budgets = HOUR | {"hourly": 15, "hourly_per_owner": 2}
     before = len(world.evicted())
     dry = world.start("dry.jsonl", extender=False, moves=moves, budgets=budgets, watch={"shadow": True})
     world.until("dry.jsonl", "refused")
@@ -364,7 +370,7 @@ def _thousand(world: Rebalancing, report: Report) -> None:
         world.protect(f"many-{i:02d}", REPLICAS - 1)
     report.say(f"{EVICTIONS} evictions of {OWNERS * REPLICAS} pods, two controllers")
     before, begin = len(world.evicted()), time.monotonic()
-    execution = {"retry_seconds": 0.5, "tries": 2, "replacement_timeout": 60.0, "batches_without_help": 1000}
+    execution = {"retry_seconds": 0.5, "eviction_tries": 2, "replacement_timeout": 60.0, "batches_without_help": 1000}
     content: Json = {"random": 100, "execution": execution}
     names = ("many-0.jsonl", "many-1.jsonl", "many-2.jsonl")
     controllers = [world.start(name, **content, seed=i) for i, name in enumerate(names[:2])]
@@ -394,7 +400,7 @@ def _judge(world: Rebalancing, report: Report, before: int, took: float, lines: 
     for one in evictions:
         owner = one.pod.rpartition("-")[0]
         spent.update(["all", f"node {lives[one.pod].node}", f"owner {owner}"])
-    most = {"all": HOUR["per_hour"], "node": HOUR["per_node"], "owner": HOUR["per_owner"]}
+    most = {"all": HOUR["hourly"], "node": HOUR["hourly_per_node"], "owner": HOUR["hourly_per_owner"]}
     beyond = {key: count for key, count in spent.items() if count > most[key.partition(" ")[0]]}
     report.check(
         "rebalance: evictions beyond a budget",

@@ -14,7 +14,7 @@ from tvwrl.rebalance.execution import ExecutionOptions
 from tvwrl.rebalance.leadership import LeaseOptions
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
 
-LARGE = EvictionBudgets(per_hour=10_000, per_node=10_000, per_namespace=10_000, per_owner=10_000)
+LARGE = EvictionBudgets(hourly=10_000, hourly_per_node=10_000, hourly_per_namespace=10_000, hourly_per_owner=10_000)
 
 
 def plan_of(

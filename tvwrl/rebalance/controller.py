@@ -194,17 +194,17 @@ class Controller:
                 self._good = True
                 return False
             result = self._act()
-        except (ApiError, InputError) as error:
-            self.monitoring.turns.labels("failed").inc()
-            self._good = False
-            self._log("turn failed", error=str(error))
-            return True
         except NotLeading as error:
             self.monitoring.turns.labels("not_leading").inc()
             self.monitoring.leads.set(0)
-            self._executor = None
             self._log("no longer leading", reason=str(error))
             return False
+        except Exception as error:  # of a planner, say: the next turn may succeed, and until then nothing is evicted
+            self.monitoring.turns.labels("failed").inc()
+            self._good = False
+            known = isinstance(error, ApiError | InputError)
+            self._log("turn failed", error=str(error) if known else repr(error))
+            return True
         self._good = True
         self.monitoring.turns.labels("nothing_to_do" if result is None else "done").inc()
         return True
@@ -224,7 +224,6 @@ class Controller:
         replacements that they could not wait for."""
         if not self._leadership.acquire():
             self.monitoring.leads.set(0)
-            self._executor = None
             return False
         self.monitoring.leads.set(1)
         if self._leadership.terms != self._term:

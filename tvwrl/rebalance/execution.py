@@ -40,7 +40,7 @@ class ExecutionOptions:
     """Minutes from reading the cluster after which a plan is not carried out any more."""
     replacement_timeout: float = 300.0
     """Seconds within which the replacement of an evicted pod has to be ready; otherwise the run stops."""
-    tries: int = 5
+    eviction_tries: int = 5
     """Times that a pod is tried to be evicted that a PodDisruptionBudget protects, or where the API server fails."""
     retry_seconds: float = 20.0
     """Seconds between two of these tries; more where the API server asks for it."""
@@ -49,7 +49,8 @@ class ExecutionOptions:
     batches_without_help: int = 2
     """Batches in a row of which most pods did not end where they should, after which the run stops."""
     least_saving: float = 0.0
-    """Machine-hours of the next day that a move has to save on average; the run stops once what is left saves less."""
+    """Machine-hours of the next day that a move has to save on average (with --goal overload: hours of overload); a run
+    stops once what is left saves less."""
     stale_seconds: float = 300.0
     """Age of the newest usage, seconds, from which on nothing is evicted."""
     pause_hours: float = 6.0
@@ -60,7 +61,12 @@ class ExecutionOptions:
         positive(longest_age=self.longest_age, replacement_timeout=self.replacement_timeout)
         positive(stale_seconds=self.stale_seconds, pause_hours=self.pause_hours)
         at_least(0, least_saving=self.least_saving, retry_seconds=self.retry_seconds)
-        at_least(1, tries=self.tries, most_errors=self.most_errors, batches_without_help=self.batches_without_help)
+        at_least(
+            1,
+            eviction_tries=self.eviction_tries,
+            most_errors=self.most_errors,
+            batches_without_help=self.batches_without_help,
+        )
 
 
 class Stopped(Exception):
@@ -193,6 +199,7 @@ class Executor:
         """Carry out a plan as far as it may be. Raises NotLeading as soon as another may act."""
         name = plan_id(plan)
         result, lost = Result(name), set[str]()
+        self._errors, self._useless = Counter[str](), 0
         batches: dict[int, list[PodMove]] = {}
         for move in plan.moves:
             batches.setdefault(move.batch, []).append(move)
@@ -237,14 +244,14 @@ class Executor:
                 if move.source in lost and move.source in plan.drained:
                     self._refuse(result, lost, plan, move, f"{move.source} cannot be drained any more")
                     continue
-                if len(self._evictions.waiting) >= self._evictions.budgets.per_batch:
+                if len(self._evictions.waiting) >= self._evictions.budgets.on_their_way:
                     later.append(move)
                     continue
                 again = self._one(plan, move, result, lost)
                 if again is None:
                     continue
                 tries[move.uid] += not self._evictions.waiting  # our own evictions may be why it was refused
-                if tries[move.uid] >= self._options.tries:
+                if tries[move.uid] >= self._options.eviction_tries:
                     self._refuse(result, lost, plan, move, f"given up after {tries[move.uid]} tries")
                 else:
                     later.append(move)
