@@ -1,49 +1,66 @@
-"""What `tvwrl rebalance` does: sees a cluster, plans moves, and writes the plan."""
+"""What `tvwrl rebalance` does: sees a cluster, plans moves, writes the plan, and carries it out if it is told to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import TypeVar
 
 from tvwrl.checks import at_least, positive
 from tvwrl.progress import phase, say
 from tvwrl.rebalance.batches import BatchLimits
 from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.rebalance.controller import Controller, ControllerOptions, WatchOptions
+from tvwrl.rebalance.eviction_budgets import EvictionBudgets
+from tvwrl.rebalance.execution import ExecutionOptions
 from tvwrl.rebalance.forecast import HOUR, Forecast, foresee
 from tvwrl.rebalance.from_record import state_of_record, with_record
 from tvwrl.rebalance.generated import generated_cluster
+from tvwrl.rebalance.handing_over import ExtenderOptions
+from tvwrl.rebalance.kube_api import ApiError, ApiOptions, connect
 from tvwrl.rebalance.kubernetes_objects import COMMAND, read_objects
 from tvwrl.rebalance.kubernetes_state import state_of
+from tvwrl.rebalance.leadership import LeaseOptions
 from tvwrl.rebalance.page import write
-from tvwrl.rebalance.plan_of_moves import MovePlan
+from tvwrl.rebalance.plan_of_moves import MovePlan, read_plan
 from tvwrl.rebalance.planner import make_plan
 from tvwrl.rebalance.referee import faults
 from tvwrl.rebalance.search import Goal
 from tvwrl.runs import check_new_folder, default_folder
-from tvwrl.traces import RetryPolicy, Server, address
+from tvwrl.traces import ClusterMetrics, RetryPolicy, Selector, Server, address
 from tvwrl.types import InputError
 from tvwrl.what_if import Asked, Recorded, prices_of, read_csv_record, read_prometheus_record, with_prices
 
 NOW = "now"
+FAR = float("inf")  # seconds since usage that nobody has seen
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
-class RebalanceSettings:
+class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, LeaseOptions, ApiOptions, WatchOptions):
     """Plan which running pods to move where: to empty nodes, or to relieve full ones.
 
     Reads the usage of the last days and the objects of Kubernetes, forecasts the next day, and prints the moves in
-    order, with what each is for, what it saves, and what it risks. Changes nothing in the cluster. Writes plan.json,
-    moves.csv, report.md, a picture and a page for the browser to --out.
+    order, with what each is for, what it saves, and what it risks. Writes plan.json, moves.csv, report.md, a picture
+    and a page for the browser to --out. Changes nothing in the cluster, unless --no-dry-run is given: then it evicts
+    these pods through the Eviction API, batch by batch, within budgets. With --watch it does so again and again.
     """
 
+    dry_run: bool = True
+    """Change nothing. --no-dry-run: carry the plan out."""
+    watch: bool = False
+    """Look, plan and act every few minutes until it is stopped; with --dry-run only record what it would do."""
+    execute: Path | None = None
+    """Carry out this plan.json, if it is younger than --longest-age, instead of planning."""
     prometheus: str | None = None
     """Address of the Prometheus server, e.g. http://host:9090. Set the environment
     variable TVWRL_PROMETHEUS_HEADER to a header that it requires."""
     objects: Path | None = None
     """What Kubernetes knows of the same cluster, as kubectl get nodes,pods,... -A -o json writes it (a file or a
-    folder); what it does not say is listed, and keeps pods where they are."""
+    folder), where its API cannot be reached; what it does not say is listed, and keeps pods where they are."""
     assume_movable: bool = False
-    """Without --objects: take every pod that has an owner, and is no job, as movable to every node."""
+    """Know nothing of Kubernetes' objects: every pod that has an owner, and is no job, may go to every node."""
     goal: str = "machines"
     """machines: empty as many nodes as the moves can; cost: the same, by the price of each; overload: relieve nodes
     whose load will exceed --limit."""
@@ -73,14 +90,6 @@ class RebalanceSettings:
     """With --usage: sizes of nodes, as of tvwrl what-if."""
     generated: int | None = None
     """Instead of all these: a generated cluster of so many nodes, to try it out."""
-    batch: int = 10
-    """Pods that may be on their way at a time."""
-    per_owner: int = 1
-    """Pods of one owner that may be on their way at a time."""
-    per_namespace: int = 5
-    """Pods of one namespace that may be on their way at a time."""
-    per_node: int = 5
-    """Pods of one node that may be on their way at a time."""
     price_per_machine_hour: float | None = None
     """Price of an hour of each node without a price of its own, to give savings in money too."""
     prices: tuple[str, ...] = ()
@@ -95,21 +104,7 @@ class RebalanceSettings:
 
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
-        given = [name for name in ("prometheus", "usage", "generated") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise InputError(
-                "which cluster: give --prometheus URL, --usage FILE with --nodes FILE, or --generated NODES"
-            )
-        if (self.usage is None) != (self.nodes is None):
-            raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
-        if self.generated is not None:
-            if self.objects is not None or self.assume_movable:
-                raise InputError("a generated cluster has rules of its own: leave out --objects and --assume-movable")
-        elif (self.objects is None) != self.assume_movable:
-            raise InputError(
-                "what may be moved where: give --objects FILE, which this writes, or --assume-movable, but not both:\n"
-                f"  {COMMAND}"
-            )
+        self._check_source()
         at_least(1, interval=self.interval)
         at_least(0, retries=self.retries, seed=self.seed)
         positive(
@@ -119,7 +114,32 @@ class RebalanceSettings:
             price_per_machine_hour=self.price_per_machine_hour,
         )
         self.wanted  # noqa: B018 raises
-        self.batches  # noqa: B018 raises
+        self.options.check()
+        acts = self.watch or self.execute is not None or not self.dry_run
+        if acts and (self.objects is not None or self.assume_movable or self.prometheus is None):
+            raise InputError(
+                "to act on a cluster it has to be seen as it is now: give --prometheus, and neither --objects nor "
+                "--assume-movable"
+            )
+        if self.execute is not None and (self.watch or self.dry_run):
+            raise InputError("--execute carries one plan out: add --no-dry-run, and leave out --watch")
+
+    def _check_source(self) -> None:
+        given = [name for name in ("prometheus", "usage", "generated") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise InputError(
+                "which cluster: give --prometheus URL, --usage FILE with --nodes FILE, or --generated NODES"
+            )
+        if (self.usage is None) != (self.nodes is None):
+            raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
+        known = (self.objects is not None) + self.assume_movable
+        if self.generated is not None and known:
+            raise InputError("a generated cluster has rules of its own: leave out --objects and --assume-movable")
+        if known == 2 or (self.usage is not None and not known):
+            raise InputError(
+                "what may be moved where: give --objects FILE, which this writes, or --assume-movable, but not both:\n"
+                f"  {COMMAND}"
+            )
 
     @property
     def wanted(self) -> Goal:
@@ -129,22 +149,65 @@ class RebalanceSettings:
     @property
     def batches(self) -> BatchLimits:
         """How many pods may be on their way. Raises InputError."""
-        return BatchLimits(self.batch, self.per_owner, self.per_namespace, self.per_node)
+        return BatchLimits(self.per_batch)
+
+    @property
+    def options(self) -> ControllerOptions:
+        """Those of the controller."""
+        return ControllerOptions(
+            replace(self._part(WatchOptions), shadow=self.dry_run),
+            self._part(ApiOptions),
+            self._part(LeaseOptions),
+            self._part(EvictionBudgets),
+            replace(self._part(ExecutionOptions), least_saving=self.price_per_move),
+            self._part(ExtenderOptions),
+        )
+
+    def _part(self, kind: type[Part]) -> Part:
+        return kind(**{one.name: getattr(self, one.name) for one in fields(kind)})  # type: ignore[arg-type]
 
 
 def rebalance(settings: RebalanceSettings) -> None:
-    """Plan, write the folder and print the page. Raises InputError for bad options and input."""
+    """Plan, write the folder and print the page; act if that is asked for. Raises InputError for bad options and input,
+    and where the API server cannot be reached."""
     settings.check()
+    if settings.watch:
+        Controller(lambda state: _plan(settings, state)[1], settings.options, usage_age=_age(settings)).run()
+        return
     if settings.out is not None:
         check_new_folder(settings.out)  # before a reading of minutes
-    recorded, state = seen(settings)
-    goal = settings.wanted
+    out = settings.out or default_folder("rebalance")
+    if settings.dry_run:
+        recorded, state = seen(settings)
+        print(_written(settings, out, state, recorded))
+        print(f"written to {out}")
+        return
+    ready = None if settings.execute is None else read_plan(settings.execute)
+
+    def plan_of(state: ClusterState) -> MovePlan:
+        nonlocal ready
+        if ready is None:
+            forecast, ready = _plan(settings, state)
+            print(write(out, state, forecast, ready, settings.wanted, settings.currency))
+        return ready
+
+    Controller(plan_of, settings.options, usage_age=_age(settings)).turn()
+
+
+def _written(settings: RebalanceSettings, out: Path, state: ClusterState, recorded: Recorded) -> str:
+    """The page of a plan that was written to a folder."""
     with phase("forecasting the next day"):
         forecast = foresee(recorded, state, max(int(settings.days), 1))
     plan = planned(settings, state, forecast, recorded)
-    out = settings.out or default_folder("rebalance")
-    print(write(out, state, forecast, plan, goal, settings.currency))
-    print(f"written to {out}")
+    return write(out, state, forecast, plan, settings.wanted, settings.currency)
+
+
+def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan]:
+    """A plan for the cluster as the API server shows it."""
+    recorded = _recorded(settings)
+    state = with_record(state, recorded)
+    forecast = foresee(recorded, state, max(int(settings.days), 1))
+    return forecast, planned(settings, state, forecast, recorded)
 
 
 def planned(settings: RebalanceSettings, state: ClusterState, forecast: Forecast, recorded: Recorded) -> MovePlan:
@@ -152,7 +215,7 @@ def planned(settings: RebalanceSettings, state: ClusterState, forecast: Forecast
     goal = settings.wanted
     with phase("searching for moves"):
         plan = make_plan(state, forecast, goal, recorded, settings.batches)
-        load = forecast.in_steps(goal.step_seconds).astype("float64")
+        load = forecast.in_steps(goal.step_seconds).astype(float)
         found = faults(state, plan.moves, plan.drained, load.reshape(len(state), -1, load.shape[-1]), goal.limit)
     if found:
         raise RuntimeError(f"the plan has {len(found)} faults, which is a fault of the search; first: {found[0]}")
@@ -165,15 +228,31 @@ def seen(settings: RebalanceSettings) -> tuple[Recorded, ClusterState]:
         with phase(f"generating a cluster of {settings.generated} nodes"):
             cluster = generated_cluster(settings.generated, settings.seed)
         return cluster.past, cluster.state
-    recorded = with_prices(_recorded(settings), prices_of(settings.prices), settings.price_per_machine_hour)
-    if settings.objects is None:
+    recorded = _recorded(settings)
+    if settings.assume_movable:
         return recorded, state_of_record(recorded)
-    with phase(f"reading {settings.objects}"):
-        state = state_of(read_objects(settings.objects))
+    if settings.objects is not None:
+        with phase(f"reading {settings.objects}"):
+            state = state_of(read_objects(settings.objects))
+    else:
+        with phase("reading the objects of Kubernetes"):
+            try:
+                state = state_of(connect(settings.options.api).objects())
+            except ApiError as error:
+                raise InputError(
+                    f"the API server of Kubernetes: {error}; where it cannot be reached give --objects FILE, which "
+                    f"this writes, or --assume-movable:\n  {COMMAND}"
+                ) from error
     return recorded, with_record(state, recorded)
 
 
 def _recorded(settings: RebalanceSettings) -> Recorded:
+    """The past, with prices. Raises InputError."""
+    recorded = _read(settings)
+    return with_prices(recorded, prices_of(settings.prices), settings.price_per_machine_hour)
+
+
+def _read(settings: RebalanceSettings) -> Recorded:
     if settings.usage is not None and settings.nodes is not None:
         with phase(f"reading {settings.usage}"):
             return read_csv_record(settings.usage, settings.nodes, settings.interval)
@@ -190,3 +269,14 @@ def last_hour(asked: Asked) -> str:
     """
     server = Server(address(asked.url), RetryPolicy(asked.retries + 1, asked.timeout))
     return str(server.clock() // HOUR * HOUR)
+
+
+def _age(settings: RebalanceSettings) -> Callable[[], float]:
+    """Tells how old the newest usage is, seconds."""
+
+    def age() -> float:
+        server = Server(address(settings.prometheus or ""), RetryPolicy(1, settings.timeout))
+        found = ClusterMetrics(server, Selector(settings.selector)).sample_age(server.clock())
+        return FAR if found is None else float(found)
+
+    return age

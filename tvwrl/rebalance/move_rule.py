@@ -13,6 +13,7 @@ from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import DAY, HOUR, foresee
 from tvwrl.rebalance.from_record import state_of_rows, until
 from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
+from tvwrl.rebalance.worth import nodes_to_spare
 from tvwrl.schedulers import REQUESTS, MoveRule, move_rule
 from tvwrl.simulation import Cluster
 from tvwrl.types import Int, Move
@@ -106,12 +107,18 @@ class Rebalance(MoveRule):
         may_move = np.concatenate([running.movable, np.zeros(len(bound), np.bool_)])
         state = replace(state, stays=np.where(may_move, "", "may not move"))
         known = past.slots * past.interval >= DAY
-        load = foresee(past, state).in_steps(STEP).reshape(len(state), -1, 2) if known else state.request[:, None, :]
+        load, spare = state.request[:, None, :], None
+        if known:
+            forecast = foresee(past, state)
+            load, spare = (
+                forecast.in_steps(STEP).reshape(len(state), -1, 2),
+                nodes_to_spare(state, forecast, past, self.limit),
+            )
         most = int(self.share * may_move.sum())
         machine = np.argsort(self._nodes)  # of each node
         for name in (OVERLOAD, MACHINES):
             goal = Goal(name, most, self.price, limit=self.limit, rounds=ROUNDS)
-            found = find_moves(state, load, goal)
+            found = find_moves(state, load, goal, most_nodes=spare)
             for i, target in zip(found.pod.tolist(), found.target.tolist(), strict=True):
                 yield Move(int(running.workload[i]), int(machine[target]))
             state, most = _after(state, found), most - len(found.pod)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from tvwrl.types import InputError
 
 VERSION = 1  # of the file
 
@@ -18,7 +23,7 @@ class PodMove(NamedTuple):
     source: str  # node
     target: str  # node
     reason: str  # a few words
-    saving: float  # machine-hours of the next day; a drained node's are shared by the pods that leave it
+    saving: float  # hours of the next day: of a node that is emptied, shared by the pods that leave it, or of overload
     risk: str  # a few words; "": none is known
 
 
@@ -74,3 +79,64 @@ class MovePlan:
         plain["moves"] = [move._asdict() for move in self.moves]
         plain["expected"] = {name: point._asdict() for name, point in self.expected.items()}
         return {"version": VERSION, **plain}
+
+
+TEXT = ("pod", "uid", "owner", "source", "target", "reason", "risk")
+
+
+def read_plan(file: Path) -> MovePlan:
+    """Read a plan that `tvwrl rebalance` wrote.
+
+    Parameters
+    ----------
+    file : Path
+        The file plan.json.
+
+    Returns
+    -------
+    MovePlan
+        The plan.
+
+    Raises
+    ------
+    InputError
+        With the file and the field, for a file that cannot be read, is of another version, or was changed in a way
+        that makes no sense.
+
+    Examples
+    --------
+    >>> read_plan(Path("plan.json")).moves[0].target  # doctest: +SKIP
+    'node-17'
+    """
+    try:
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: cannot be read as JSON: {error}") from None
+    if not isinstance(content, dict) or content.get("version") != VERSION:
+        raise InputError(f"{file}: version: must be {VERSION}, as tvwrl rebalance of this version writes plan.json")
+    try:
+        made = float(content["made"])
+        moves = tuple(_move(one) for one in content["moves"])
+        expected = {str(name): Point(**point) for name, point in content["expected"].items()}
+        lists = {name: tuple(map(str, content[name])) for name in ("drained", "unknown")}
+        stays = {str(name): int(count) for name, count in content["stays"].items()}
+        plan = MovePlan(
+            made, str(content["source"]), str(content["goal"]), moves, expected=expected, stays=stays, **lists
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{file}: is no plan: {type(error).__name__}: {error}") from None
+    if not math.isfinite(made):
+        raise InputError(f"{file}: made is {made}: must be seconds since 1970")
+    batches = [move.batch for move in moves]
+    if batches != sorted(batches) or min(batches, default=0) < 0:
+        raise InputError(f"{file}: moves: batch must be 0 or more, and never fall")
+    return plan
+
+
+def _move(row: dict[str, Any]) -> PodMove:
+    for name in TEXT:
+        if not isinstance(row[name], str):
+            raise TypeError(f"{name} is {row[name]!r}: must be text")
+    if not isinstance(row["batch"], int) or not math.isfinite(row["saving"]):
+        raise TypeError(f"the move of {row['pod']}: batch must be a whole number, and saving a number")
+    return PodMove(**row)

@@ -12,17 +12,17 @@ from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import HOUR, Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
 from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, on_nodes
-from tvwrl.rebalance.worth import expected_worth
+from tvwrl.rebalance.worth import expected_worth, nodes_to_spare
 from tvwrl.types import Bool, Float, Int
 from tvwrl.what_if import Recorded
 
-Finds = Callable[[ClusterState, Forecast, Goal], Found]
+Finds = Callable[[ClusterState, Forecast, Goal, int | None], Found]
 
 
-def search(state: ClusterState, forecast: Forecast, goal: Goal) -> Found:
+def search(state: ClusterState, forecast: Forecast, goal: Goal, most_nodes: int | None) -> Found:
     """Find moves by the search: see `find_moves`."""
     load = forecast.in_steps(goal.step_seconds)
-    return find_moves(state, load.reshape(len(state), -1, load.shape[-1]), goal)
+    return find_moves(state, load.reshape(len(state), -1, load.shape[-1]), goal, most_nodes=most_nodes)
 
 
 def make_plan(
@@ -44,7 +44,7 @@ def make_plan(
     goal : Goal or None
         What to reach; None: to empty nodes with 2 % of the pods.
     recorded : Recorded or None
-        The past, for what comes over a day: see `expected_worth`.
+        The past, for what comes over a day: see `expected_worth` and `nodes_to_spare`.
     limits : BatchLimits or None
         How many pods may be on their way at a time.
     finds : callable
@@ -69,14 +69,16 @@ def make_plan(
     True
     """
     goal = goal or Goal()
-    found = finds(state, forecast, goal)
+    spare = None if recorded is None else nodes_to_spare(state, forecast, recorded, goal.limit)
+    found = finds(state, forecast, goal, spare)
     batch = batches_of(state, found, limits)
     found, batch = _worth_making(state, goal, found, batch)
     order = np.argsort(batch, kind="stable")
     at = state.at.copy()
     at[found.pod] = found.target
     emptied = np.setdiff1d(np.flatnonzero(state.in_use), np.unique(at[~state.bound]))
-    expected = expected_worth(state, at, forecast, recorded)
+    expected = expected_worth(state, at, forecast, recorded, goal.limit if goal.name == OVERLOAD else 1.0)
+    relief = max(0.0, -expected["overload_hours"].value) / max(len(order), 1)
     leaving = Counter(found.source.tolist())
     gained = np.isin(np.arange(len(state.node)), emptied)
     risk = _risks(state, forecast)
@@ -92,7 +94,7 @@ def make_plan(
         else:
             reason = "makes room for another"
         full = f"target then {asked[target]:.0%} requested, {used[target]:.0%} used at most"
-        saving = HOURS / leaving[source] if gained[source] else 0.0
+        saving = HOURS / leaving[source] if gained[source] else relief if goal.name == OVERLOAD else 0.0
         words = "; ".join(filter(None, (full, risk[i])))
         moves.append(
             PodMove(

@@ -110,6 +110,7 @@ def find_moves(
     goal: Goal,
     beside: Beside | None = None,
     movable: Bool | None = None,
+    most_nodes: int | None = None,
 ) -> Found:
     """Search for the moves that bring a cluster nearest to a goal.
 
@@ -130,6 +131,8 @@ def find_moves(
         Further limits.
     movable : Bool or None
         (N,) pods that may move; None: those that nothing keeps, and no budget that allows no disruption.
+    most_nodes : int or None
+        Nodes to empty at most, see `nodes_to_spare`; None: as many as it can.
 
     Returns
     -------
@@ -156,6 +159,7 @@ def find_moves(
     worth = _worth(state, goal)
     stuck = np.bincount(state.at[~state.bound & ~may_move], minlength=len(state.node)) > 0
     nodes = np.flatnonzero((start.used > 0) & (start.used <= most) & ~stuck & (worth > 0))
+    most_nodes = len(nodes) if most_nodes is None else min(most_nodes, len(nodes))
     rng = np.random.default_rng(goal.seed)
     best, highest, without = _found(start, nodes[:0]), 0.0, 0
     enough = _most_worth(start.used[nodes], worth[nodes], most) if goal.price_per_move == 0 else np.inf
@@ -163,7 +167,9 @@ def find_moves(
         noise = rng.normal(0.0, 0.5 * number / goal.rounds, len(nodes))
         keys = start.used[nodes] / worth[nodes] * np.exp(noise)
         now = _copy(start)
-        empty_nodes(pods, now, nodes[np.argsort(keys, kind="stable")], worth, goal.price_per_move, most, TRIES)
+        order = nodes[np.argsort(keys, kind="stable")]
+        if most_nodes:
+            empty_nodes(pods, now, order, worth, goal.price_per_move, most, most_nodes, TRIES)
         emptied = np.flatnonzero((now.used == 0) & (start.used > 0))
         moves = int(now.logged[0])
         value = worth[emptied].sum() - (goal.price_per_move + LEAST_EXCESS) * moves
@@ -171,7 +177,7 @@ def find_moves(
         if better:
             best, highest = _found(now, emptied), value
         without = 0 if better else without + 1
-        if without == PATIENCE or worth[emptied].sum() >= enough:
+        if without == PATIENCE or worth[emptied].sum() >= enough or len(emptied) == most_nodes:
             break
     return best
 

@@ -275,8 +275,10 @@ def empty_node(pods: Pods, now: Placing, m: int, most: int, tries: int) -> bool:
 
 
 @njit
-def empty_nodes(pods: Pods, now: Placing, candidates: Int, worth: Float, price: float, most: int, tries: int) -> int:
-    """Empty nodes of `candidates`, in that order, with at most `most` moves in total; how many were emptied.
+def empty_nodes(
+    pods: Pods, now: Placing, candidates: Int, worth: Float, price: float, most: int, most_nodes: int, tries: int
+) -> int:
+    """Empty up to `most_nodes` of `candidates`, in that order, with at most `most` moves; how many were emptied.
 
     A node is emptied if its `worth` (M,) exceeds the `price` of the moves that it takes. Nodes that may still be
     emptied take no pods, as these would have to leave again.
@@ -300,6 +302,8 @@ def empty_nodes(pods: Pods, now: Placing, candidates: Int, worth: Float, price: 
         if empty_node(pods, now, m, left, tries):
             emptied += 1
             failed = 0
+            if emptied == most_nodes:
+                break
         else:
             now.closed[m] = False
             failed += 1

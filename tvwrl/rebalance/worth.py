@@ -52,7 +52,7 @@ def expected_worth(
     before, after = state.in_use, _in_use(state, at)
     hours = np.full(forecast.days, 24.0 * (before.sum() - after.sum()))
     if recorded is not None:
-        coming = _coming(state, recorded, forecast.days)
+        coming, _ = _coming(state, recorded, forecast.days)
         room = [_room(state, where, used) for where, used in ((state.at, before), (at, after))]
         again = [_nodes_for(coming, left, state.size[before].mean(axis=0)) for left in room]
         hours = hours - (again[1] - again[0]).sum(axis=1) * recorded.interval / HOUR
@@ -89,9 +89,45 @@ def _overload(state: ClusterState, at: Int, forecast: Forecast, limit: float, no
     return over * forecast.step_seconds / HOUR
 
 
-def _coming(state: ClusterState, recorded: Recorded, days: int) -> Float:
-    """(Y, P, D) cores and GiB requested by pods beyond those that run now: those of an owner beyond as many as it runs
-    now, at their mean request."""
+def nodes_to_spare(state: ClusterState, forecast: Forecast, recorded: Recorded, limit: float) -> int:
+    """Tell how many nodes can do without pods while load, with what else comes over a day, stays below a limit.
+
+    Kubernetes opens a node again for requests that find no room, but not for load: so this looks at load alone.
+
+    Parameters
+    ----------
+    state : ClusterState
+        N pods on M nodes.
+    forecast : Forecast
+        What they use.
+    recorded : Recorded
+        The past, for what comes over a day.
+    limit : float
+        Share of a node that load may take.
+
+    Returns
+    -------
+    int
+        At the fullest moment of all days that were seen; 0 or more.
+
+    Examples
+    --------
+    >>> nodes_to_spare(state, forecast, recorded, 0.9)  # doctest: +SKIP
+    23
+    """
+    used = state.in_use & state.open
+    size = state.size[used]
+    if not len(size):
+        return 0
+    load = forecast.use[used[state.at]].sum(axis=0, dtype=np.float64)
+    left = limit * FILLED * size.sum(axis=0) - load - _coming(state, recorded, forecast.days)[1]
+    spare = left / np.where(size.mean(axis=0) > 0, limit * FILLED * size.mean(axis=0), 1.0)
+    return max(int(np.floor(spare.min())), 0)
+
+
+def _coming(state: ClusterState, recorded: Recorded, days: int) -> tuple[Float, Float]:
+    """(Y, P, D) cores and GiB that are requested and used by pods beyond those that run now: those of an owner beyond
+    as many as it runs now, at their mean."""
     steps = DAY // recorded.interval
     begin = recorded.slots - days * steps
     now: dict[str, int] = {}
@@ -99,21 +135,25 @@ def _coming(state: ClusterState, recorded: Recorded, days: int) -> Float:
         now[name] = now.get(name, 0) + 1
     count: dict[str, Float] = {}
     asked: dict[str, list[Float]] = {}
-    free = np.flatnonzero(~recorded.bound)
-    for i in free.tolist():
+    used: dict[str, list[Float]] = {}
+    for i in np.flatnonzero(~recorded.bound).tolist():
         first, last = max(int(recorded.start[i]) - begin, 0), int(recorded.start[i] + len(recorded.usage[i])) - begin
         if last <= 0:
             continue
         owner = str(recorded.owner[i]) or str(recorded.pod[i])
         if owner not in count:
-            count[owner], asked[owner] = np.zeros(days * steps), []
+            count[owner], asked[owner], used[owner] = np.zeros(days * steps), [], []
         count[owner][first:last] += 1
         asked[owner].append(np.nan_to_num(recorded.request[i]) * recorded.reference)
-    total = np.zeros((days * steps, 2))
+        used[owner].append(recorded.usage[i].mean(axis=0) * recorded.reference)
+    total = np.zeros((2, days * steps, 2))
     for owner, running in count.items():
         more = np.maximum(running - now.get(owner, 0), 0.0)
-        total += more[:, None] * np.mean(asked[owner], axis=0)
-    return total.reshape(days, steps, 2)
+        if more.any():
+            for k, amount in enumerate((asked, used)):
+                total[k] += more[:, None] * np.mean(amount[owner], axis=0)
+    requests, use = total.reshape(2, days, steps, 2)
+    return requests, use
 
 
 def _room(state: ClusterState, at: Int, used: Bool) -> Float:
