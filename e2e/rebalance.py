@@ -129,8 +129,8 @@ class Rebalancing:
         file = self.folder / f"rebalancer-{self._count}.json"
         watch = {
             "every": 0.02,
-            "shadow": False,
-            "record": str(self.folder / record),
+            "dry_run": False,
+            "record_of_moves": str(self.folder / record),
             "listen": f"127.0.0.1:{free_port()}",
         }
         full = {
@@ -335,7 +335,7 @@ def _two_budgets_of_time(world: Rebalancing, report: Report) -> None:
 
 
 def _dry_is_real(world: Rebalancing, report: Report) -> None:
-    """What shadow mode says, against what is evicted then."""
+    """What a dry run says, against what is evicted then."""
     for i in range(8):
         world.owner(f"dry-{i}", 3)
     world.protect("dry-0", 3)
@@ -344,7 +344,7 @@ def _dry_is_real(world: Rebalancing, report: Report) -> None:
     moves = [[pod, f"node-{160 + i % 7}", i // 5] for i, pod in enumerate(pods)]
     budgets = HOUR | {"hourly": 15, "hourly_per_owner": 2}
     before = len(world.evicted())
-    dry = world.start("dry.jsonl", extender=False, moves=moves, budgets=budgets, watch={"shadow": True})
+    dry = world.start("dry.jsonl", extender=False, moves=moves, budgets=budgets, watch={"dry_run": True})
     world.until("dry.jsonl", "refused")
     wait_for("a whole rehearsal", lambda: len(world.lines("dry.jsonl", "planned")) > len(moves), 60)
     dry.stop()

@@ -1,4 +1,4 @@
-"""What is in deploy/ for the controller agrees with what it asks of the API server, and begins as a shadow."""
+"""What is in deploy/ for the controller agrees with what it asks of the API server, and begins with a dry run."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def test_it_may_do_what_it_does_and_nothing_else(tmp_path):
     assert asked(cluster) == granted(READS) | granted(EVICTS)
 
 
-def test_a_shadow_only_lists(tmp_path):
+def test_a_dry_run_only_lists(tmp_path):
     cluster = scattered(4, 2, 4)
-    controller(cluster, tmp_path, moves, shadow=True).turn()
+    controller(cluster, tmp_path, moves, dry_run=True).turn()
     assert asked(cluster) == granted(READS)
     assert {verb for *_, verb in granted(READS)} == {"list"}
 
@@ -96,9 +96,9 @@ def test_rights_go_to_its_account(file):
     assert pod_of("rebalance/rebalance.yaml")["serviceAccountName"] == account["name"]
 
 
-def test_it_begins_as_a_shadow_with_options_that_there_are():
-    command, watch, shadow, *rest = pod_of("rebalance/rebalance.yaml")["containers"][0]["args"]
-    assert (command, watch, shadow) == ("rebalance", "--watch", "--shadow")
+def test_it_begins_with_a_dry_run_and_with_options_that_there_are():
+    command, watch, dry_run, *rest = pod_of("rebalance/rebalance.yaml")["containers"][0]["args"]
+    assert (command, watch, dry_run) == ("rebalance", "--watch", "--dry-run")
     given = dict(option.removeprefix("--").split("=", 1) for option in rest)
     parts = [getattr(ControllerOptions(), one.name) for one in fields(ControllerOptions)]
     known = {one.name.replace("_", "-") for part in parts for one in fields(part)}
@@ -108,9 +108,9 @@ def test_it_begins_as_a_shadow_with_options_that_there_are():
         if one["target"]["kind"] == "Deployment"
     ]  # fmt: skip
     added = re.findall(r"value: --([a-z-]+)", patch)
-    assert added == ["shadow", "no-shadow", "extender"]
-    assert {"extender", "shadow"} <= known
-    assert WatchOptions().shadow
+    assert added == ["dry-run", "no-dry-run", "extender"]
+    assert {"extender", "dry-run"} <= known
+    assert WatchOptions().dry_run
 
 
 def test_options_have_names_of_their_own():

@@ -56,7 +56,7 @@ def test_a_plan_is_carried_out_and_everything_is_told(tmp_path):
     assert "tvwrl_rebalance_budget_left 9998.0" in shown
 
 
-def test_shadow_reads_only_and_says_what_the_real_run_evicts(tmp_path):
+def test_a_dry_run_reads_only_and_says_what_the_real_run_evicts(tmp_path):
     cluster, twin = (scattered(8, 3, 6, seed=3, cores=3) for _ in range(2))
     for one in (cluster, twin):
         one.protect("app-01", 2)
@@ -67,13 +67,13 @@ def test_shadow_reads_only_and_says_what_the_real_run_evicts(tmp_path):
         return plan_of(state, moves, batches=[i // 4 for i in range(len(moves))])
 
     budgets = EvictionBudgets(hourly=12, hourly_per_node=4, hourly_per_namespace=12, hourly_per_owner=2)
-    controller(cluster, tmp_path, make_plan, shadow=True, budgets=budgets, record="shadow.jsonl").turn()
+    controller(cluster, tmp_path, make_plan, dry_run=True, budgets=budgets, record="dry.jsonl").turn()
     assert not cluster.evicted
     assert {method for method, _ in cluster.requests} == {"GET"}
     controller(twin, tmp_path, make_plan, budgets=budgets).turn()
     dry, real = (
         [line["uid"] for line in read_record(tmp_path / name) if line["event"] == "evicted"]
-        for name in ("shadow.jsonl", "moves.jsonl")
+        for name in ("dry.jsonl", "moves.jsonl")
     )
     assert dry == real == [uid for uid, *_ in twin.evicted]
     assert len(real) >= 8

@@ -30,7 +30,7 @@ def replay():
 
 def replaced(slot, pod, source, replacement, node, **more):
     facts = {"pod": pod, "source": source, "replacement": replacement, "node": node}
-    return {"time": START + 300 * slot, "event": "replaced", "shadow": False, **facts, **more}
+    return {"time": START + 300 * slot, "event": "replaced", "dry_run": False, **facts, **more}
 
 
 def written(tmp_path, *lines):
@@ -44,7 +44,7 @@ def test_a_pod_that_was_moved_twice_stays_where_it_was_first(replay, tmp_path):
         {"time": START, "event": "planned", "pod": "x/1"},
         replaced(12.5, "x/1", "a", "x/2", "b"),
         replaced(24.5, "x/2", "b", "x/3", "c"),
-        replaced(24.5, "x/0", "b", "x/3", "c", shadow=True),
+        replaced(24.5, "x/0", "b", "x/3", "c", dry_run=True),
         replaced(25, "x/9", "b", "x/8", "c"),
     )
     found, compared = worth_of(written(tmp_path, *lines), replay)

@@ -26,6 +26,7 @@ from tvwrl.types import InputError
 AHEAD = 60.0  # seconds that a plan may come from the future: clocks of API servers differ
 POLL = 1.0  # seconds between looks for replacements
 
+GOALS = {"machines": "machine_hours", "cost": "money", "overload": "overload_hours"}  # what each counts
 READING, ACTING = "reading", "acting"
 AS_PLANNED, ELSEWHERE, RETURNED, MISSING = "as_planned", "elsewhere", "returned", "missing"
 NOT_EVICTED, BY_BUDGET, REFUSALS, FAILED = "not_evicted", "disruption_budget", "refused", "failed"
@@ -48,9 +49,9 @@ class ExecutionOptions:
     """Failures of the API server in a row after which the run stops."""
     batches_without_help: int = 2
     """Batches in a row of which most pods did not end where they should, after which the run stops."""
-    least_saving: float = 0.0
-    """Machine-hours of the next day that a move has to save on average (with --goal overload: hours of overload); a run
-    stops once what is left saves less."""
+    price_per_move: float = 0.0
+    """What each move has to save over the next day at least: machine-hours, with --goal cost money, with --goal
+    overload hours of overload. A run stops once what is left saves less."""
     stale_seconds: float = 300.0
     """Age of the newest usage, seconds, from which on nothing is evicted."""
     pause_hours: float = 6.0
@@ -60,7 +61,7 @@ class ExecutionOptions:
         """Raise InputError for values out of range."""
         positive(longest_age=self.longest_age, replacement_timeout=self.replacement_timeout)
         positive(stale_seconds=self.stale_seconds, pause_hours=self.pause_hours)
-        at_least(0, least_saving=self.least_saving, retry_seconds=self.retry_seconds)
+        at_least(0, price_per_move=self.price_per_move, retry_seconds=self.retry_seconds)
         at_least(
             1,
             eviction_tries=self.eviction_tries,
@@ -140,8 +141,11 @@ def plan_id(plan: MovePlan) -> str:
 
 
 def saving(plan: MovePlan) -> float:
-    """Machine-hours of the next day that the moves of a plan are expected to save."""
-    return sum(move.saving for move in plan.moves)
+    """What a plan saves over the next day, in what its goal counts; of one that does not say it, machine-hours."""
+    counted = plan.expected.get(GOALS.get(plan.goal, ""))
+    if counted is None or counted.value != counted.value:
+        return sum(move.saving for move in plan.moves)
+    return -counted.value if plan.goal == "overload" else counted.value
 
 
 @dataclass
@@ -419,9 +423,9 @@ class Executor:
             again = self._plan_again(state)
         except InputError as error:
             raise Stopped(f"no plan can be made any more: {error}") from None
-        left, price = saving(again), self._options.least_saving * len(again.moves)
+        left, price = saving(again), self._options.price_per_move * len(again.moves)
         if left <= price:
-            raise Stopped(f"the gain is gone: what is left saves {left:.2f} machine-hours, and must save {price:.2f}")
+            raise Stopped(f"the gain is gone: what is left saves {left:.2f}, and must save {price:.2f}")
 
     def _too_old(self, plan: MovePlan) -> None:
         age = self._hands.now() - plan.made

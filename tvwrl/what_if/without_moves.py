@@ -39,7 +39,7 @@ def without_moves(file: Path, replay: Replay) -> WithoutMoves:
     Parameters
     ----------
     file : Path
-        The record of `tvwrl rebalance --watch`. Only what was replaced counts, and nothing of shadow mode.
+        The record of `tvwrl rebalance --watch`. Only what was replaced counts, and nothing of dry runs.
     replay : Replay
         The pods, in its order.
 
@@ -95,7 +95,7 @@ def _moves(file: Path) -> list[dict[str, Any]]:
                 raise InputError(f"{part}: line {number}: is not JSON") from None
             if not isinstance(line, dict):
                 raise InputError(f"{part}: line {number}: is not an object")
-            if line.get("event") != "replaced" or line.get("shadow"):
+            if line.get("event") != "replaced" or line.get("dry_run"):
                 continue
             time = line.get("time")
             if isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time < 2**53:
@@ -107,7 +107,7 @@ def _moves(file: Path) -> list[dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {error}") from None
     if not found:
-        raise InputError(f"{file}: no pod was moved: needed are lines with the event 'replaced', not of shadow mode")
+        raise InputError(f"{file}: no pod was moved: needed are lines with the event 'replaced', not of a dry run")
     return sorted(found, key=lambda line: float(line["time"]))
 
 
