@@ -322,8 +322,10 @@ class Controller:
             return float("nan")
 
     def _left(self) -> float:
+        """Of the hour's budget; not known while another leads."""
         try:
-            return float(self.evictions.left(self._api.now()))
+            known = self._options.watch.dry_run or self._leadership.leads()
+            return float(self.evictions.left(self._api.now())) if known else float("nan")
         except ApiError:
             return float("nan")
 
