@@ -165,7 +165,7 @@ def main(nodes: tuple[int, ...] = (60, 300, 1000), seed: int = 0, tianchi: Path 
     rows = []
     warm = generated_cluster(12)
     make_plan(warm.state, foresee(warm.past, warm.state), Goal(most_moves=5))  # compiles
-    for count, asked in [(count, (1.0, 4.0)) for count in nodes] + [(nodes[0], (0.5, 1.5))]:
+    for count, asked in [(count, (1.0, 4.0)) for count in nodes] + [(nodes[0], (0.8, 2.0))]:
         cluster = generated_cluster(count, seed, asked)
         called = f"generated, {count} nodes" + ("" if asked[0] >= 1 else ", small requests")
         begin = time.perf_counter()

@@ -215,7 +215,7 @@ def legal(state, at, row, target):
         return False
     for resource in range(2):
         used = sum(state.request[pod, resource] for pod in [*there, row])
-        if state.request[row, resource] and used > state.size[target, resource] + 1e-9:
+        if state.request[row].any() and used > state.size[target, resource] + 1e-9:
             return False
     if any(row in budget.pods and budget.allowed < 1 for budget in state.budgets):
         return False

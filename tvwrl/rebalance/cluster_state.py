@@ -17,11 +17,26 @@ AFFINITY, ANTI_AFFINITY, SPREAD = "affinity", "anti-affinity", "spread"
 
 
 class Budget(NamedTuple):
-    """A PodDisruptionBudget as it stands."""
+    """A PodDisruptionBudget as it stands.
 
-    name: str  # namespace/name
-    pods: Int  # rows of the pods that it covers
-    allowed: int  # of these may be down beyond those that are down already, >= 0
+    Parameters
+    ----------
+    name : str
+        As "namespace/name".
+    pods : Int
+        Rows of the pods that it covers.
+    allowed : int
+        How many of these may be down beyond those that are down already, >= 0.
+
+    Examples
+    --------
+    >>> Budget("shop/cart", np.array([3, 4]), 1).allowed
+    1
+    """
+
+    name: str
+    pods: Int
+    allowed: int
 
 
 class Term(NamedTuple):
@@ -30,13 +45,31 @@ class Term(NamedTuple):
     - affinity: a carrier runs only in a domain where another matched pod runs;
     - anti-affinity: a carrier and a matched pod never run in one domain;
     - spread: in no domain run more than `skew` matched pods more than in the domain with the fewest.
+
+    Parameters
+    ----------
+    kind : str
+        `AFFINITY`, `ANTI_AFFINITY` or `SPREAD`.
+    carriers : Int
+        Rows of the pods that declare it.
+    matched : Int
+        Rows of the pods that its selector matches.
+    domain : Int
+        (M,) of each node, from 0; -1: the node lacks the label, so that no carrier may run there.
+    skew : int
+        Of a spread, >= 1.
+
+    Examples
+    --------
+    >>> Term(SPREAD, np.array([0, 1]), np.array([0, 1]), np.array([0, 0, 1]), 1).kind
+    'spread'
     """
 
-    kind: str  # AFFINITY, ANTI_AFFINITY or SPREAD
-    carriers: Int  # rows of the pods that declare it
-    matched: Int  # rows of the pods that its selector matches
-    domain: Int  # (M,) of each node, from 0; -1: the node lacks the label, so that no carrier may run there
-    skew: int = 0  # of spread, >= 1
+    kind: str
+    carriers: Int
+    matched: Int
+    domain: Int
+    skew: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,11 +53,11 @@ class Field:
     tvwrl.types.InputError: Pod shop/cart: spec.containers: must be an object
     """
 
-    __slots__ = ("_name", "_parent", "value")
+    __slots__ = ("_parent", "_path", "value")
 
     def __init__(self, value: Any, name: str, parent: Field | None = None) -> None:
         self.value = value
-        self._name = name
+        self._path: tuple[str, ...] = (name,)  # from the parent, so that names are put together only where needed
         self._parent = parent
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Field:
         names: list[str] = []
         here: Field | None = self
         while here is not None:
-            names.append(here._name)
+            names += reversed(here._path)
             here = here._parent
         names.reverse()
         return f"{names[0]}: {'.'.join(names[1:]).replace('.[', '[')}" if len(names) > 1 else names[0]
@@ -78,16 +78,16 @@ class Field:
 
     def at(self, *path: str) -> Field:
         """The field at the end of a path of names."""
-        here = self
-        for name in path:
-            within = here.value
-            if within is None:
-                here = Field(None, name, here)
-            elif isinstance(within, dict):
-                here = Field(within.get(name), name, here)
-            else:
-                here.refuse("an object")
-        return here
+        value = self.value
+        for depth, name in enumerate(path):
+            if value is None:
+                break
+            if not isinstance(value, dict):
+                self.at(*path[:depth]).refuse("an object")
+            value = value.get(name)
+        found = Field(value, "", self)
+        found._path = path
+        return found
 
     def __iter__(self) -> Iterator[Field]:
         """The fields of a list; of what is absent, none."""
@@ -182,9 +182,22 @@ class Objects:
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, kind: str) -> dict[str, Field]:
-        """The objects of a kind by "namespace/name", or by name where the kind has no namespaces.
+        """Give the objects of a kind by their names.
 
-        Raises InputError for one without a name, and for two of the same.
+        Parameters
+        ----------
+        kind : str
+            Such as Pod.
+
+        Returns
+        -------
+        dict of str to Field
+            By "namespace/name", or by name where the kind has no namespaces.
+
+        Raises
+        ------
+        InputError
+            For an object without a name, and for two of the same.
         """
         found: dict[str, Field] = {}
         listed = self.by_kind.get(kind, ())
@@ -199,9 +212,18 @@ class Objects:
 
 
 def read_objects(path: Path) -> Objects:
-    """Objects that `kubectl get ... -o json` wrote: a file of one or several lists or objects, or a folder of them.
+    """Read what `kubectl get ... -o json` wrote.
 
-    The time is that of the newest sign of life of a node, or of the newest file if that is older, or if there is none.
+    Parameters
+    ----------
+    path : Path
+        A file of one or several lists or objects, or a folder of such files.
+
+    Returns
+    -------
+    Objects
+        Its time is that of the newest sign of life of a node, or of the newest file if that is older, or if there is
+        none.
 
     Raises
     ------

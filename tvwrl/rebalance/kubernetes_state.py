@@ -55,7 +55,19 @@ WANTED = {  # kind -> what is assumed of pods that need its objects, where nothi
 
 
 def read_state(path: Path, schedulers: Collection[str] = SCHEDULERS) -> ClusterState:
-    """The state of a cluster of which kubectl wrote the objects: see `read_objects` and `state_of`.
+    """Read what may be moved where from what kubectl wrote.
+
+    Parameters
+    ----------
+    path : Path
+        See `read_objects`.
+    schedulers : collection of str
+        See `state_of`.
+
+    Returns
+    -------
+    ClusterState
+        See `state_of`.
 
     Raises
     ------
@@ -79,6 +91,11 @@ def state_of(objects: Objects, schedulers: Collection[str] = SCHEDULERS) -> Clus
         Nodes and pods at least.
     schedulers : collection of str
         Pods that another scheduler places stay: its rules are not known.
+
+    Returns
+    -------
+    ClusterState
+        Its `unknown` says what could not be known, and what is assumed instead.
 
     Raises
     ------
@@ -497,7 +514,7 @@ class _Reading:
                     counts &= self._tolerating(pod) if tolerated else True
                     domains[of_domain] = _numbered(np.where(counts, self._domain(key), -1))
                 least = one.at("minDomains").whole(1)
-                if domains[of_domain].max(initial=-1) + 1 < least:
+                if domains[of_domain].max(initial=-1) + 1 < least and least > 1:
                     self._stay([row], f"asks for {least} domains of {key} in its topology spread, and fewer are there")
                 selector = label_selector(one.at("labelSelector"))
                 if selector is not None:

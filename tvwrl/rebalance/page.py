@@ -70,7 +70,7 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str) -> 
     lines = []
     if plan.drained:
         text = (
-            f"**{_count(len(plan.moves), 'move')} of {share:.1%} of the pods, in {_count(batches, 'batch')}, empty "
+            f"**{_count(len(plan.moves), 'move')} ({share:.1%} of the pods), in {_count(batches, 'batch')}, empty "
             f"{_count(len(plan.drained), 'node')} of {used:,} in use.** That saves {_interval(hours, 0)} machine-hours "
             "over the next day"
         )

@@ -14,17 +14,44 @@ VERSION = 1  # of the file
 
 
 class PodMove(NamedTuple):
-    """One pod that is evicted, and where its replacement should run."""
+    """One pod that is evicted, and where its replacement should run.
 
-    batch: int  # from 0; those of a batch may be on their way together, the next begins when all of them run
-    pod: str  # namespace/name
-    uid: str  # "": unknown
-    owner: str  # namespace/Kind/name
-    source: str  # node
-    target: str  # node
-    reason: str  # a few words
-    saving: float  # hours of the next day: of a node that is emptied, shared by the pods that leave it, or of overload
-    risk: str  # a few words; "": none is known
+    Parameters
+    ----------
+    batch : int
+        From 0; those of a batch may be on their way together, the next begins when all of them run.
+    pod : str
+        As "namespace/name".
+    uid : str
+        "" where unknown.
+    owner : str
+        As "namespace/kind/name".
+    source : str
+        Node that it leaves.
+    target : str
+        Node that it goes to.
+    reason : str
+        A few words.
+    saving : float
+        Hours of the next day: of a node that is emptied, shared by the pods that leave it, or of overload that ends.
+    risk : str
+        A few words; "" where none is known.
+
+    Examples
+    --------
+    >>> PodMove(0, "shop/cart-1", "", "shop/deployment/cart", "node-1", "node-2", "empties node-1", 24.0, "").target
+    'node-2'
+    """
+
+    batch: int
+    pod: str
+    uid: str
+    owner: str
+    source: str
+    target: str
+    reason: str
+    saving: float
+    risk: str
 
 
 class Point(NamedTuple):

@@ -145,7 +145,8 @@ class _Course:
     def _without_room(self, going: dict[int, int]) -> Iterator[str]:
         """Nodes that lack room for what arrives while nothing has left.
 
-        As for kube-scheduler, a resource that no arriving pod requests may be exceeded.
+        As for kube-scheduler, pods that request nothing find room anywhere. Of those that request one resource, older
+        versions ask for room of the other too.
         """
         state = self.state
         arriving: dict[int, list[int]] = defaultdict(list)
@@ -161,7 +162,7 @@ class _Course:
             used = state.request[there].sum(axis=0) + state.request[rows].sum(axis=0)
             for resource, (name, unit) in enumerate(RESOURCES):
                 most = state.size[target, resource]
-                if state.request[rows, resource].any() and used[resource] > most * (1 + TOLERANCE):
+                if state.request[rows].any() and used[resource] > most * (1 + TOLERANCE):
                     yield (
                         f"on {state.node[target]}, {used[resource]:.6g} {unit} of {name} would be requested, "
                         f"and it has {most:.6g}"
