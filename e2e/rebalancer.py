@@ -29,7 +29,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "watch": WatchOptions, "api": ApiOptions, "lease": LeaseOptions, "budgets": EvictionBudgets,
     "execution": ExecutionOptions, "extender": ExtenderOptions,
 }  # fmt: skip
-PATHS = ("record", "kubeconfig")
+PATHS = ("record_of_moves", "kubeconfig")
 BACK = 0.1  # share of drawn moves that would return to a node that their owner left
 
 

@@ -14,7 +14,7 @@ from tvwrl.rebalance.execution import ExecutionOptions
 from tvwrl.rebalance.leadership import LeaseOptions
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
 
-LARGE = EvictionBudgets(per_hour=10_000, per_node=10_000, per_namespace=10_000, per_owner=10_000)
+LARGE = EvictionBudgets(hourly=10_000, hourly_per_node=10_000, hourly_per_namespace=10_000, hourly_per_owner=10_000)
 
 
 def plan_of(
@@ -34,7 +34,7 @@ def controller(
     folder: Path,
     make_plan: Callable[[ClusterState], MovePlan],
     *,
-    shadow: bool = False,
+    dry_run: bool = False,
     budgets: EvictionBudgets = LARGE,
     execution: ExecutionOptions | None = None,
     record: str = "moves.jsonl",
@@ -43,7 +43,7 @@ def controller(
 ) -> Controller:
     """A controller of a fake cluster, in which waiting lets the cluster's time pass."""
     options = ControllerOptions(
-        watch=WatchOptions(shadow=shadow, record=folder / record),
+        watch=WatchOptions(dry_run=dry_run, record_of_moves=folder / record),
         budgets=budgets,
         execution=execution or ExecutionOptions(),
         lease=LeaseOptions(),
@@ -52,7 +52,7 @@ def controller(
         make_plan, options, api=cluster.api(), log=lambda *_, **__: None,
         sleep=cluster.sleep, **more,
     )  # fmt: skip
-    if hand_over and not shadow:
+    if hand_over and not dry_run:
         made._hand_over = cluster.hand_over
     return made
 

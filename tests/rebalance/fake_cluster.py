@@ -272,7 +272,7 @@ class FakeCluster:
             return _status(404, "NotFound", f'pods "{key.split("/")[1]}" not found')
         uid = pod["metadata"]["uid"]
         if (body.get("deleteOptions") or {}).get("preconditions", {}).get("uid") not in (None, uid):
-            return _status(409, "Conflict", "the UID in the precondition does not match the UID in record")
+            return _status(409, "Conflict", f'Operation cannot be fulfilled on Pod "{key}": the UID does not match')
         covering = [
             one for one in self.budgets.values()
             if one["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()

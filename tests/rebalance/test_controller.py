@@ -54,7 +54,7 @@ def kill_after(cluster, what, count=1):
 def test_killed_between_eviction_and_replacement(tmp_path, disk, what):
     """The next one waits for that replacement first, counts it, and evicts that pod's owner no more than it may."""
     cluster = scattered(5, 2, 4, cores=16)
-    budgets = EvictionBudgets(per_hour=3, per_owner=1)
+    budgets = EvictionBudgets(hourly=3, hourly_per_owner=1)
     first = controller(cluster, tmp_path, moving_all, budgets=budgets)
     first._api.transport = kill_after(cluster, what)
     with pytest.raises(Killed):
@@ -256,7 +256,9 @@ def wild(folder, seed, faults, wanted):
     cluster = scattered(20, 3, 16, seed=seed, cores=32)
     for i in range(0, 20, 3):
         cluster.protect(f"app-{i:02d}", 2)
-    budgets = EvictionBudgets(per_hour=40, per_node=8, per_namespace=35, per_owner=5, per_batch=3, no_return=2)
+    budgets = EvictionBudgets(
+        hourly=40, hourly_per_node=8, hourly_per_namespace=35, hourly_per_owner=5, on_their_way=3, no_return=2
+    )
     execution = ExecutionOptions(
         replacement_timeout=60, batches_without_help=10_000, pause_hours=0.1, retry_seconds=5, most_errors=4
     )
@@ -328,8 +330,8 @@ def check(cluster, budgets, targets):
     times = defaultdict(list)
     for _, owner, node, at in cluster.evicted:
         for key, most in (
-            ("all", budgets.per_hour), (f"node {node}", budgets.per_node), ("shop", budgets.per_namespace),
-            (owner, budgets.per_owner),
+            ("all", budgets.hourly), (f"node {node}", budgets.hourly_per_node), ("shop", budgets.hourly_per_namespace),
+            (owner, budgets.hourly_per_owner),
         ):  # fmt: skip
             times[key, most].append(at)
     for (_, most), ats in times.items():

@@ -56,7 +56,7 @@ def test_a_plan_is_carried_out_and_everything_is_told(tmp_path):
     assert "tvwrl_rebalance_budget_left 9998.0" in shown
 
 
-def test_shadow_reads_only_and_says_what_the_real_run_evicts(tmp_path):
+def test_a_dry_run_reads_only_and_says_what_the_real_run_evicts(tmp_path):
     cluster, twin = (scattered(8, 3, 6, seed=3, cores=3) for _ in range(2))
     for one in (cluster, twin):
         one.protect("app-01", 2)
@@ -66,14 +66,14 @@ def test_shadow_reads_only_and_says_what_the_real_run_evicts(tmp_path):
         moves = [(pod, node) for i, (pod, node) in enumerate(moves) if state.node[state.at[i]] != node]
         return plan_of(state, moves, batches=[i // 4 for i in range(len(moves))])
 
-    budgets = EvictionBudgets(per_hour=12, per_node=4, per_namespace=12, per_owner=2)
-    controller(cluster, tmp_path, make_plan, shadow=True, budgets=budgets, record="shadow.jsonl").turn()
+    budgets = EvictionBudgets(hourly=12, hourly_per_node=4, hourly_per_namespace=12, hourly_per_owner=2)
+    controller(cluster, tmp_path, make_plan, dry_run=True, budgets=budgets, record="dry.jsonl").turn()
     assert not cluster.evicted
     assert {method for method, _ in cluster.requests} == {"GET"}
     controller(twin, tmp_path, make_plan, budgets=budgets).turn()
     dry, real = (
         [line["uid"] for line in read_record(tmp_path / name) if line["event"] == "evicted"]
-        for name in ("shadow.jsonl", "moves.jsonl")
+        for name in ("dry.jsonl", "moves.jsonl")
     )
     assert dry == real == [uid for uid, *_ in twin.evicted]
     assert len(real) >= 8
@@ -82,7 +82,7 @@ def test_shadow_reads_only_and_says_what_the_real_run_evicts(tmp_path):
 def test_a_disruption_budget_refuses_and_the_pod_is_given_up(tmp_path):
     cluster = small()
     cluster.protect("web", 2)
-    one = controller(cluster, tmp_path, drain_a, execution=ExecutionOptions(tries=3))
+    one = controller(cluster, tmp_path, drain_a, execution=ExecutionOptions(eviction_tries=3))
     one.turn()
     assert nodes_of(cluster, "web") == ["node-a", "node-b"]
     refusals = [line for line in read_record(tmp_path / "moves.jsonl") if line["event"] == "disruption_budget"]
@@ -136,7 +136,7 @@ def test_an_eviction_that_fails_once_is_carried_out_once(tmp_path, status, happe
 def test_a_server_that_fails_all_the_time_stops_the_run(tmp_path):
     cluster = small()
     cluster.trouble = lambda method, path: Answer(500, {}, b"") if path.endswith("/eviction") else None
-    one = controller(cluster, tmp_path, drain_a, execution=ExecutionOptions(most_errors=3, tries=9))
+    one = controller(cluster, tmp_path, drain_a, execution=ExecutionOptions(most_errors=3, eviction_tries=9))
     one.turn()
     assert not cluster.evicted
     (stop,) = [line for line in read_record(tmp_path / "moves.jsonl") if line["event"] == "stopped"]
@@ -340,11 +340,11 @@ def test_pods_of_a_batch_wait_for_each_other_under_one_disruption_budget(tmp_pat
         moves = [(str(pod), "node-b") for pod in state.pod]
         return plan_of(state, moves, batches=[0] * 6)
 
-    controller(cluster, tmp_path, make_plan, execution=ExecutionOptions(tries=2)).turn()
+    controller(cluster, tmp_path, make_plan, execution=ExecutionOptions(eviction_tries=2)).turn()
     assert nodes_of(cluster, "web") == ["node-b"] * 6
 
 
-@pytest.mark.parametrize("name", ["per_hour", "per_node", "per_namespace", "per_owner"])
+@pytest.mark.parametrize("name", ["hourly", "hourly_per_node", "hourly_per_namespace", "hourly_per_owner"])
 def test_budgets_of_an_hour(tmp_path, name):
     cluster = FakeCluster()
     for node in "abcd":

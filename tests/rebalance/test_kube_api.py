@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,8 @@ from tvwrl.rebalance.kubernetes_state import state_of
 from tvwrl.types import InputError
 
 pytest.importorskip("kubernetes")
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.fixture
@@ -112,6 +116,51 @@ def test_answers_have_names(cluster, api, status, body, name):
     assert refused.value.name == name
     assert refused.value.wait == (7 if status >= 300 else 0)
     assert len([path for _, path in cluster.requests if path.endswith("/eviction")]) == 1  # it is asked once
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("refused", "refused by a budget"),
+        ("two-budgets", "refused by a budget"),
+        ("not-found", "not found"),
+        ("another-uid", "conflict"),
+        ("evicted", None),
+    ],
+)
+def test_what_a_real_server_says_to_evictions(cluster, api, file, name):
+    """As recorded by `make e2e`."""
+    golden = json.loads((GOLDEN / f"{file}.json").read_text())
+    api.minor()
+    cluster.trouble = lambda method, path: Answer(
+        golden["status"],
+        {key.lower(): text for key, text in golden["headers"].items()},
+        json.dumps(golden["answer"]).encode(),
+    )
+    if name is None:
+        api.evict(*first(cluster))
+        return
+    with pytest.raises(ApiError) as refused:
+        api.evict(*first(cluster))
+    assert refused.value.name == name
+
+
+@pytest.mark.parametrize("file", ["refused", "two-budgets", "not-found", "another-uid"])
+def test_the_fake_server_says_what_a_real_one_does(cluster, file):
+    golden = json.loads((GOLDEN / f"{file}.json").read_text())
+    cluster.protect("app-01", 3)
+    cluster.protect("app-02", 0)
+    cluster.budgets["shop/second"] = cluster.budgets["shop/app-02"]
+    owner = {"refused": "app-01", "two-budgets": "app-02"}.get(file, "app-03")
+    name = "nobody" if file == "not-found" else cluster.of(owner)[0]["metadata"]["name"]
+    body = {"deleteOptions": {"preconditions": {"uid": "another"}}} if file == "another-uid" else {}
+    path = f"/api/v1/namespaces/shop/pods/{name}/eviction"
+    answer = cluster.transport("POST", path, json.dumps(body).encode(), 1.0)
+    said, real = json.loads(answer.body), golden["answer"]
+    assert answer.status == golden["status"]
+    assert said["message"].split()[:3] == real["message"].split()[:3]
+    causes = [[cause["reason"] for cause in one.get("details", {}).get("causes", [])] for one in (said, real)]
+    assert causes[0] == causes[1]
 
 
 def test_a_server_that_hangs_is_not_waited_for(cluster, api):

@@ -9,7 +9,11 @@ import pytest
 yaml = pytest.importorskip("yaml")
 
 ALERTS = Path(__file__).resolve().parents[2] / "deploy" / "alerts.yaml"
-NAMES = ("TvwrlMetricsStale", "TvwrlMetricsDoubtful", "TvwrlFallsBack", "TvwrlSlow", "TvwrlHolds", "TvwrlDown")
+NAMES = (
+    "TvwrlMetricsStale", "TvwrlMetricsDoubtful", "TvwrlFallsBack", "TvwrlSlow", "TvwrlHolds", "TvwrlDown",
+    "TvwrlRebalanceReturns", "TvwrlRebalanceBlind",
+)  # fmt: skip
+MOVED, TURNS = 'tvwrl_rebalance_evictions_total{outcome="%s"}', 'tvwrl_rebalance_turns_total{result="failed"}'
 AGE, SLOW = "tvwrl_metrics_age_seconds", 'tvwrl_request_seconds_bucket{path="/filter",le="%s"}'
 DOUBTS = "tvwrl_metrics_doubts"
 ENDLESS, NO_NUMBER = "+Inf " * 201, "NaN " * 201
@@ -48,6 +52,11 @@ CASES = {  # what differs from a healthy server, and what then fires
         {'tvwrl_decisions_total{outcome="held"}': "0+1x200", 'tvwrl_decisions_total{outcome="placed"}': "0+0x200"},
         {"TvwrlHolds"},
     ),
+    "pods moved as planned": ({MOVED % "as_planned": "0+1x200", MOVED % "returned": "3+0x200", TURNS: "9+0x200"}, set()),
+    "a pod went back": ({MOVED % "returned": "0x150 1x50"}, {"TvwrlRebalanceReturns"}),
+    "no replacement": ({MOVED % "missing": "2x150 3x50"}, {"TvwrlRebalanceReturns"}),
+    "one turn failed": ({TURNS: "0x150 1x50"}, set()),
+    "every turn fails": ({TURNS: "0+0.1x200"}, {"TvwrlRebalanceBlind"}),
     "gone": (dict.fromkeys(HEALTHY, "1 stale _x200"), {"TvwrlDown"}),
     "never there": (dict.fromkeys(HEALTHY), {"TvwrlDown"}),
     "restarted all the time": ({'tvwrl_decisions_total{outcome="placed"}': "0 60 120 0 60 120 0+60x190"}, set()),

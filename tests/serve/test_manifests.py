@@ -15,16 +15,19 @@ from tests.serve.manifests import CONFIGURATIONS, DEPLOY, ROOT, arguments, docum
 from tvwrl.serve.options import ServeSettings
 
 yaml = pytest.importorskip("yaml")
+WORKING = ("extender.yaml", "rebalance/rebalance.yaml")
 monitoring = pytest.importorskip("tvwrl.serve.monitoring")
+moving = pytest.importorskip("tvwrl.rebalance.monitoring")
 
 
 def metrics() -> set[str]:
-    """Names of all metrics that the server shows, labels included where they have values."""
+    """Names of all metrics that the server and the controller show, labels included where they have values."""
     made = monitoring.Monitoring("rule", False, lambda: 1.0)
     made.requests.labels("/filter", "200").inc()
     made.latency.labels("/filter").observe(0.1)
     made.polls.labels("ok").inc()
-    return set(re.findall(r"^(\w+)(?:\{| )", made.text().decode(), re.MULTILINE))
+    text = made.text() + moving.Monitoring(False, lambda: 1.0, lambda: 1.0).text()
+    return set(re.findall(r"^(\w+)(?:\{| )", text.decode(), re.MULTILINE))
 
 
 def expressions() -> list[str]:
@@ -188,10 +191,11 @@ def test_components_are_offered_and_change_what_is_there(folder):
     assert f"# - {folder} " in (DEPLOY / "kustomization.yaml").read_text(encoding="utf-8")
     assert all((DEPLOY / folder / name).exists() for name in content.get("resources", []))
     pod = pod_of("extender.yaml")
+    there = [(one["kind"], one["metadata"]["name"]) for file in WORKING for one in documents(file)]
     for patch in content.get("patches", []):
         merged = yaml.safe_load(patch["patch"])
         target = patch.get("target") or {"kind": merged["kind"], "name": merged["metadata"]["name"]}
-        assert only("extender.yaml", target["kind"])["metadata"]["name"] == target["name"]
+        assert there.count((target["kind"], target["name"])) == 1
         if isinstance(merged, dict):
             spec = merged["spec"]["template"]["spec"]
             names = {one["name"] for one in spec.get("containers", [])}
@@ -219,7 +223,7 @@ def test_the_image_serves_as_the_deployment_does():
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     user = pod_of("extender.yaml")["securityContext"]
     assert f"USER {user['runAsUser']}:{user['runAsGroup']}" in text
-    assert "[serve]" in text
+    assert "[serve,kubernetes]" in text
     assert "torch" not in text.lower().replace("pytorch", "")
     (copied,) = pod_of("extender.yaml")["initContainers"]
     assert "COPY --from=installed /opt/kernels /opt/kernels" in text

@@ -49,8 +49,6 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     these pods through the Eviction API, batch by batch, within budgets. With --watch it does so again and again.
     """
 
-    dry_run: bool = True
-    """Change nothing. --no-dry-run: carry the plan out."""
     watch: bool = False
     """Look, plan and act every few minutes until it is stopped; with --dry-run only record what it would do."""
     execute: Path | None = None
@@ -71,8 +69,6 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     (tvwrl evaluate --list-schedulers); of its moves those are made that nothing forbids."""
     most_moves: int | None = None
     """Moves at most; default: 2 % of the pods that may be moved, but 5 or more."""
-    price_per_move: float = 0.0
-    """What each move has to save at least: machine-hours, or with --goal cost money."""
     limit: float = 0.9
     """Share of a node that forecast load may take; requests may take all of it."""
     days: float = 7.0
@@ -156,17 +152,17 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     @property
     def batches(self) -> BatchLimits:
         """How many pods may be on their way. Raises InputError."""
-        return BatchLimits(self.per_batch)
+        return BatchLimits(self.on_their_way)
 
     @property
     def options(self) -> ControllerOptions:
         """Those of the controller."""
         return ControllerOptions(
-            replace(self._part(WatchOptions), shadow=self.dry_run),
+            self._part(WatchOptions),
             self._part(ApiOptions),
             self._part(LeaseOptions),
             self._part(EvictionBudgets),
-            replace(self._part(ExecutionOptions), least_saving=self.price_per_move),
+            self._part(ExecutionOptions),
             self._part(ExtenderOptions),
         )
 

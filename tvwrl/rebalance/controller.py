@@ -51,9 +51,9 @@ class WatchOptions:
 
     every: float = 10.0
     """Minutes between looks at the cluster."""
-    shadow: bool = True
-    """Evict nothing, and only record what it would do."""
-    record: Path | None = None
+    dry_run: bool = True
+    """Evict nothing, and only say or record what would be evicted."""
+    record_of_moves: Path | None = None
     """File for the record of moves, JSON lines; default: moves.jsonl in the working directory."""
     record_mib: int = 64
     """Most that the record takes, MiB, in eight files of which the oldest goes when a new one begins."""
@@ -144,17 +144,17 @@ class Controller:
         self.identity = f"{socket.gethostname()[:200]}-{uuid.uuid4().hex[:12]}"
         self._leadership = Leadership(self._api, options.lease, self.identity)
         self.evictions = Evictions(options.budgets)
-        file = options.watch.record or Path("moves.jsonl")
-        self.evictions.join([] if options.watch.shadow else evictions_in(file))
+        file = options.watch.record_of_moves or Path("moves.jsonl")
+        self.evictions.join([] if options.watch.dry_run else evictions_in(file))
         self._record = MovesRecord(
             file, options.watch.record_mib * 2**20, lambda why: self._log("record failed", error=why)
         )
         self._plan: MovePlan | None = None
         self._drained: tuple[str, ...] = ()
         self._beat, self._good = self._api.clock(), False
-        self.monitoring = Monitoring(options.watch.shadow, self._plan_age, self._left)
+        self.monitoring = Monitoring(options.watch.dry_run, self._plan_age, self._left)
         self._hand_over: HandOver | None = None
-        if options.extender.extender is not None and not options.watch.shadow:
+        if options.extender.extender is not None and not options.watch.dry_run:
             self._hand_over = Extender(options.extender, self._unheard)
         self._executor: Executor | None = None
         self._term = 0  # of the leadership in which what others evicted was last read
@@ -167,9 +167,9 @@ class Controller:
         server = make_server(pages, *self._options.watch.address, None)
         serving = threading.Thread(target=server.run, name="pages", daemon=True)
         serving.start()
-        if not self._options.watch.shadow:
+        if not self._options.watch.dry_run:
             self._leadership.keep(self._stopped)
-        self._log("watching", shadow=self._options.watch.shadow, identity=self.identity)
+        self._log("watching", dry_run=self._options.watch.dry_run, identity=self.identity)
         try:
             while not self._stopped.is_set():
                 led = self.turn()
@@ -187,24 +187,24 @@ class Controller:
     def turn(self) -> bool:
         """Look, plan and act once; whether this one leads, or needs not to."""
         self._beat = self._api.clock()
-        shadow = self._options.watch.shadow
+        dry_run = self._options.watch.dry_run
         try:
-            if not shadow and not self._lead():
+            if not dry_run and not self._lead():
                 self.monitoring.turns.labels("not_leading").inc()
                 self._good = True
                 return False
             result = self._act()
-        except (ApiError, InputError) as error:
-            self.monitoring.turns.labels("failed").inc()
-            self._good = False
-            self._log("turn failed", error=str(error))
-            return True
         except NotLeading as error:
             self.monitoring.turns.labels("not_leading").inc()
             self.monitoring.leads.set(0)
-            self._executor = None
             self._log("no longer leading", reason=str(error))
             return False
+        except Exception as error:  # of a planner, say: the next turn may succeed, and until then nothing is evicted
+            self.monitoring.turns.labels("failed").inc()
+            self._good = False
+            known = isinstance(error, ApiError | InputError)
+            self._log("turn failed", error=str(error) if known else repr(error))
+            return True
         self._good = True
         self.monitoring.turns.labels("nothing_to_do" if result is None else "done").inc()
         return True
@@ -224,7 +224,6 @@ class Controller:
         replacements that they could not wait for."""
         if not self._leadership.acquire():
             self.monitoring.leads.set(0)
-            self._executor = None
             return False
         self.monitoring.leads.set(1)
         if self._leadership.terms != self._term:
@@ -259,9 +258,9 @@ class Controller:
         self.monitoring.saving.set(gain)
         facts = {"plan": plan_id(plan), "moves": moves, "machine_hours": round(gain, 3), "drained": list(plan.drained)}
         self._log("plan", **facts, unknown=list(plan.unknown))
-        if not moves or gain <= self._options.execution.least_saving * moves or now < self.evictions.paused_until:
+        if not moves or gain <= self._options.execution.price_per_move * moves or now < self.evictions.paused_until:
             return None
-        if self._options.watch.shadow:
+        if self._options.watch.dry_run:
             return self._rehearse(plan)
         assert self._executor is not None
         result = self._executor.run(plan)
@@ -287,23 +286,23 @@ class Controller:
         """Evict nothing for some hours."""
         self.evictions.paused_until = self._api.now() + self._options.execution.pause_hours * HOUR
         self._journal("paused", reason=why, until=round(self.evictions.paused_until))
-        if not self._options.watch.shadow:
+        if not self._options.watch.dry_run:
             self._leadership.write(self.evictions.text())
 
     def _journal(self, event: str, **facts: Any) -> None:
         """See `Journal`: into the record, the log, the metrics, and an event on each evicted pod."""
-        shadow, now = self._options.watch.shadow, self._api.now()
+        dry_run, now = self._options.watch.dry_run, self._api.now()
         self._beat = self._api.clock()
-        self._record(now, event, shadow, **facts)
+        self._record(now, event, dry_run, **facts)
         if event != "planned":
-            self._log(event, shadow=shadow, **facts)
+            self._log(event, dry_run=dry_run, **facts)
         if event == "error":
             self.monitoring.errors.inc()
         elif event == "stopped":
             self.monitoring.stops.inc()
         elif event == "replaced" or event in COUNTED:
             self.monitoring.evictions.labels(facts.get("outcome", event)).inc()
-        if event == "evicted" and not shadow:
+        if event == "evicted" and not dry_run:
             namespace, _, name = facts["pod"].partition("/")
             about = {"namespace": namespace, "name": name, "uid": facts["uid"]}
             text = f"Evicted from {facts['source']}, to run on {facts['target']} (plan {facts['plan']})"
@@ -323,8 +322,10 @@ class Controller:
             return float("nan")
 
     def _left(self) -> float:
+        """Of the hour's budget; not known while another leads."""
         try:
-            return float(self.evictions.left(self._api.now()))
+            known = self._options.watch.dry_run or self._leadership.leads()
+            return float(self.evictions.left(self._api.now())) if known else float("nan")
         except ApiError:
             return float("nan")
 

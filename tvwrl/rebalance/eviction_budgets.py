@@ -25,15 +25,15 @@ MOST_TEXT = 200_000  # characters: Kubernetes allows 256 KiB for all annotations
 class EvictionBudgets:
     """How many pods may be evicted, whatever a plan says."""
 
-    per_hour: int = 20
+    hourly: int = 20
     """Evictions in an hour, in the whole cluster."""
-    per_node: int = 10
+    hourly_per_node: int = 10
     """Evictions in an hour from one node."""
-    per_namespace: int = 10
+    hourly_per_namespace: int = 10
     """Evictions in an hour in one namespace."""
-    per_owner: int = 2
+    hourly_per_owner: int = 2
     """Evictions in an hour of pods of one owner, such as a Deployment."""
-    per_batch: int = 5
+    on_their_way: int = 5
     """Pods that may be on their way at the same time: evicted, and not replaced yet."""
     no_return: float = 24.0
     """Hours in which no pod of an owner is sent to a node from which one of its pods was evicted; and in which an owner
@@ -41,9 +41,11 @@ class EvictionBudgets:
 
     def check(self) -> None:
         """Raise InputError for values out of range."""
-        at_least(0, per_hour=self.per_hour, per_node=self.per_node, per_namespace=self.per_namespace)
-        at_least(0, per_owner=self.per_owner)
-        at_least(1, per_batch=self.per_batch, no_return=self.no_return)
+        at_least(
+            0, hourly=self.hourly, hourly_per_node=self.hourly_per_node, hourly_per_namespace=self.hourly_per_namespace
+        )
+        at_least(0, hourly_per_owner=self.hourly_per_owner)
+        at_least(1, on_their_way=self.on_their_way, no_return=self.no_return)
 
 
 class Eviction(NamedTuple):
@@ -71,7 +73,7 @@ class Evictions:
 
     Examples
     --------
-    >>> evictions = Evictions(EvictionBudgets(per_owner=1))
+    >>> evictions = Evictions(EvictionBudgets(hourly_per_owner=1))
     >>> move = PodMove(0, "shop/web-1", "u1", "shop/Deployment/web", "node-1", "node-2", "", 1.0, "")
     >>> evictions.refusal(move, now=0.0)
     ''
@@ -126,7 +128,7 @@ class Evictions:
 
     def left(self, now: float) -> int:
         """Evictions that the hour's budget for the whole cluster still allows."""
-        return max(self.budgets.per_hour - len(self._within_hour(now)), 0)
+        return max(self.budgets.hourly - len(self._within_hour(now)), 0)
 
     def refusal(self, move: PodMove, now: float) -> str:
         """Why this pod must not be evicted now; "": it may be."""
@@ -136,15 +138,15 @@ class Evictions:
         if now < self.paused_until:
             return f"paused for {(self.paused_until - now) / HOUR:.1f} h, as evictions did not help"
         for most, count, what in (
-            (budgets.per_batch, waits, "pods on their way"),
-            (budgets.per_hour, len(hour), "in an hour"),
-            (budgets.per_node, sum(one.source == move.source for one in hour), f"from {move.source} in an hour"),
+            (budgets.on_their_way, waits, "pods on their way"),
+            (budgets.hourly, len(hour), "in an hour"),
+            (budgets.hourly_per_node, sum(one.source == move.source for one in hour), f"from {move.source} in an hour"),
             (
-                budgets.per_namespace,
+                budgets.hourly_per_namespace,
                 sum(one.namespace == namespace for one in hour),
                 f"in namespace {namespace} in an hour",
             ),
-            (budgets.per_owner, sum(one.owner == move.owner for one in hour), f"of {move.owner} in an hour"),
+            (budgets.hourly_per_owner, sum(one.owner == move.owner for one in hour), f"of {move.owner} in an hour"),
         ):
             if count >= most:
                 if what == "pods on their way":

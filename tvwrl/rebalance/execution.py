@@ -26,6 +26,7 @@ from tvwrl.types import InputError
 AHEAD = 60.0  # seconds that a plan may come from the future: clocks of API servers differ
 POLL = 1.0  # seconds between looks for replacements
 
+GOALS = {"machines": "machine_hours", "cost": "money", "overload": "overload_hours"}  # what each counts
 READING, ACTING = "reading", "acting"
 AS_PLANNED, ELSEWHERE, RETURNED, MISSING = "as_planned", "elsewhere", "returned", "missing"
 NOT_EVICTED, BY_BUDGET, REFUSALS, FAILED = "not_evicted", "disruption_budget", "refused", "failed"
@@ -40,7 +41,7 @@ class ExecutionOptions:
     """Minutes from reading the cluster after which a plan is not carried out any more."""
     replacement_timeout: float = 300.0
     """Seconds within which the replacement of an evicted pod has to be ready; otherwise the run stops."""
-    tries: int = 5
+    eviction_tries: int = 5
     """Times that a pod is tried to be evicted that a PodDisruptionBudget protects, or where the API server fails."""
     retry_seconds: float = 20.0
     """Seconds between two of these tries; more where the API server asks for it."""
@@ -48,8 +49,9 @@ class ExecutionOptions:
     """Failures of the API server in a row after which the run stops."""
     batches_without_help: int = 2
     """Batches in a row of which most pods did not end where they should, after which the run stops."""
-    least_saving: float = 0.0
-    """Machine-hours of the next day that a move has to save on average; the run stops once what is left saves less."""
+    price_per_move: float = 0.0
+    """What each move has to save over the next day at least: machine-hours, with --goal cost money, with --goal
+    overload hours of overload. A run stops once what is left saves less."""
     stale_seconds: float = 300.0
     """Age of the newest usage, seconds, from which on nothing is evicted."""
     pause_hours: float = 6.0
@@ -59,8 +61,13 @@ class ExecutionOptions:
         """Raise InputError for values out of range."""
         positive(longest_age=self.longest_age, replacement_timeout=self.replacement_timeout)
         positive(stale_seconds=self.stale_seconds, pause_hours=self.pause_hours)
-        at_least(0, least_saving=self.least_saving, retry_seconds=self.retry_seconds)
-        at_least(1, tries=self.tries, most_errors=self.most_errors, batches_without_help=self.batches_without_help)
+        at_least(0, price_per_move=self.price_per_move, retry_seconds=self.retry_seconds)
+        at_least(
+            1,
+            eviction_tries=self.eviction_tries,
+            most_errors=self.most_errors,
+            batches_without_help=self.batches_without_help,
+        )
 
 
 class Stopped(Exception):
@@ -134,8 +141,11 @@ def plan_id(plan: MovePlan) -> str:
 
 
 def saving(plan: MovePlan) -> float:
-    """Machine-hours of the next day that the moves of a plan are expected to save."""
-    return sum(move.saving for move in plan.moves)
+    """What a plan saves over the next day, in what its goal counts; of one that does not say it, machine-hours."""
+    counted = plan.expected.get(GOALS.get(plan.goal, ""))
+    if counted is None or counted.value != counted.value:
+        return sum(move.saving for move in plan.moves)
+    return -counted.value if plan.goal == "overload" else counted.value
 
 
 @dataclass
@@ -193,6 +203,7 @@ class Executor:
         """Carry out a plan as far as it may be. Raises NotLeading as soon as another may act."""
         name = plan_id(plan)
         result, lost = Result(name), set[str]()
+        self._errors, self._useless = Counter[str](), 0
         batches: dict[int, list[PodMove]] = {}
         for move in plan.moves:
             batches.setdefault(move.batch, []).append(move)
@@ -237,14 +248,14 @@ class Executor:
                 if move.source in lost and move.source in plan.drained:
                     self._refuse(result, lost, plan, move, f"{move.source} cannot be drained any more")
                     continue
-                if len(self._evictions.waiting) >= self._evictions.budgets.per_batch:
+                if len(self._evictions.waiting) >= self._evictions.budgets.on_their_way:
                     later.append(move)
                     continue
                 again = self._one(plan, move, result, lost)
                 if again is None:
                     continue
                 tries[move.uid] += not self._evictions.waiting  # our own evictions may be why it was refused
-                if tries[move.uid] >= self._options.tries:
+                if tries[move.uid] >= self._options.eviction_tries:
                     self._refuse(result, lost, plan, move, f"given up after {tries[move.uid]} tries")
                 else:
                     later.append(move)
@@ -412,9 +423,9 @@ class Executor:
             again = self._plan_again(state)
         except InputError as error:
             raise Stopped(f"no plan can be made any more: {error}") from None
-        left, price = saving(again), self._options.least_saving * len(again.moves)
+        left, price = saving(again), self._options.price_per_move * len(again.moves)
         if left <= price:
-            raise Stopped(f"the gain is gone: what is left saves {left:.2f} machine-hours, and must save {price:.2f}")
+            raise Stopped(f"the gain is gone: what is left saves {left:.2f}, and must save {price:.2f}")
 
     def _too_old(self, plan: MovePlan) -> None:
         age = self._hands.now() - plan.made

@@ -1,7 +1,7 @@
 """The Kubernetes API as the controller needs it: a few requests, each with a limit in time and errors that have names.
 
 The official client reads kubeconfig files and service accounts and keeps tokens fresh; what is asked and answered stays
-JSON. `RIGHTS` lists all that is ever asked for.
+JSON. The rights that it needs are in `deploy/rebalance` and `deploy/rebalance-evicts`.
 """
 
 from __future__ import annotations
@@ -56,12 +56,6 @@ KINDS = (
     Kind("Namespace", "/api/v1/namespaces", "", "namespaces"),
 )
 NEEDED = ("Node", "Pod")  # without these nothing is known
-RIGHTS = {  # (group, resource) -> verbs
-    **{(kind.group, kind.resource): {"list"} for kind in KINDS},
-    ("", "pods/eviction"): {"create"},
-    ("", "events"): {"create"},
-    ("coordination.k8s.io", "leases"): {"get", "create", "update"},
-}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class Monitoring:
     `plan_age`: seconds since the cluster was seen for the newest plan; `left`: evictions that the hour allows
     """
 
-    def __init__(self, shadow: bool, plan_age: Callable[[], float], left: Callable[[], float]) -> None:
+    def __init__(self, dry_run: bool, plan_age: Callable[[], float], left: Callable[[], float]) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         made: dict[str, Any] = {"registry": self.registry}
@@ -31,13 +31,13 @@ class Monitoring:
         self.unheard = Counter("tvwrl_rebalance_hand_over_failures", "Targets that tvwrl serve was not told", **made)
         self.moves = Gauge("tvwrl_rebalance_planned_moves", "Moves of the newest plan", **made)
         self.saving = Gauge(
-            "tvwrl_rebalance_expected_saving_machine_hours", "That the newest plan saves over the next day", **made
+            "tvwrl_rebalance_expected_saving", "Of the newest plan over the next day, in what its goal counts", **made
         )
         self.leads = Gauge("tvwrl_rebalance_leads", "1: this one may evict", **made)
         Gauge("tvwrl_rebalance_plan_age_seconds", "Age of the newest plan", **made).set_function(plan_age)
         Gauge("tvwrl_rebalance_budget_left", "Evictions that this hour still allows", **made).set_function(left)
         Info("tvwrl_rebalance_mode", "Whether it only records what it would do", **made).info(
-            {"shadow": str(shadow).lower()}
+            {"dry_run": str(dry_run).lower()}
         )
         for outcome in OUTCOMES:
             self.evictions.labels(outcome)

@@ -29,11 +29,11 @@ class MovesRecord:
         try:
             self._lines = RotatingLines(file, size, failed)
         except OSError as error:
-            raise InputError(f"record {file}: {error.strerror}") from None
+            raise InputError(f"record_of_moves {file}: {error.strerror}") from None
 
-    def __call__(self, time: float, event: str, shadow: bool, **facts: Any) -> None:
+    def __call__(self, time: float, event: str, dry_run: bool, **facts: Any) -> None:
         """Write what happened at a time, in seconds since 1970."""
-        line = {"time": round(time, 3), "event": event, "shadow": shadow, **facts}
+        line = {"time": round(time, 3), "event": event, "dry_run": dry_run, **facts}
         self._lines.write(json.dumps(line, default=str).encode())
 
     def close(self) -> None:
@@ -56,17 +56,17 @@ def read_record(file: Path) -> Iterator[dict[str, Any]]:
                     raise InputError(f"{part}: line {number}: {name} must be a text")
             yield line
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"record {file}: {getattr(error, 'strerror', None) or error}") from None
+        raise InputError(f"record_of_moves {file}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def evictions_in(file: Path) -> list[Eviction]:
-    """What a record says was evicted, not in shadow mode; none where there is no file. Raises InputError."""
+    """What a record says was evicted, and not in a dry run; none where there is no file. Raises InputError."""
     found = Evictions(EvictionBudgets())
     if not file.exists():
         return []
     for line in read_record(file):
         event, uid = line.get("event"), line.get("uid", "")
-        if line.get("shadow") or not uid:
+        if line.get("dry_run") or not uid:
             continue
         if event == "evicting":
             texts = (line.get(name, "") for name in ("pod", "owner", "controller", "source", "target", "plan"))

@@ -16,7 +16,7 @@ from tvwrl.progress import phase, say
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.schedulers import Scheduler
 from tvwrl.types import InputError
-from tvwrl.what_if import moves_report
+from tvwrl.what_if import moves_report, without_moves
 from tvwrl.what_if.compared import Compared, compare, with_kept
 from tvwrl.what_if.from_csv import USUAL, prices_of, read_csv_record, with_prices, without_pools
 from tvwrl.what_if.from_prometheus import Asked, read_prometheus_record
@@ -86,6 +86,9 @@ class WhatIfSettings:
     record: Path | None = None
     """Decisions of a server in shadow mode (its --record) to score like a rule: JSON lines with time (seconds since
     1970), pod (namespace/name) and node (null: hold)."""
+    record_of_moves: Path | None = None
+    """The record of tvwrl rebalance --watch: say what the moves that it carried out were worth, and replay nothing
+    else."""
     decision_seconds: int | None = None
     """Time between decisions, seconds; a multiple of --interval. Default: --interval for rules, and for forecasts and
     policies the slots that they were fitted for."""
@@ -144,12 +147,16 @@ class WhatIfSettings:
         prices_of(self.prices)
 
     def _check_moves(self) -> None:
-        """Refuse options that have no effect beside --moves, and without it."""
+        """Refuse options that have no effect beside --moves and --record-of-moves, and without them."""
+        usual = {one.name: one.default for one in fields(self)}
+        if self.record_of_moves is not None:
+            for name in ("schedulers", "policies", "record", "keep_running", "longest_hold", "moves", "orders"):
+                if (value := getattr(self, name)) != usual[name]:
+                    raise InputError(f"{name} is {value}: has no effect with --record-of-moves, which replays nothing")
         if self.moves is None:
             if self.moves_per_hour is not None:
                 raise InputError(f"moves_per_hour is {self.moves_per_hour}, but nothing moves: add --moves")
             return
-        usual = {one.name: one.default for one in fields(self)}
         for name in ("schedulers", "policies", "record", "keep_running", "longest_hold"):
             if (value := getattr(self, name)) != usual[name]:
                 raise InputError(f"{name} is {value}: has no effect with --moves, under which pods arrive as recorded")
@@ -171,7 +178,9 @@ def what_if(settings: WhatIfSettings) -> None:
             recorded = read_csv_record(settings.usage, settings.nodes, settings.interval)
     else:
         recorded = read_prometheus_record(_asked(settings), say)
-    if settings.moves is None:
+    if settings.record_of_moves is not None:
+        out, text = replayed_without_moves(settings, recorded, settings.record_of_moves)
+    elif settings.moves is None:
         out, text = replayed(settings, recorded, schedulers, policies)
     else:
         out, text = replayed_moves(settings, recorded, settings.moves)
@@ -217,6 +226,15 @@ def replayed_moves(settings: WhatIfSettings, recorded: Recorded, names: Sequence
     _check_currency(settings, moves.compared)
     out = settings.out or default_folder("what-if")
     return out, moves_report.write(out, moves, replay)
+
+
+def replayed_without_moves(settings: WhatIfSettings, recorded: Recorded, file: Path) -> tuple[Path, str]:
+    """The same of moves that were carried out."""
+    replay = Replay(_chosen(settings, recorded), settings.decision_seconds or recorded.interval)
+    found, compared = without_moves.worth_of(file, replay, settings.limit, settings.currency)
+    _check_currency(settings, compared)
+    out = settings.out or default_folder("what-if")
+    return out, without_moves.write(out, found, compared, replay)
 
 
 def _chosen(settings: WhatIfSettings, recorded: Recorded) -> Recorded:
