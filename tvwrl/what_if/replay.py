@@ -294,8 +294,8 @@ class Replay:
         episode = self._episode(played, sequences, scenario, units, (pods, nodes), rng)
         segments = self._segments(episode.stays(), pods, nodes)
         first, start = np.append(True, segments.pod[1:] != segments.pod[:-1]), self.recorded.start[self.pods]
-        known = moving.knowledge, self.decision_seconds
-        return Placed(moving.name, segments.node[first], start, *known, segments=segments)
+        machine, seconds = segments.node[first], self.decision_seconds
+        return Placed(moving.name, machine, start, moving.knowledge, seconds, segments=segments)
 
     def misfit(self, moving: Moving, forecaster: Forecaster | None = None) -> str:
         """Tell why a rule that moves means nothing in this cluster.
