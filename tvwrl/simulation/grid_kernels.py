@@ -128,9 +128,12 @@ def _observe_running(s: State, b: int) -> None:
 
 
 @inlined(_nrt=False)
-def observe(s: State, b: int) -> None:
+def observe(s: State, b: int, known: int) -> None:
     """Write the observation of environment b: the last h rows of every grid that are seen yet, the queue, and the
-    forecasts of what runs on each machine or is on its way there, each as of the last slot of it that is seen."""
+    forecasts of what runs on each machine or is on its way there, each as of the last slot of it that is seen.
+
+    `known`: how many of what runs, in the order of start, are in these sums already
+    """
     _, machines, resources, history, words = s.seen_words.shape
     ring = s.grid.shape[1]
     for r in range(history):
@@ -153,10 +156,11 @@ def observe(s: State, b: int) -> None:
     columns = s.seen_forecast.shape[2]  # 0: none are asked for
     if columns == 0:
         return
-    for m in range(machines):
-        for c in range(columns):
-            s.seen_forecast[b, m, c] = 0.0
-    for i in range(s.counters[b, RUNNING]):
+    if known == 0:
+        for m in range(machines):
+            for c in range(columns):
+                s.seen_forecast[b, m, c] = 0.0
+    for i in range(known, s.counters[b, RUNNING]):
         w = s.workloads[b, i, RUNS]
         m = s.workloads[b, w, MACHINE]
         if s.transit.shape[1] > 0 and s.transit[b, w, GOES_TO] != NO_MACHINE:
