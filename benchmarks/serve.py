@@ -170,7 +170,14 @@ def measure(policy: str, prometheus: int, nodes: int, clients: int, pods: int) -
         server.send_signal(signal.SIGTERM)
         server.wait()
     times = [f"{1000 * np.percentile(found, share):.1f}" for found in seconds.values() for share in (50, 99)]
-    return [policy, *times, f"{rate:.0f}", f"{used:.2f}", f"{sum(map(float, counted)):.0f}", *(f"{size:.0f}" for size in sizes)]
+    return [
+        policy,
+        *times,
+        f"{rate:.0f}",
+        f"{used:.2f}",
+        f"{sum(map(float, counted)):.0f}",
+        *(f"{size:.0f}" for size in sizes),
+    ]
 
 
 def main(
