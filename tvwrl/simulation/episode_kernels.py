@@ -316,7 +316,7 @@ def drive(s: State, command: int, argument: Int, position: int) -> None:
         if begins:
             s.totals[b] = 0.0  # nothing could wait or run yet
             s.costs[b] = 0.0
-        known = 0  # sums of forecasts take longest, and few commands change much of them
+        known = 0
         if command == PLACE:
             known = s.counters[b, RUNNING] - 1
         elif command == SHOW:
