@@ -27,7 +27,6 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl import __version__
-from tvwrl.agents.acting import Seen
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.episodes import numbers_of
 from tvwrl.agents.exported import ExportedPolicy, Facts, actions_for, random_states

@@ -54,7 +54,8 @@ class _Model:
             if number == NODES:
                 texts = [(n, one.decode()) for n, one in inside if n in (NODE_INPUT, NODE_OUTPUT, NODE_OPERATOR)]
                 takes, gives, (operator,) = (
-                    tuple(text for n, text in texts if n == wanted) for wanted in (NODE_INPUT, NODE_OUTPUT, NODE_OPERATOR)
+                    tuple(text for n, text in texts if n == wanted)
+                    for wanted in (NODE_INPUT, NODE_OUTPUT, NODE_OPERATOR)
                 )
                 self._nodes.append(_Node(value, operator, takes, gives))
             elif number == INITIALIZERS:

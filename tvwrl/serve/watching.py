@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.serve.sharing import go_last, return_memory
 from tvwrl.traces import (
     CPU,
     MEMORY,
@@ -257,6 +258,8 @@ class Polling:
 def poll(options: dict[str, object], seconds: float, pipe: Connection) -> None:
     """Send what is observed, or why nothing was, down `pipe`, until nobody reads it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
+    return_memory()
+    go_last()
     watcher = Watcher(**options)  # type: ignore[arg-type]
     while True:
         begin = time.monotonic()
