@@ -154,6 +154,8 @@ def _by_machine(model: _Model, few: Arrays, more: Arrays, opened: Open) -> tuple
     """Name -> axis of machines, and name -> type, of all that is computed of each machine by itself: it is the same in
     another cluster with that machine."""
     names = model.of_machines()
+    if not names:
+        return {}, {}
     session = opened(model.part(names, {}))
     kinds = {one.name: one.type for one in session.get_outputs()}
     takes = [one.name for one in session.get_inputs()]
