@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.exporting import export_of
-from tvwrl.agents.exported import _fields, _session, load_exported, random_states
+from tvwrl.agents.exported import _session, load_exported, random_states
 from tvwrl.agents.split_graph import SplitGraph
 
 onnx = pytest.importorskip("onnx")
@@ -45,7 +45,7 @@ BY_HAND = [
 
 def test_only_what_is_of_one_machine_is_remembered():
     """The exponential is; its mean is of all machines, and the sum is of what waits."""
-    split = SplitGraph(model(BY_HAND), _fields, trial, opened)
+    split = SplitGraph(model(BY_HAND), trial, opened)
     assert split._axes == {"each": 1}
     given = trial(4)
     for change in range(3):
@@ -57,7 +57,7 @@ def test_only_what_is_of_one_machine_is_remembered():
 
 def test_a_graph_without_a_part_of_machines_alone_is_left_whole():
     with pytest.raises(ValueError, match="machines alone"):
-        SplitGraph(model(BY_HAND[3:4], ["waits"]), _fields, trial, opened)
+        SplitGraph(model(BY_HAND[3:4], ["waits"]), trial, opened)
 
 
 @pytest.fixture(scope="module", params=["shared that never holds", "pairs with expected-cost", "shipped:google"])

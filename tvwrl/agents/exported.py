@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,8 @@ import numpy as np
 from tvwrl import __version__
 from tvwrl.agents.acting import Logits, Seen
 from tvwrl.agents.observing import ObservingScheduler, Trained, environment_signature
-from tvwrl.agents.split_graph import SplitGraph
+from tvwrl.agents.protocol_buffers import fields_of
+from tvwrl.agents.split_graph import GRAPH, INITIALIZERS, NODES, SplitGraph
 from tvwrl.ec import Classes, classes_from
 from tvwrl.forecasting import Forecaster, NetworkForecaster
 from tvwrl.schedulers import knowledge_of
@@ -28,15 +29,12 @@ PREFIX = "tvwrl."  # of the names of our metadata
 MOST_BYTES = 256 * 2**20  # a policy has well below 1 MiB
 STANDARD = (b"", b"ai.onnx")
 AGAIN = "write it again with tvwrl export"
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types of protocol buffers
 # Numbers of fields
-GRAPH, OPSETS, METADATA, TRAINING, FUNCTIONS = 7, 8, 14, 20, 25  # of a model
-NODES, INITIALIZERS, SPARSE = 1, 5, 15  # of a graph
+OPSETS, METADATA, TRAINING, FUNCTIONS = 8, 14, 20, 25  # of a model
+SPARSE = 15  # of a graph
 ATTRIBUTES, NODE_DOMAIN, KIND = 5, 7, 4  # of a node
 TENSOR, SUBGRAPH, TENSORS, SUBGRAPHS, SPARSE_TENSOR, SPARSE_TENSORS = 5, 6, 10, 11, 22, 23  # of an attribute
 EXTERNAL_DATA, DATA_LOCATION = 13, 14  # of a tensor
-
-Field = tuple[int, int | bytes]  # number, value
 
 
 def read_onnx(path: Path) -> tuple[bytes, dict[str, str]]:
@@ -74,7 +72,7 @@ def metadata_of(content: bytes, where: str) -> dict[str, str]:
 
 def _checked(content: bytes) -> dict[str, str]:
     found, graphs = {}, 0
-    for number, value in _fields(content):
+    for number, value in fields_of(content):
         if number == GRAPH:
             graphs += 1
             _check_graph(_inner(value))
@@ -90,7 +88,7 @@ def _checked(content: bytes) -> dict[str, str]:
 
 
 def _check_graph(content: bytes) -> None:
-    for number, value in _fields(content):
+    for number, value in fields_of(content):
         if number == INITIALIZERS:
             _check_tensor(_inner(value))
         elif number == SPARSE:
@@ -100,11 +98,11 @@ def _check_graph(content: bytes) -> None:
 
 
 def _check_node(content: bytes) -> None:
-    for number, value in _fields(content):
+    for number, value in fields_of(content):
         if number == NODE_DOMAIN:
             _check_domain(_inner(value))
         elif number == ATTRIBUTES:
-            for part, inside in _fields(_inner(value)):
+            for part, inside in fields_of(_inner(value)):
                 if part in (TENSOR, TENSORS):
                     _check_tensor(_inner(inside))
                 elif part in (SUBGRAPH, SUBGRAPHS, SPARSE_TENSOR, SPARSE_TENSORS):
@@ -112,7 +110,7 @@ def _check_node(content: bytes) -> None:
 
 
 def _check_tensor(content: bytes) -> None:
-    for number, value in _fields(content):
+    for number, value in fields_of(content):
         if number == EXTERNAL_DATA or (number == DATA_LOCATION and value != 0):
             raise InputError("takes numbers from another file, which is refused")
 
@@ -125,45 +123,15 @@ def _check_domain(domain: bytes) -> None:
 
 def _only(value: int | bytes, wanted: int) -> bytes:
     """The last field of that number in a message of texts; empty if there is none."""
-    return next((_inner(inside) for number, inside in reversed(list(_fields(_inner(value)))) if number == wanted), b"")
+    return next(
+        (_inner(inside) for number, inside in reversed(list(fields_of(_inner(value)))) if number == wanted), b""
+    )
 
 
 def _inner(value: int | bytes) -> bytes:
     if isinstance(value, int):
         raise ValueError("a number where bytes belong")
     return value
-
-
-def _fields(content: bytes) -> Iterator[Field]:
-    """The fields of a message in their order. Raises ValueError or IndexError for what is no message."""
-    at = 0
-    while at < len(content):
-        tag, at = _varint(content, at)
-        number, kind = tag >> 3, tag & 7
-        if kind == VARINT:
-            value, at = _varint(content, at)
-            yield number, value
-            continue
-        if kind == BYTES:
-            size, at = _varint(content, at)
-        else:
-            size = {FIXED64: 8, FIXED32: 4}.get(kind, -1)
-        if number == 0 or size < 0 or at + size > len(content):
-            raise ValueError("no field")
-        yield number, content[at : at + size]
-        at += size
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at a place, and the place after it."""
-    value = shift = 0
-    while shift < 64:
-        byte = content[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-    raise ValueError("no number")
 
 
 FORMAT = 1
@@ -387,7 +355,7 @@ class Graph:
             return states
 
         try:
-            self._split = SplitGraph(self._content, _fields, trial, lambda content: _session(content, self.where))
+            self._split = SplitGraph(self._content, trial, lambda content: _session(content, self.where))
         except Exception:  # of onnxruntime, for a graph that cannot be divided so: it is computed as a whole
             self._split = None
 

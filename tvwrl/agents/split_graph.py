@@ -6,12 +6,14 @@ only the second part, which looks at all machines and at what waits, has to be c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from tvwrl.agents.protocol_buffers import Field, fields_of, message_of
 
 # Numbers of fields of ONNX's protocol buffers
 GRAPH = 7  # of a model
@@ -23,8 +25,6 @@ OTHERS = ("queue", "backlog", "mask")  # inputs that say how many clusters there
 FEW, MORE = 2, 5  # machines of two trial clusters
 CHANGED = 0.25  # share of the machines from which on all are computed anew
 
-Field = tuple[int, int | bytes]
-Fields = Callable[[bytes], Iterator[Field]]
 Arrays = dict[str, npt.NDArray[Any]]
 Open = Callable[[bytes], Any]  # a model -> a session of onnxruntime
 
@@ -40,17 +40,17 @@ class _Node:
 class _Model:
     """A model whose graph has no subgraphs."""
 
-    def __init__(self, content: bytes, fields: Fields) -> None:
-        self._around = list(fields(content))
+    def __init__(self, content: bytes) -> None:
+        self._around = list(fields_of(content))
         graph = next(value for number, value in self._around if number == GRAPH)
         assert isinstance(graph, bytes)
         self._nodes, self._kept = list[_Node](), list[Field]()
         self.inputs, self.outputs, self.known = dict[str, bytes](), dict[str, bytes](), set[str]()
-        for number, value in fields(graph):
+        for number, value in fields_of(graph):
             if not isinstance(value, bytes) or number not in (NODES, INITIALIZERS, INPUTS, OUTPUTS, VALUES):
                 self._kept.append((number, value))
                 continue
-            inside = [(n, one) for n, one in fields(value) if isinstance(one, bytes)]
+            inside = [(n, one) for n, one in fields_of(value) if isinstance(one, bytes)]
             if number == NODES:
                 texts = [(n, one.decode()) for n, one in inside if n in (NODE_INPUT, NODE_OUTPUT, NODE_OPERATOR)]
                 takes, gives, (operator,) = (
@@ -94,16 +94,16 @@ class _Model:
         nodes, read = self.needed(outputs, set(given))
         graph = [*self._kept, *((NODES, node.content) for node in nodes)]
         graph += [(INPUTS, (self.inputs | given)[name]) for name in sorted(read)]
-        graph += [(OUTPUTS, self.outputs.get(name, _message([(VALUE_NAME, name.encode())]))) for name in outputs]
-        return _message([(n, _message(graph) if n == GRAPH else value) for n, value in self._around])
+        graph += [(OUTPUTS, self.outputs.get(name, message_of([(VALUE_NAME, name.encode())]))) for name in outputs]
+        return message_of([(n, message_of(graph) if n == GRAPH else value) for n, value in self._around])
 
 
 class SplitGraph:
     """Computes the one output of a model from inputs as the model does, and remembers what it says of each machine."""
 
-    def __init__(self, content: bytes, fields: Fields, trial: Callable[[int], Arrays], opened: Open) -> None:
+    def __init__(self, content: bytes, trial: Callable[[int], Arrays], opened: Open) -> None:
         """`trial`: inputs of a cluster of so many machines. Raises ValueError where nothing can be remembered."""
-        model = _Model(content, fields)
+        model = _Model(content)
         (output,) = model.outputs
         axes, kinds = _by_machine(model, trial(FEW), trial(MORE), opened)
         _, read = model.needed([output], set(axes))
@@ -177,23 +177,4 @@ def _by_machine(model: _Model, few: Arrays, more: Arrays, opened: Open) -> tuple
 
 def _value(name: str, kind: str) -> bytes:
     """ValueInfoProto of a tensor of unknown shape."""
-    return _message([(VALUE_NAME, name.encode()), (VALUE_TYPE, _message([(1, _message([(1, ELEMENTS[kind])]))]))])
-
-
-def _message(fields: list[Field]) -> bytes:
-    """A message of protocol buffers, of integers and of what has a length."""
-    parts = []
-    for number, value in fields:
-        if isinstance(value, int):
-            parts += [_varint(number << 3), _varint(value)]
-        else:
-            parts += [_varint(number << 3 | 2), _varint(len(value)), value]
-    return b"".join(parts)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+    return message_of([(VALUE_NAME, name.encode()), (VALUE_TYPE, message_of([(1, message_of([(1, ELEMENTS[kind])]))]))])

@@ -8,6 +8,7 @@ forecast is then brought back. Only what was seen of a workload decides on its s
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,8 @@ def unchanging(table: ForecastTable, slots: int) -> ForecastTable:
     sequences, workloads, _, wide = table.values.shape
     by_sequence, by_workload, _, by_column = table.values.strides
     strides = by_sequence, by_workload, 0, by_column
-    return replace(table, values=as_strided(table.values, (sequences, workloads, slots + 1, wide), strides))
+    values: Any = as_strided(table.values, (sequences, workloads, slots + 1, wide), strides)
+    return replace(table, values=values)
 
 
 def in_steps(table: ForecastTable, forecasts: Float32) -> npt.NDArray[np.uint16]:

@@ -23,7 +23,6 @@ from .head_of_queue import (
     Backfill as Backfill,
     Greedy as Greedy,
     HeadOfQueue as HeadOfQueue,
-    Scored as Scored,
     best as best,
 )
 from .knowledge import (

@@ -193,7 +193,7 @@ class Decider:
             if known is None or known.node == node or self._snapshot is None:
                 return
             self._forget(uid)
-            if node in self._snapshot.nodes:
+            if node is not None and node in self._snapshot.nodes:
                 row = self._snapshot.book([known.pod], [node])[0]
                 self._assumed[uid] = Assumed(known.pod, node, self.clock(), row)
 
