@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -30,7 +31,7 @@ def planned(tmp_path_factory):
 def tables(tmp_path_factory):
     """A generated cluster as CSV files, without its last day: hourly usage."""
     folder = tmp_path_factory.mktemp("tables")
-    past = generated_cluster(6).past
+    past = generated_cluster(10).past
     parts = []
     for pod, owner, node, start, used, asked in zip(
         past.pod, past.owner, past.node, past.start, past.usage, past.request * past.reference, strict=True
@@ -70,7 +71,7 @@ def test_the_same_plan_twice(planned, tmp_path):
 
 
 def test_tables_of_usage_without_kubernetes(tables, tmp_path, capsys):
-    rebalance(RebalanceSettings(**tables, assume_movable=True, most_moves=12, out=tmp_path / "out"))
+    rebalance(RebalanceSettings(**tables, assume_movable=True, most_moves=40, out=tmp_path / "out"))
     plan = read_plan(tmp_path / "out" / "plan.json")
     assert plan.drained
     assert "--assume-movable" in capsys.readouterr().out
@@ -143,15 +144,11 @@ def test_plans_replayed_beside_other_rules_save_machines_and_never_see_the_futur
     # What is used after the fourth day changes nothing of what was decided before.
     cut = 4 * 288
     usage = tuple(
-        one if start + len(one) <= cut else one * ((start + range_of(one)) < cut)[:, None] + 1e-3
+        np.where(start + np.arange(len(one))[:, None] < cut, one, 1e-3)
         for one, start in zip(whole.usage, whole.start.tolist(), strict=True)
     )
     other = played(Replay(replace(whole, usage=usage), 1800))
     assert moved_before(placed, cut) == moved_before(other, cut)
-
-
-def range_of(values):
-    return pl.Series(range(len(values))).to_numpy()
 
 
 def moved_before(placed, slot):
