@@ -348,7 +348,7 @@ def _arrays(
     capacity = np.concatenate([size, state.size, state.most_pods[:, None].astype(np.float64)], axis=1)
     residual = capacity.copy()
     residual -= on_nodes(demand, state.at, nodes)
-    share = 1.0 / np.where(capacity > 0, capacity * capacity.shape[1], np.inf)
+    share = _weights(flat.shape[1], state.size.shape[1]) / np.where(capacity > 0, capacity, np.inf)
     on_node = np.bincount(state.at, minlength=nodes)
     width = int(on_node.max(initial=0) + max(on_node.max(initial=0), 40))
     member, members = np.zeros((nodes, width), np.int64), np.zeros(nodes, np.int64)
@@ -393,6 +393,12 @@ def _arrays(
         np.zeros(1, np.int64),
     )
     return pods, now
+
+
+def _weights(loads: int, resources: int) -> Float:
+    """(K,) how much each dimension counts where the fullness of nodes and the size of pods is one number: load over the
+    day as much as requests, and the number of pods nothing."""
+    return np.concatenate([np.full(loads, 0.5 / loads), np.full(resources, 0.5 / resources), [0.0]])
 
 
 def _terms(state: ClusterState) -> tuple[Int, Int, Int, tuple[Int, Int]]:
