@@ -234,7 +234,7 @@ class Executor:
             self._await(result)
             self._ask(lambda: self._hands.note(self._evictions))
         except Stopped as stopped:
-            result.stopped = str(stopped)
+            result.stopped, result.useless = str(stopped), stopped.useless
             self._journal("stopped", reason=str(stopped))
         return result
 
