@@ -9,7 +9,7 @@ VENV := .venv
 SKLX := .venv-sklx
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-MEASURED := command compile decision dtw environment explore features flow ingestion interference_score interference_simulation lrasched_learning replay serve training what_if# the others draw curves of runs, or need data
+MEASURED := command compile decision dtw environment explore features flow ingestion interference_score interference_simulation lrasched_learning replay serve training what_if what_if_moves# the others draw curves of runs, or need data
 IMPORTED := matplotlib.pyplot, polars, pyarrow, scipy.stats, sklearn.cluster, stable_baselines3, torch.utils.tensorboard
 PIP_INSTALL := $(BIN)/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -c constraints.txt
 

@@ -11,6 +11,7 @@ from tvwrl.rebalance import (
     Beside,
     Budget,
     ClusterState,
+    Forecast,
     Goal,
     Term,
     batches_of,
@@ -145,6 +146,20 @@ def test_a_full_node_is_relieved_by_the_move_that_helps_most():
     found, emptied = moved(state, use, name="overload")
     assert found == [(0, 1)]
     assert emptied == []
+
+
+def test_pods_change_places_by_way_of_a_third_node():
+    """Node 0 is too full by 0.5; node 1 has no room for its large pod until its small one has left; node 3 is empty."""
+    state = cluster([0, 0, 1, 1, 2], [0.1] * 5, stays=np.array(["kept", "", "kept", "", "kept"], object), nodes=4)
+    use = np.full((5, 2, 2), 0.1)
+    use[:, :, 0] = [[2.5], [2.0], [1.5], [1.0], [3.5]]
+    found = find_moves(state, use, Goal("overload", 10, limit=1.0))
+    assert list(zip(found.pod, found.source, found.target, strict=True)) == [(3, 1, 3), (1, 0, 1), (3, 3, 0)]
+    assert batches_of(state, found).tolist() == [0, 1, 2]
+    forecast = Forecast(use[:, None].astype(np.float32), 43200, np.full(5, 2))
+    plan = make_plan(state, forecast, Goal("overload", 10, limit=1.0))
+    assert faults(state, plan.moves, (), use, 1.0) == []
+    assert plan.expected["overload_hours"].value == -24
 
 
 @pytest.mark.parametrize("kind", ["anti-affinity", "affinity", "spread"])

@@ -52,7 +52,7 @@ CASES = {  # what differs from a healthy server, and what then fires
         {'tvwrl_decisions_total{outcome="held"}': "0+1x200", 'tvwrl_decisions_total{outcome="placed"}': "0+0x200"},
         {"TvwrlHolds"},
     ),
-    "pods moved as planned": ({MOVED % "as_planned": "0+1x200", MOVED % "returned": "3+0x200", TURNS: "9+0x200"}, set()),
+    "pods moved as planned": ({MOVED % "as_planned": "0+1x200", MOVED % "returned": "3+0x200", TURNS: "9+0x200"}, set()),  # noqa: E501
     "a pod went back": ({MOVED % "returned": "0x150 1x50"}, {"TvwrlRebalanceReturns"}),
     "no replacement": ({MOVED % "missing": "2x150 3x50"}, {"TvwrlRebalanceReturns"}),
     "one turn failed": ({TURNS: "0x150 1x50"}, set()),

@@ -77,7 +77,7 @@ def batches_of(state: ClusterState, found: Found, limits: BatchLimits | None = N
     array([0, 0, 1])
     """
     limits = limits or BatchLimits()
-    needs = _needed(state, found)
+    needs = needed_before(state, found)
     budgets = _budgets_of(state)
     batch = np.full(len(found.pod), NEVER)
     waiting, number = list(range(len(found.pod))), 0
@@ -118,7 +118,7 @@ def _budgets_of(state: ClusterState) -> dict[int, list[int]]:
     return found
 
 
-def _needed(state: ClusterState, found: Found) -> list[list[int]]:
+def needed_before(state: ClusterState, found: Found) -> list[list[int]]:
     """The moves before each one that have to be made first."""
     left: dict[int, list[int]] = {}
     rules: dict[int, list[int]] = {}  # of a pod
@@ -126,9 +126,11 @@ def _needed(state: ClusterState, found: Found) -> list[list[int]]:
         for i in np.union1d(term.carriers, term.matched).tolist():
             rules.setdefault(i, []).append(t)
     last: dict[int, list[int]] = {}
+    moved: dict[int, list[int]] = {}
     needs = []
     for j, (i, source, target) in enumerate(np.column_stack([found.pod, found.source, found.target]).tolist()):
-        mine = set(left.get(target, ()))
+        mine = set(left.get(target, ())) | set(moved.get(i, ()))
+        moved.setdefault(i, []).append(j)
         for t in rules.get(i, ()):
             mine.update(last.get(t, ()))
             last.setdefault(t, []).append(j)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from tvwrl.checks import at_least, positive
 from tvwrl.progress import phase, say
 from tvwrl.rebalance.batches import BatchLimits
+from tvwrl.rebalance.by_rule import moves_of_rule, rule_called
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.controller import Controller, ControllerOptions, WatchOptions
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
@@ -24,7 +26,7 @@ from tvwrl.rebalance.kubernetes_state import state_of
 from tvwrl.rebalance.leadership import LeaseOptions
 from tvwrl.rebalance.page import write
 from tvwrl.rebalance.plan_of_moves import MovePlan, read_plan
-from tvwrl.rebalance.planner import make_plan
+from tvwrl.rebalance.planner import Finds, make_plan, search
 from tvwrl.rebalance.referee import faults
 from tvwrl.rebalance.search import Goal
 from tvwrl.runs import check_new_folder, default_folder
@@ -32,7 +34,7 @@ from tvwrl.traces import ClusterMetrics, RetryPolicy, Selector, Server, address
 from tvwrl.types import InputError
 from tvwrl.what_if import Asked, Recorded, prices_of, read_csv_record, read_prometheus_record, with_prices
 
-NOW = "now"
+NOW, SEARCH = "now", "search"
 FAR = float("inf")  # seconds since usage that nobody has seen
 Part = TypeVar("Part")
 
@@ -62,6 +64,9 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     goal: str = "machines"
     """machines: empty as many nodes as the moves can; cost: the same, by the price of each; overload: relieve nodes
     whose load will exceed --limit."""
+    rule: str = SEARCH
+    """What chooses the moves: search, or a rule that moves, such as karpenter or "most-allocated + karpenter(after=1)"
+    (tvwrl evaluate --list-schedulers); of its moves those are made that nothing forbids."""
     most_moves: int | None = None
     """Moves at most; default: 2 % of the pods that may be moved, but 5 or more."""
     limit: float = 0.9
@@ -110,6 +115,8 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
             price_per_machine_hour=self.price_per_machine_hour,
         )
         self.wanted  # noqa: B018 raises
+        if self.rule != SEARCH:
+            rule_called(self.rule)
         self.options.check()
         acts = self.watch or self.execute is not None or not self.dry_run
         if acts and (self.objects is not None or self.assume_movable or self.prometheus is None):
@@ -218,12 +225,17 @@ def planned(settings: RebalanceSettings, state: ClusterState, forecast: Forecast
     """A plan that the referee found no fault in."""
     goal = settings.wanted
     with phase("searching for moves"):
-        plan = make_plan(state, forecast, goal, recorded, settings.batches)
+        plan = make_plan(state, forecast, goal, recorded, settings.batches, _finds(settings, recorded))
         load = forecast.in_steps(goal.step_seconds).astype(float)
         found = faults(state, plan.moves, plan.drained, load.reshape(len(state), -1, load.shape[-1]), goal.limit)
     if found:
         raise RuntimeError(f"the plan has {len(found)} faults, which is a fault of the search; first: {found[0]}")
     return plan
+
+
+def _finds(settings: RebalanceSettings, recorded: Recorded) -> Finds:
+    """What finds the moves."""
+    return search if settings.rule == SEARCH else partial(moves_of_rule, settings.rule, recorded)
 
 
 def seen(settings: RebalanceSettings) -> tuple[Recorded, ClusterState]:

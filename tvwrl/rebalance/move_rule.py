@@ -16,7 +16,7 @@ from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
 from tvwrl.rebalance.worth import nodes_to_spare
 from tvwrl.schedulers import REQUESTS, MoveRule, move_rule
 from tvwrl.simulation import Cluster
-from tvwrl.types import Int, Move
+from tvwrl.types import Float, Float32, Int, Move
 from tvwrl.what_if import Recorded, WhatIfSettings
 from tvwrl.what_if import what_if as replay_cluster
 
@@ -37,7 +37,7 @@ class Rebalance(MoveRule):
         Machine-hours that each move has to save over the next day, >= 0: 2.4 empties nodes of nine pods or fewer.
     limit : float, default 0.9
         Share of a node that forecast load may take, above 0.
-    every : float, default 4
+    every : float, default 6
         Hours between plans, above 0.
     share : float, default 0.1
         Of the pods that one plan may move, 0 to 1.
@@ -56,7 +56,7 @@ class Rebalance(MoveRule):
         "share": (0.02, 0.05, 0.1, 0.2),
     }
 
-    def __init__(self, price: float = 2.4, limit: float = 0.9, every: float = 4.0, share: float = 0.1) -> None:
+    def __init__(self, price: float = 2.4, limit: float = 0.9, every: float = 6.0, share: float = 0.1) -> None:
         at_least(0, price=price)
         within(0, 1, share=share)
         positive(limit=limit, every=every)
@@ -107,7 +107,8 @@ class Rebalance(MoveRule):
         may_move = np.concatenate([running.movable, np.zeros(len(bound), np.bool_)])
         state = replace(state, stays=np.where(may_move, "", "may not move"))
         known = past.slots * past.interval >= DAY
-        load, spare = state.request[:, None, :], None
+        load: Float | Float32 = state.request[:, None, :]
+        spare = None
         if known:
             forecast = foresee(past, state)
             load, spare = (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvwrl.rebalance.batches import NEVER, BatchLimits, batches_of
+from tvwrl.rebalance.batches import NEVER, BatchLimits, batches_of, needed_before
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import HOUR, Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
@@ -72,10 +72,9 @@ def make_plan(
     spare = None if recorded is None else nodes_to_spare(state, forecast, recorded, goal.limit)
     found = finds(state, forecast, goal, spare)
     batch = batches_of(state, found, limits)
-    found, batch = _worth_making(state, goal, found, batch)
+    found, batch = _worth_making(state, found, batch, finds is search and goal.name != OVERLOAD)
     order = np.argsort(batch, kind="stable")
-    at = state.at.copy()
-    at[found.pod] = found.target
+    at = _after(state, found)
     emptied = np.setdiff1d(np.flatnonzero(state.in_use), np.unique(at[~state.bound]))
     expected = expected_worth(state, at, forecast, recorded, goal.limit if goal.name == OVERLOAD else 1.0)
     relief = max(0.0, -expected["overload_hours"].value) / max(len(order), 1)
@@ -83,10 +82,14 @@ def make_plan(
     gained = np.isin(np.arange(len(state.node)), emptied)
     risk = _risks(state, forecast)
     used, asked = _fullest(state, at, forecast)
-    moves = list[PodMove]()
+    moves, seen = list[PodMove](), set[int]()
     for j in order.tolist():
         i, source, target = int(found.pod[j]), int(found.source[j]), int(found.target[j])
-        if gained[source]:
+        again = i in seen
+        seen.add(i)
+        if again:
+            reason = "back from a node where it waited, in exchange"
+        elif gained[source]:
             others = leaving[source] - 1
             reason = f"empties {state.node[source]}" + (f", with {others} others" if others else "")
         elif goal.name == OVERLOAD:
@@ -100,7 +103,7 @@ def make_plan(
             PodMove(
                 int(batch[j]),
                 str(state.pod[i]),
-                str(state.uid[i]),
+                "" if again else str(state.uid[i]),  # nobody knows the next one
                 str(state.owner[i]),
                 str(state.node[source]),
                 str(state.node[target]),
@@ -121,29 +124,29 @@ def make_plan(
     )
 
 
-def _worth_making(state: ClusterState, goal: Goal, found: Found, batch: Int) -> tuple[Found, Int]:
-    """Without moves that no batch takes, and those that were to empty a node which is then not emptied."""
-    made = batch != NEVER
-    if goal.name != OVERLOAD:
-        while True:
-            gone: Bool = np.ones(len(state.node), np.bool_)
-            at = state.at.copy()
-            at[found.pod[made]] = found.target[made]
-            gone[at[~state.bound]] = False
-            needs = _needed_rows(found, made, gone)
-            if (needs == made).all():
-                break
-            made = needs
+def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) -> tuple[Found, Int]:
+    """Without moves that no batch takes, and if that is asked for those that then help to empty no node."""
+    made, needs = batch != NEVER, needed_before(state, found)
+    while drops:
+        gone: Bool = np.ones(len(state.node), np.bool_)
+        gone[_after(state, found, made)[~state.bound]] = False
+        useful = made & gone[found.source]
+        for j in range(len(useful) - 1, -1, -1):  # what a move needs is made before it
+            if useful[j]:
+                useful[needs[j]] = True
+        if (useful == made).all():
+            break
+        made = useful
     kept = Found(found.pod[made], found.source[made], found.target[made], found.emptied)
     return kept, batch[made]
 
 
-def _needed_rows(found: Found, made: Bool, gone: Bool) -> Bool:
-    """Of the moves that are made, those that empty a node, or make room for one that does."""
-    useful = made & gone[found.source]
-    into = np.unique(found.target[useful])
-    more: Bool = useful | (made & np.isin(found.source, into))
-    return more
+def _after(state: ClusterState, found: Found, made: Bool | slice = slice(None)) -> Int:
+    """(N,) where the pods are after the moves, or those of them that are made."""
+    at = state.at.copy()
+    for i, target in np.column_stack([found.pod[made], found.target[made]]).tolist():
+        at[i] = target
+    return at
 
 
 def _risks(state: ClusterState, forecast: Forecast) -> list[str]:

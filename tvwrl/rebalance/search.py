@@ -18,8 +18,10 @@ from tvwrl.rebalance.search_kernels import (
     Placing,
     Pods,
     empty_nodes,
+    may_go,
     needs_of,
     relieve_nodes,
+    shift,
 )
 from tvwrl.types import Bool, Float, Float32, InputError, Int
 
@@ -116,7 +118,8 @@ def find_moves(
 
     Nodes are emptied one after another, those with the fewest pods for their worth first; each pod goes to the fullest
     node that has room for it at all times, if need be after a smaller pod has left that for a third node. This is
-    repeated with the order of the nodes drawn anew, and the best result counts. No pod moves twice.
+    repeated with the order of the nodes drawn anew, and the best result counts. To relieve nodes, a pod may change
+    places with a smaller one, which waits on a third node meanwhile; no other pod moves twice.
 
     Parameters
     ----------
@@ -151,7 +154,7 @@ def find_moves(
     """
     may_move = movable_now(state) if movable is None else movable
     pods, start = _arrays(state, load, goal.limit, may_move, beside)
-    most = min(goal.moves(state), int(may_move.sum()))
+    most = goal.moves(state)
     if goal.name == OVERLOAD:
         now = _copy(start)
         relieve_nodes(pods, now, 0, load.shape[1] * load.shape[-1], LEAST_EXCESS, most, TRIES, state.open)
@@ -214,6 +217,25 @@ def _most_worth(used: Int, worth: Float, most: int) -> float:
     return float(worth[0] * (np.cumsum(np.sort(used)) <= most).sum())
 
 
+def admitted(state: ClusterState, load: Float32 | Float, goal: Goal, pods: Int, targets: Int) -> Found:
+    """Those of some moves, in this order, that nothing forbids: see `find_moves`.
+
+    `pods`, `targets`: (n,) rows of the state and nodes; of a pod that is named twice, the first move that is possible
+    """
+    arrays, now = _arrays(state, load, goal.limit, movable_now(state), None)
+    made = list[tuple[int, int, int]]()
+    for i, m in zip(pods.tolist(), targets.tolist(), strict=True):
+        if len(made) == goal.moves(state):
+            break
+        if arrays.movable[i] and not now.moved[i] and m != now.at[i] and may_go(arrays, now, i, m):
+            made.append((i, int(now.at[i]), m))
+            shift(arrays, now, i, m)
+            now.moved[i] = True
+    rows = np.array(made, np.int64).reshape(len(made), 3)
+    emptied = np.setdiff1d(np.flatnonzero(state.in_use), np.unique(now.at[~state.bound]))
+    return Found(rows[:, 0], rows[:, 1], rows[:, 2], emptied)
+
+
 def movable_now(state: ClusterState) -> Bool:
     """Tell which pods may be moved as things stand.
 
@@ -266,7 +288,10 @@ def on_nodes(amount: Float | Float32, at: Int, nodes: int) -> Float:
 
 def _found(now: Placing, emptied: Int) -> Found:
     pod, source = now.log[: now.logged[0]].T.copy()
-    return Found(pod, source, now.at[pod], emptied)
+    target, at = np.empty_like(pod), now.at.copy()
+    for j in range(len(pod) - 1, -1, -1):  # a pod that moves twice goes first to where it leaves again
+        target[j], at[pod[j]] = at[pod[j]], source[j]
+    return Found(pod, source, target, emptied)
 
 
 def _copy(now: Placing) -> Placing:
@@ -325,7 +350,7 @@ def _arrays(
         *counts,
         np.zeros(count, np.bool_),
         np.zeros(nodes, np.bool_),
-        np.zeros((count, 2), np.int64),
+        np.zeros((2 * count, 2), np.int64),  # a pod that changes places moves twice
         np.zeros(1, np.int64),
     )
     return pods, now

@@ -185,7 +185,7 @@ def _undo(pods: Pods, now: Placing, until: int) -> None:
         n = now.logged[0] - 1
         i, m = now.log[n, 0], now.log[n, 1]
         shift(pods, now, i, m)
-        now.moved[i] = False
+        now.moved[i] = False  # a pod that moves twice does so in the last moves, which are undone together
         now.logged[0] = n
 
 
@@ -220,6 +220,35 @@ def _make_room(pods: Pods, now: Placing, i: int, order: Int, tries: int) -> bool
             if may_go(pods, now, i, m):
                 _go(pods, now, i, m)
                 return True
+            _undo(pods, now, until)
+    return False
+
+
+@inner
+def _swap(pods: Pods, now: Placing, i: int, order: Int) -> bool:
+    """Let pod i and a smaller one of another node change places, by way of a third node."""
+    source = now.at[i]
+    for m in order:
+        if m == source or now.closed[m] or now.used[m] == 0 or not pods.open[m] or not pods.allowed[pods.group[i], m]:
+            continue
+        for w in range(now.members[m]):
+            other = now.member[m, w]
+            if not pods.movable[other] or now.moved[other] or pods.size[other] >= pods.size[i]:
+                continue
+            until = now.logged[0]
+            spare = NOWHERE
+            for third in order:
+                if third != m and third != source and not now.closed[third] and may_go(pods, now, other, third):
+                    spare = third
+                    break
+            if spare == NOWHERE:
+                continue
+            _go(pods, now, other, spare)
+            if may_go(pods, now, i, m):
+                _go(pods, now, i, m)
+                if may_go(pods, now, other, source):
+                    _go(pods, now, other, source)
+                    return True
             _undo(pods, now, until)
     return False
 
@@ -330,7 +359,7 @@ def relieve_nodes(
     """Move pods away from nodes with load beyond their limits in some of the dimensions; how many moves were made.
 
     Each move is the one that lowers the excess of the worst node most, and lowers it by more than `least`. Pods go to
-    nodes in use, or if none has room to an empty one that is `openable`.
+    nodes in use, or if none has room change places with a smaller pod, or go to an empty node that is `openable`.
     """
     begin, given_up = now.logged[0], np.zeros(len(now.used), np.bool_)
     while now.logged[0] - begin < most:
@@ -356,9 +385,12 @@ def relieve_nodes(
             if target != NOWHERE:
                 _go(pods, now, i, target)
                 done = True
-            elif now.logged[0] - begin + 2 <= most and _make_room(pods, now, i, order, tries):
-                done = True
             else:
+                left = most - (now.logged[0] - begin)
+                done = (left >= 2 and _make_room(pods, now, i, order, tries)) or (
+                    left >= 3 and _swap(pods, now, i, order)
+                )
+            if not done:
                 for m in order:
                     if openable[m] and now.used[m] == 0 and not now.closed[m] and may_go(pods, now, i, m):
                         _go(pods, now, i, m)

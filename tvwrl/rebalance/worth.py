@@ -5,6 +5,8 @@ Each past day is played as if it were the next one, with the pods that run now w
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from tvwrl.experiments import estimate_of_one
@@ -130,28 +132,23 @@ def _coming(state: ClusterState, recorded: Recorded, days: int) -> tuple[Float, 
     as many as it runs now, at their mean."""
     steps = DAY // recorded.interval
     begin = recorded.slots - days * steps
-    now: dict[str, int] = {}
-    for name in state.owner[~state.bound]:
-        now[name] = now.get(name, 0) + 1
-    count: dict[str, Float] = {}
-    asked: dict[str, list[Float]] = {}
-    used: dict[str, list[Float]] = {}
-    for i in np.flatnonzero(~recorded.bound).tolist():
-        first, last = max(int(recorded.start[i]) - begin, 0), int(recorded.start[i] + len(recorded.usage[i])) - begin
-        if last <= 0:
-            continue
-        owner = str(recorded.owner[i]) or str(recorded.pod[i])
-        if owner not in count:
-            count[owner], asked[owner], used[owner] = np.zeros(days * steps), [], []
-        count[owner][first:last] += 1
-        asked[owner].append(np.nan_to_num(recorded.request[i]) * recorded.reference)
-        used[owner].append(recorded.usage[i].mean(axis=0) * recorded.reference)
+    first = np.maximum(recorded.start - begin, 0)
+    last = recorded.start + recorded.length - begin
+    rows = np.flatnonzero(~recorded.bound & (last > 0))
+    names = [str(recorded.owner[i]) or str(recorded.pod[i]) for i in rows.tolist()]
+    kinds, owner = np.unique(np.array(names, object), return_inverse=True)
+    change = np.zeros((len(kinds), days * steps + 1))
+    np.add.at(change, (owner, first[rows]), 1.0)
+    np.add.at(change, (owner, last[rows]), -1.0)
+    now = Counter(state.owner[~state.bound])
+    more = np.maximum(change[:, :-1].cumsum(axis=1) - np.array([[now[name]] for name in kinds]).reshape(-1, 1), 0.0)
     total = np.zeros((2, days * steps, 2))
-    for owner, running in count.items():
-        more = np.maximum(running - now.get(owner, 0), 0.0)
-        if more.any():
-            for k, amount in enumerate((asked, used)):
-                total[k] += more[:, None] * np.mean(amount[owner], axis=0)
+    for o in np.flatnonzero(more.any(axis=1)).tolist():
+        mine = rows[owner == o]
+        requests = np.nan_to_num(recorded.request[mine]).mean(axis=0)
+        use = np.mean([recorded.usage[i].mean(axis=0) for i in mine.tolist()], axis=0)
+        total[0] += more[o][:, None] * requests * recorded.reference
+        total[1] += more[o][:, None] * use * recorded.reference
     requests, use = total.reshape(2, days, steps, 2)
     return requests, use
 

@@ -47,7 +47,7 @@ def _default() -> Iterator[str]:
     yield from DEFAULT_MOVES
     for name, row in MOVE_RULES.items():
         if row.made.watch is not MoveRule.watch:
-            yield from (name, plus(MostAllocated.name, name))
+            yield plus(MostAllocated.name, name)
 
 
 def named(moving: Moving) -> str:

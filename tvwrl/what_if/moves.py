@@ -20,6 +20,8 @@ from tvwrl.what_if.replay import Placed, Replay
 
 HOURLY = 0.01  # of the pods that run at a time may be moved in an hour
 ORDERS = 2  # in which each rule is played
+FRONTS = {"fewest_machine_hours": (0, 1), "least_overload": (0, 2), "all_three": (0, 1, 2)}  # evictions, and which
+# of machine-hours and overload
 COUNTS = ("evictions", "evicted", "often", "returns", "emptied", "opened_again")  # fields of `Churn`
 
 
@@ -56,13 +58,12 @@ class MovesCompared:
         return [one for one in self.compared.others if not self.count(one, "evictions")]
 
     @cached_property
-    def on_front(self) -> dict[str, tuple[bool, bool]]:
-        """By outcome, whether no other has fewer evictions and machine-hours, and fewer evictions and overload hours:
-        one of the two fewer, and the other no more."""
+    def on_front(self) -> dict[str, tuple[bool, ...]]:
+        """By outcome, for each of `FRONTS` whether no other has as little of all its quantities, and less of one."""
         outcomes = self.compared.outcomes
-        hours = front([(self.evictions(one), one.mean("machine_hours").value) for one in outcomes])
-        over = front([(self.evictions(one), overload(one)) for one in outcomes])
-        return {one.name: marks for one, marks in zip(outcomes, zip(hours, over, strict=True), strict=True)}
+        rows = [(self.evictions(one), one.mean("machine_hours").value, overload(one)) for one in outcomes]
+        marks = [front([tuple(row[k] for k in columns) for row in rows]) for columns in FRONTS.values()]
+        return {one.name: on for one, on in zip(outcomes, zip(*marks, strict=True), strict=True)}
 
     def as_dict(self) -> dict[str, Any]:
         """All figures as plain numbers; counts are means over orders, of the whole record."""
@@ -71,7 +72,7 @@ class MovesCompared:
             name: figures
             | {count: self.count(outcome, count) for count in COUNTS}
             | {"evictions_a_day": self.evictions(outcome), "evicted_share": self.evicted(outcome)}
-            | dict(zip(("fewest_machine_hours", "least_overload"), fronts[name], strict=True))
+            | dict(zip(FRONTS, fronts[name], strict=True))
             for outcome, (name, figures) in zip(self.compared.outcomes, self.compared.as_dict().items(), strict=True)
         }
 
@@ -81,13 +82,13 @@ def overload(outcome: Outcome) -> float:
     return outcome.mean("cpu_over").value + outcome.mean("memory_over").value
 
 
-def front(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Which points are not dominated: no other is lower in one coordinate and no higher in the other.
+def front(points: Sequence[tuple[float, ...]]) -> list[bool]:
+    """Which points are not dominated: no other is lower in one coordinate and no higher in all others.
 
     >>> front([(0, 9), (2, 4), (3, 4), (5, 1)])
     [True, True, False, True]
     """
-    return [not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points) for x, y in points]
+    return [not any(o != p and all(a <= b for a, b in zip(o, p, strict=True)) for o in points) for p in points]
 
 
 def usual_moves_per_hour(recorded: Recorded) -> int:

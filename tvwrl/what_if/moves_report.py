@@ -19,7 +19,7 @@ from tvwrl.what_if.report import FIGURES, PAGE, bullets, facts, shown, wrapped
 from tvwrl.what_if.verdict import NOTICEABLE, Answer, overshoots_more
 
 TABLE, PICTURE = "moves.csv", "moves.png"
-ON_FRONT = ("H", "O")  # marks of the rules that no other dominates: in machine-hours, and in overload hours
+ON_FRONT = ("H", "O", "A")  # marks of rules on each of `FRONTS`
 
 
 def page(moves: MovesCompared, replay: Replay) -> str:
@@ -116,8 +116,8 @@ def _legend(moves: MovesCompared) -> str:
         "a day with fewer nodes in use; needed: the most nodes with a pod at a time; over: machine-hours a day with "
         f"usage above {compared.limit:.0%} of the node. In the whole record, often: pods that were evicted more than "
         "twice; returns: evictions to a node that the pod had been evicted from; emptied: nodes that moves took the "
-        "last pods from, and opened: how many of these got pods again. front: no other rule has fewer evictions and no "
-        "more machine-hours (H), or no more hours of overload (O)."
+        "last pods from, and opened: how many of these got pods again. front: no other rule is as good, and in one "
+        "better, in evictions and machine-hours (H), in evictions and hours of overload (O), or in all three (A)."
     )
     return text + f" Money: per {MONTH} days." * compared.priced
 

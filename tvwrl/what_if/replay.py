@@ -292,12 +292,10 @@ class Replay:
         moving.rule.watch(self.recorded, self.pods[pods], nodes, self.ratio)
         played = AsRecorded(moving, self._limits(units, pods, nodes, np.ones_like(self._stays)), moves_per_hour)
         episode = self._episode(played, sequences, scenario, units, (pods, nodes), rng)
-        home, start = self.recorded.node[self.pods], self.recorded.start[self.pods]
         segments = self._segments(episode.stays(), pods, nodes)
-        first = np.flatnonzero(np.append(True, segments.pod[1:] != segments.pod[:-1]))
-        machine = home.copy()
-        machine[segments.pod[first]] = segments.node[first]
-        return Placed(moving.name, machine, start, moving.knowledge, self.decision_seconds, 0, segments)
+        first, start = np.append(True, segments.pod[1:] != segments.pod[:-1]), self.recorded.start[self.pods]
+        machine, seconds = segments.node[first], self.decision_seconds
+        return Placed(moving.name, machine, start, moving.knowledge, seconds, segments=segments)
 
     def misfit(self, moving: Moving, forecaster: Forecaster | None = None) -> str:
         """Tell why a rule that moves means nothing in this cluster.

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.plotting import Point
 from tvwrl.runs import whole_file, write_json
 from tvwrl.serve import read_lines
 from tvwrl.types import InputError
 from tvwrl.what_if import words
-from tvwrl.what_if.compared import Compared, Point, compare
+from tvwrl.what_if.compared import Compared, compare
 from tvwrl.what_if.recorded import AGAIN, turn_of
 from tvwrl.what_if.replay import Placed, Replay
 from tvwrl.what_if.report import FIGURES, PAGE, bullets, facts
