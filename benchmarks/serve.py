@@ -127,6 +127,12 @@ def ask(port: int, nodes: int, clients: int, pods: int, name: str) -> tuple[dict
     return seconds, pods / (time.perf_counter() - began)
 
 
+def processor(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def memory(pid: int) -> float:
     """MiB that a process holds, memory shared with others by its share."""
     return int(re.search(r"^Pss: *(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)[1]) / 1024
@@ -152,7 +158,9 @@ def measure(policy: str, prometheus: int, nodes: int, clients: int, pods: int) -
                 raise SystemExit(f"{policy} is not ready after {READY_SECONDS} s")
             time.sleep(0.2)
         ask(port, nodes, clients, 100, "warm-up")
+        before = processor(server.pid)
         seconds, rate = ask(port, nodes, clients, pods, "new")
+        used = 1000 * (processor(server.pid) - before) / pods
         probe = http.client.HTTPConnection("127.0.0.1", port)
         probe.request("GET", "/metrics")
         counted = re.findall(r"tvwrl_fallbacks_total\{.*\} ([\d.]+)", probe.getresponse().read().decode())
@@ -162,7 +170,14 @@ def measure(policy: str, prometheus: int, nodes: int, clients: int, pods: int) -
         server.send_signal(signal.SIGTERM)
         server.wait()
     times = [f"{1000 * np.percentile(found, share):.1f}" for found in seconds.values() for share in (50, 99)]
-    return [policy, *times, f"{rate:.0f}", f"{sum(map(float, counted)):.0f}", *(f"{size:.0f}" for size in sizes)]
+    return [
+        policy,
+        *times,
+        f"{rate:.0f}",
+        f"{used:.2f}",
+        f"{sum(map(float, counted)):.0f}",
+        *(f"{size:.0f}" for size in sizes),
+    ]
 
 
 def main(
@@ -187,7 +202,10 @@ def main(
     )
     prometheus.start()
     port = ours.recv()
-    head = ["policy", "filter p50, ms", "p99", "prioritize p50, ms", "p99", "pods/s", "fallbacks", "MiB", "reader, MiB"]
+    head = [
+        "policy", "filter p50, ms", "p99", "prioritize p50, ms", "p99", "pods/s", "CPU, ms a pod", "fallbacks", "MiB",
+        "reader, MiB",
+    ]  # fmt: skip
     print(markdown_table(head, [measure(policy, port, nodes, clients, pods) for policy in policies]))
     prometheus.kill()
 

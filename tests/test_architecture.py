@@ -24,8 +24,8 @@ PACKAGE = ROOT / "tvwrl"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 GROUND = (
-    "registration", "types", "checks", "names", "progress", "compiling", "compiled", "machine_code", "input_tables",
-    "option_files", "runs", "parallel", "disk_cache",
+    "registration", "types", "checks", "names", "progress", "compiling", "compiled", "machine_code", "deferring",
+    "input_tables", "option_files", "runs", "parallel", "disk_cache",
 )  # fmt: skip
 
 

@@ -363,7 +363,8 @@ class ForecastTable:
 
 def take(values: npt.NDArray[Any], columns: Int) -> npt.NDArray[Any]:
     """(..., K) the columns (K,) of `values`, 0 for column -1."""
-    taken: npt.NDArray[Any] = np.where(columns < 0, values.dtype.type(0), values[..., columns])
+    taken: npt.NDArray[Any] = np.take(values, columns, axis=-1)
+    taken[..., columns < 0] = 0
     return taken
 
 

@@ -152,3 +152,24 @@ def test_a_window_shorter_than_the_scrape_interval_is_an_error(recorded):
     recorded.pods = {"p": ("a", "", lambda t: None, lambda t: 1)}
     with pytest.raises(InputError, match="make --window at least twice the scrape interval"):
         watcher().read()
+
+
+def test_pods_that_are_forgotten_change_nothing(recorded, monkeypatch):
+    """A pod lives for a slot: of twenty, three are known at a time, and the numbers of the others are given anew."""
+    monkeypatch.setattr(watching, "MOST_FORGOTTEN", 0)
+    forgetful, asked = watcher(), []
+    for slot in range(20):
+        begin = (1000 + slot) * 1800
+
+        def uses(t, begin=begin):
+            return 1 + begin // 1800 % 5 if begin < t <= begin + 1800 else None
+
+        recorded.now, recorded.pods = begin + 600, {**recorded.pods, f"p{slot:02}": ("ab"[slot % 2], "", uses, uses)}
+        recorded.finished = [f"p{i:02}" for i in range(slot)]
+        asked.append((forgetful.read(), watcher().read()))
+    assert len(forgetful._numbers) < 8
+    for mine, anew in asked:
+        assert mine.pods == anew.pods
+        np.testing.assert_array_equal(mine.usage, anew.usage)
+        np.testing.assert_array_equal(mine.node, anew.node)
+    assert asked[-1][0].pods == ("n/p19", "n/p17", "n/p18")

@@ -27,10 +27,9 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl import __version__
-from tvwrl.agents.acting import Seen
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.episodes import numbers_of
-from tvwrl.agents.exported import ExportedPolicy, Facts
+from tvwrl.agents.exported import ExportedPolicy, Facts, actions_for, random_states
 from tvwrl.agents.features import DOUBT, FEW, GREAT, SMALL, SURE, SURELY, TIGHTER, Terms
 from tvwrl.agents.networks import FORBIDDEN, LOWEST, FlatPolicy, PairPolicy, PairTrunk, Policy, SharedPolicy
 from tvwrl.compiled import plain
@@ -539,39 +538,6 @@ def export_policy(checkpoint: Checkpoint, name: str) -> Export:
             "the versions that tvwrl doctor prints"
         )
     return Export(content, facts, difference, states)
-
-
-def random_states(facts: Facts, machines: int, count: int, seed: int = 0) -> Seen:
-    """Random observations of the shapes that the policy takes, and masks: arrays (count, ...) by name of the input.
-
-    Some queues are empty, some machines switched off, and some loads exceed every machine.
-    """
-    rng, shapes = np.random.default_rng(seed), facts.shapes
-    _, resources, history, columns = shapes["grid"]
-    (places, width), classes = shapes["queue"], shapes["classes"]
-    sizes = rng.integers(0, columns + 1, (count, machines, resources, 1, 1))
-    sizes[:, 0] = np.maximum(sizes[:, 0], 1)  # in no environment are all machines switched off
-    used = rng.integers(0, sizes + 1, (count, machines, resources, history, 1))
-    label = rng.integers(1, classes + 2, (count, machines, resources, history, columns))
-    label[label == classes + 1] = classes + 2  # background load
-    column = np.arange(columns)
-    grid = np.where(column < used, label, np.where(column < sizes, 0, classes + 1)).astype(np.uint8)
-    queue = (3 * rng.random((count, places, width))).astype(np.float32)
-    queue[..., 0] = rng.integers(1, classes + 1, (count, places))
-    queue *= (np.arange(places) < rng.integers(0, places + 1, (count, 1)))[..., None]
-    backlog = rng.integers(0, 50, (count, 1)).astype(np.float32)
-    mask = rng.random((count, actions_for(shapes, machines))) < 0.8
-    states: Seen = {"grid": grid, "queue": queue, "backlog": backlog, "mask": mask}
-    if not (wide := shapes["shows"]["forecast"]):
-        return states
-    scale = rng.choice([0.0, 0.1, 0.5, 1.5], (count, 1, 1))
-    return states | {"forecast": (scale * rng.random((count, machines, wide))).astype(np.float32)}
-
-
-def actions_for(shapes: dict[str, Any], machines: int) -> int:
-    """Number of actions in a cluster of `machines` machines."""
-    places = shapes.get("places", 1)
-    return int(places * machines + shapes["actions"] - places * shapes["grid"][0])
 
 
 def _onnx(module: Exportable, inputs: tuple[Tensor, ...], facts: Facts) -> bytes:

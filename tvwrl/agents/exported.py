@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ import numpy as np
 from tvwrl import __version__
 from tvwrl.agents.acting import Logits, Seen
 from tvwrl.agents.observing import ObservingScheduler, Trained, environment_signature
+from tvwrl.agents.protocol_buffers import fields_of
+from tvwrl.agents.split_graph import GRAPH, INITIALIZERS, NODES, SplitGraph
 from tvwrl.ec import Classes, classes_from
 from tvwrl.forecasting import Forecaster, NetworkForecaster
 from tvwrl.schedulers import knowledge_of
@@ -27,15 +29,12 @@ PREFIX = "tvwrl."  # of the names of our metadata
 MOST_BYTES = 256 * 2**20  # a policy has well below 1 MiB
 STANDARD = (b"", b"ai.onnx")
 AGAIN = "write it again with tvwrl export"
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types of protocol buffers
 # Numbers of fields
-GRAPH, OPSETS, METADATA, TRAINING, FUNCTIONS = 7, 8, 14, 20, 25  # of a model
-NODES, INITIALIZERS, SPARSE = 1, 5, 15  # of a graph
+OPSETS, METADATA, TRAINING, FUNCTIONS = 8, 14, 20, 25  # of a model
+SPARSE = 15  # of a graph
 ATTRIBUTES, NODE_DOMAIN, KIND = 5, 7, 4  # of a node
 TENSOR, SUBGRAPH, TENSORS, SUBGRAPHS, SPARSE_TENSOR, SPARSE_TENSORS = 5, 6, 10, 11, 22, 23  # of an attribute
 EXTERNAL_DATA, DATA_LOCATION = 13, 14  # of a tensor
-
-Field = tuple[int, int | bytes]  # number, value
 
 
 def read_onnx(path: Path) -> tuple[bytes, dict[str, str]]:
@@ -73,7 +72,7 @@ def metadata_of(content: bytes, where: str) -> dict[str, str]:
 
 def _checked(content: bytes) -> dict[str, str]:
     found, graphs = {}, 0
-    for number, value in _fields(content):
+    for number, value in fields_of(content):
         if number == GRAPH:
             graphs += 1
             _check_graph(_inner(value))
@@ -89,7 +88,7 @@ def _checked(content: bytes) -> dict[str, str]:
 
 
 def _check_graph(content: bytes) -> None:
-    for number, value in _fields(content):
+    for number, value in fields_of(content):
         if number == INITIALIZERS:
             _check_tensor(_inner(value))
         elif number == SPARSE:
@@ -99,11 +98,11 @@ def _check_graph(content: bytes) -> None:
 
 
 def _check_node(content: bytes) -> None:
-    for number, value in _fields(content):
+    for number, value in fields_of(content):
         if number == NODE_DOMAIN:
             _check_domain(_inner(value))
         elif number == ATTRIBUTES:
-            for part, inside in _fields(_inner(value)):
+            for part, inside in fields_of(_inner(value)):
                 if part in (TENSOR, TENSORS):
                     _check_tensor(_inner(inside))
                 elif part in (SUBGRAPH, SUBGRAPHS, SPARSE_TENSOR, SPARSE_TENSORS):
@@ -111,7 +110,7 @@ def _check_node(content: bytes) -> None:
 
 
 def _check_tensor(content: bytes) -> None:
-    for number, value in _fields(content):
+    for number, value in fields_of(content):
         if number == EXTERNAL_DATA or (number == DATA_LOCATION and value != 0):
             raise InputError("takes numbers from another file, which is refused")
 
@@ -124,45 +123,15 @@ def _check_domain(domain: bytes) -> None:
 
 def _only(value: int | bytes, wanted: int) -> bytes:
     """The last field of that number in a message of texts; empty if there is none."""
-    return next((_inner(inside) for number, inside in reversed(list(_fields(_inner(value)))) if number == wanted), b"")
+    return next(
+        (_inner(inside) for number, inside in reversed(list(fields_of(_inner(value)))) if number == wanted), b""
+    )
 
 
 def _inner(value: int | bytes) -> bytes:
     if isinstance(value, int):
         raise ValueError("a number where bytes belong")
     return value
-
-
-def _fields(content: bytes) -> Iterator[Field]:
-    """The fields of a message in their order. Raises ValueError or IndexError for what is no message."""
-    at = 0
-    while at < len(content):
-        tag, at = _varint(content, at)
-        number, kind = tag >> 3, tag & 7
-        if kind == VARINT:
-            value, at = _varint(content, at)
-            yield number, value
-            continue
-        if kind == BYTES:
-            size, at = _varint(content, at)
-        else:
-            size = {FIXED64: 8, FIXED32: 4}.get(kind, -1)
-        if number == 0 or size < 0 or at + size > len(content):
-            raise ValueError("no field")
-        yield number, content[at : at + size]
-        at += size
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at a place, and the place after it."""
-    value = shift = 0
-    while shift < 64:
-        byte = content[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-    raise ValueError("no number")
 
 
 FORMAT = 1
@@ -294,6 +263,39 @@ def _single(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
+def random_states(facts: Facts, machines: int, count: int, seed: int = 0) -> Seen:
+    """Random observations of the shapes that the policy takes, and masks: arrays (count, ...) by name of the input.
+
+    Some queues are empty, some machines switched off, and some loads exceed every machine.
+    """
+    rng, shapes = np.random.default_rng(seed), facts.shapes
+    _, resources, history, columns = shapes["grid"]
+    (places, width), classes = shapes["queue"], shapes["classes"]
+    sizes = rng.integers(0, columns + 1, (count, machines, resources, 1, 1))
+    sizes[:, 0] = np.maximum(sizes[:, 0], 1)  # in no environment are all machines switched off
+    used = rng.integers(0, sizes + 1, (count, machines, resources, history, 1))
+    label = rng.integers(1, classes + 2, (count, machines, resources, history, columns))
+    label[label == classes + 1] = classes + 2  # background load
+    column = np.arange(columns)
+    grid = np.where(column < used, label, np.where(column < sizes, 0, classes + 1)).astype(np.uint8)
+    queue = (3 * rng.random((count, places, width))).astype(np.float32)
+    queue[..., 0] = rng.integers(1, classes + 1, (count, places))
+    queue *= (np.arange(places) < rng.integers(0, places + 1, (count, 1)))[..., None]
+    backlog = rng.integers(0, 50, (count, 1)).astype(np.float32)
+    mask = rng.random((count, actions_for(shapes, machines))) < 0.8
+    states: Seen = {"grid": grid, "queue": queue, "backlog": backlog, "mask": mask}
+    if not (wide := shapes["shows"]["forecast"]):
+        return states
+    scale = rng.choice([0.0, 0.1, 0.5, 1.5], (count, 1, 1))
+    return states | {"forecast": (scale * rng.random((count, machines, wide))).astype(np.float32)}
+
+
+def actions_for(shapes: dict[str, Any], machines: int) -> int:
+    """Number of actions in a cluster of `machines` machines."""
+    places = shapes.get("places", 1)
+    return int(places * machines + shapes["actions"] - places * shapes["grid"][0])
+
+
 KINDS = {
     "grid": ("tensor(uint8)", 5),
     "queue": ("tensor(float)", 3),
@@ -303,21 +305,27 @@ KINDS = {
 }  # input -> type in the file, number of axes
 
 
+def _session(content: bytes, where: str) -> Any:
+    """A session of onnxruntime. Raises InputError, which begins with `where`."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise InputError(f"{where} needs onnxruntime: pip install 'tvwrl[onnx]'") from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # the network is small: threads would wait
+    options.log_severity_level = 4  # errors are raised, and need not be printed as well
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own kinds, which share no base
+        raise InputError(f"{where} cannot be loaded: {_first_line(error)}; {AGAIN}") from None
+
+
 class Graph:
     """The network of an exported file, computed by one thread; it is sent to other processes as the file's content."""
 
     def __init__(self, content: bytes, where: str) -> None:
-        try:
-            import onnxruntime
-        except ImportError:
-            raise InputError(f"{where} needs onnxruntime: pip install 'tvwrl[onnx]'") from None
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # the network is small: threads would wait
-        options.log_severity_level = 4  # errors are raised, and need not be printed as well
-        try:
-            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's own kinds, which share no base
-            raise InputError(f"{where} cannot be loaded: {_first_line(error)}; {AGAIN}") from None
+        self._session = _session(content, where)
+        self._split: SplitGraph | None = None
         self._content, self.where = content, where
 
     def __getstate__(self) -> tuple[bytes, str]:
@@ -337,10 +345,29 @@ class Graph:
                 f"{', '.join(sorted(wanted))} and logits; {AGAIN}"
             )
 
+    def remember_machines(self, facts: Facts) -> None:
+        """See `ExportedPolicy.remember_machines`."""
+
+        def trial(machines: int) -> Seen:
+            states = random_states(facts, machines, 1)
+            if "forecast" in states:  # which may be 0 in a random state
+                states["forecast"] = np.random.default_rng(0).random(states["forecast"].shape, np.float32)
+            return states
+
+        try:
+            self._split = SplitGraph(self._content, trial, lambda content: _session(content, self.where))
+        except Exception:  # of onnxruntime, for a graph that cannot be divided so: it is computed as a whole
+            self._split = None
+
     def logits(self, seen: Seen, mask: Mask) -> Logits:
         """(n, actions). Raises InputError if they are not numbers, or not of that shape."""
+        inputs = {**seen, "mask": mask}
         try:
-            logits: Logits = self._session.run(["logits"], {**seen, "mask": mask})[0]
+            logits: Logits = (
+                self._session.run(["logits"], inputs)[0]
+                if self._split is None or len(mask) > 1
+                else self._split.run(inputs)
+            )
         except Exception as error:  # onnxruntime's own kinds, which share no base
             raise InputError(f"{self.where} failed: {_first_line(error)}; {AGAIN}") from None
         if logits.shape != mask.shape or not np.isfinite(logits).all():
@@ -406,6 +433,18 @@ class ExportedPolicy(ObservingScheduler):
     def forecaster(self) -> Forecaster | None:
         """Whose forecasts it observes."""
         return self.facts.forecaster
+
+    def remember_machines(self) -> None:
+        """From now on, compute anew only what depends on machines that changed since the last decision.
+
+        Worth it in a large cluster that one caller asks about again and again. Decisions are the same.
+
+        Examples
+        --------
+        >>> policy.remember_machines()  # doctest: +SKIP
+        """
+        if self.facts.any_machines:
+            self._graph.remember_machines(self.facts)
 
     def logits(self, seen: Seen, mask: Mask) -> Logits:
         return self._graph.logits(seen, mask)

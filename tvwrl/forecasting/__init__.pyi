@@ -40,6 +40,7 @@ from .scaled import (
     in_steps as in_steps,
     scaled_forecasts as scaled_forecasts,
     scaled_table as scaled_table,
+    unchanging as unchanging,
 )
 from .scores import (
     SHARES as SHARES,

@@ -8,9 +8,11 @@ forecast is then brought back. Only what was seen of a workload decides on its s
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from tvwrl.forecasting.base import BLOCK, Forecaster
 from tvwrl.forecasting.beginnings import Beginnings
@@ -54,6 +56,16 @@ def empty_table(workloads: int, slots: int, most: Float, peak_units: int) -> For
     steps = largest.astype(np.float32) / np.float32(STEPS - 1)
     values = np.zeros((1, workloads, slots + 1, len(steps)), np.uint16)
     return ForecastTable(values, steps, np.stack([peak, peak_spread, columns(resources) + np.arange(resources)]))
+
+
+def unchanging(table: ForecastTable, slots: int) -> ForecastTable:
+    """A table (S, N, slots + 1, K) in which a workload has the same forecast whenever it is asked for: all are one row
+    of the given table, which has one for each workload. A live cluster has thousands, and asks as of now alone."""
+    sequences, workloads, _, wide = table.values.shape
+    by_sequence, by_workload, _, by_column = table.values.strides
+    strides = by_sequence, by_workload, 0, by_column
+    values: Any = as_strided(table.values, (sequences, workloads, slots + 1, wide), strides)
+    return replace(table, values=values)
 
 
 def in_steps(table: ForecastTable, forecasts: Float32) -> npt.NDArray[np.uint16]:

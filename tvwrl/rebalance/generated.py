@@ -22,10 +22,25 @@ ORIGIN = 1767571200  # Monday 2026-01-05, 00:00 UTC
 
 
 class Generated(NamedTuple):
-    """A cluster after seven days, and what happens on the eighth if nothing is moved."""
+    """A cluster after seven days, and what happens on the eighth if nothing is moved.
 
-    past: Recorded  # seven days
-    whole: Recorded  # eight days, of which the first seven are the same
+    Parameters
+    ----------
+    past : Recorded
+        Seven days.
+    whole : Recorded
+        Eight days, of which the first seven are the same.
+    state : ClusterState
+        After seven days.
+
+    Examples
+    --------
+    >>> generated_cluster(12).past.slots // 288
+    7
+    """
+
+    past: Recorded
+    whole: Recorded
     state: ClusterState
 
 

@@ -93,7 +93,9 @@ class Rebalance(MoveRule):
             self._waiting = list(self._planned(cluster))
         movable = dict(zip(cluster.running.workload.tolist(), cluster.running.movable.tolist(), strict=True))
         self._waiting = [move for move in self._waiting if movable.get(move.workload, False)]
-        while self._waiting and cluster.moves_left:
+        now_moving = set[int]()
+        while self._waiting and cluster.moves_left and self._waiting[0].workload not in now_moving:
+            now_moving.add(self._waiting[0].workload)
             yield self._waiting.pop(0)
 
     def _planned(self, cluster: Cluster) -> Iterator[Move]:

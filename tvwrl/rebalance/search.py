@@ -31,7 +31,7 @@ HOURS = 24.0  # for which a node that is emptied is saved
 SHARE = 0.02  # of the pods that may move: how many do, unless it is said
 TRIES = 3  # nodes that are looked at to make room for a pod: more empty hardly more nodes, and take long
 LEAST_EXCESS = 1e-4  # share of a node's limits, mean over the day, that is worth a move
-ROUNDS, PATIENCE = 24, 4  # orders of nodes that are tried, and how many without a better result are enough
+ROUNDS, PATIENCE = 24, 3  # orders of nodes that are tried, and how many without a better result are enough
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,18 @@ class Goal:
         positive(limit=self.limit)
 
     def moves(self, state: ClusterState) -> int:
-        """How many moves are allowed."""
+        """Tell how many moves are allowed.
+
+        Parameters
+        ----------
+        state : ClusterState
+            The cluster.
+
+        Returns
+        -------
+        int
+            0 or more.
+        """
         if self.most_moves is not None:
             return self.most_moves
         return max(5, int(SHARE * (state.stays == "").sum()))
@@ -90,20 +101,48 @@ class Goal:
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """Limits on how many pods of one application run beside those of another on a node, as in the Tianchi contest."""
+    """Limits on how many pods of one application run beside those of another on a node, as in the Tianchi contest.
 
-    application: Int  # (N,) 0..A-1
-    affinity: Affinity  # of A applications
+    Parameters
+    ----------
+    application : Int
+        (N,) 0..A-1.
+    affinity : Affinity
+        Of A applications.
+
+    Examples
+    --------
+    >>> Beside(np.array([0, 0, 1]), Affinity.of(2, np.array([0]), np.array([1]), np.array([0]))).affinity
+    <Affinity applications=2, limits=1>
+    """
+
+    application: Int
+    affinity: Affinity
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Moves in an order in which each is possible after those before it."""
+    """Moves in an order in which each is possible after those before it.
 
-    pod: Int  # (n,) rows of the state
-    source: Int  # (n,) nodes
-    target: Int  # (n,)
-    emptied: Int  # nodes
+    Parameters
+    ----------
+    pod : Int
+        (n,) rows of the state.
+    source, target : Int
+        (n,) nodes.
+    emptied : Int
+        Nodes that run no pod afterwards but those that belong to them.
+
+    Examples
+    --------
+    >>> Found(np.array([3]), np.array([1]), np.array([0]), np.array([1])).emptied
+    array([1])
+    """
+
+    pod: Int
+    source: Int
+    target: Int
+    emptied: Int
 
 
 def find_moves(

@@ -17,7 +17,7 @@ from tvwrl.types import Bool, Float, Int
 IS_AFFINITY, IS_ANTI_AFFINITY, IS_SPREAD = 0, 1, 2
 CARRIES, IS_MATCHED = 1, 2  # what a pod is to a term; bits
 NOWHERE = -1
-MOST_FAILED = 100  # nodes in a row that could not be emptied, after which no others are tried
+MOST_FAILED = 30  # nodes in a row that could not be emptied, after which no others are tried
 
 
 class Pods(NamedTuple):

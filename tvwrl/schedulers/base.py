@@ -151,6 +151,31 @@ class Scheduler(ABC):
         """
         return None
 
+    def considered(self, cluster: Cluster, workload: Workload) -> tuple[int | None, Opinion | None]:
+        """Say where a waiting workload should go, and what it thinks of each machine: for who asks both.
+
+        By default both are asked for. What takes both from the same numbers computes those only once.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            What it sees of the cluster.
+        workload : Workload
+            The workload that waits, alone.
+
+        Returns
+        -------
+        machine : int or None
+            None: it waits; also if the opinion is of probabilities, by which the caller decides.
+        opinion : Opinion or None
+            See `opinion`.
+        """
+        opinion = self.opinion(cluster, workload)
+        if opinion is not None and opinion.meaning == "probability":
+            return None, opinion
+        placement = next(iter(self.schedule(cluster, [workload])), None)
+        return None if placement is None else placement.machine, opinion
+
     def fork(self) -> Scheduler:
         """A scheduler that decides from now on as this one would, without changing this one."""
         return self if type(self).reset is Scheduler.reset else copy.deepcopy(self)

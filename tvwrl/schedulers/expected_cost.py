@@ -86,10 +86,16 @@ class ExpectedCost(HeadOfQueue):
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`."""
         room = self.candidates(cluster, workload)
-        if not room.any():
+        if not room.any():  # costs take longer
             return None
         costs = self._costs(cluster, workload)
-        machine = int(np.where(room, self.weighed(cluster, workload, costs), np.inf).argmin())
+        return self._cheapest(cluster, workload, room, costs, self.weighed(cluster, workload, costs))
+
+    def _cheapest(self, cluster: Cluster, workload: Workload, room: Mask, costs: Float, weighed: Float) -> int | None:
+        """See `choose`; `costs` (M, 2) and `weighed` (M,) are those of the workload."""
+        if not room.any():
+            return None
+        machine = int(np.where(room, weighed, np.inf).argmin())
         if costs[machine, OVERSHOOT] > self.limit or self._waits(cluster, workload, machine, costs[machine].sum()):
             return None
         return machine
@@ -104,6 +110,15 @@ class ExpectedCost(HeadOfQueue):
         """See `Scheduler.opinion`."""
         costs = self.weighed(cluster, workload, self._costs(cluster, workload))
         return Opinion(self.candidates(cluster, workload), costs, "expected cost")
+
+    def considered(self, cluster: Cluster, workload: Workload) -> tuple[int | None, Opinion | None]:
+        """See `Scheduler.considered`."""
+        if type(self).choose is not ExpectedCost.choose:
+            return super().considered(cluster, workload)
+        room, costs = self.candidates(cluster, workload), self._costs(cluster, workload)
+        weighed = self.weighed(cluster, workload, costs)
+        machine = self._cheapest(cluster, workload, room, costs, weighed)
+        return machine, Opinion(room, weighed, "expected cost")
 
     def weighed(self, cluster: Cluster, workload: Workload, costs: Float) -> Float:
         """(M,) what a waiting workload would cost on each machine; `costs` (M, 2): see `expected_costs`."""

@@ -115,6 +115,14 @@ class Scored(HeadOfQueue):
         """See `Scheduler.opinion`."""
         return Opinion(self.candidates(cluster, workload), self.score(cluster, workload), "score")
 
+    def considered(self, cluster: Cluster, workload: Workload) -> tuple[int | None, Opinion | None]:
+        """See `Scheduler.considered`: the best of its scores, unless a subclass chooses otherwise."""
+        rule = type(self)
+        if rule.choose is not Scored.choose or rule.schedule is not HeadOfQueue.schedule:
+            return super().considered(cluster, workload)
+        opinion = self.opinion(cluster, workload)
+        return None if opinion.scores is None else best(opinion.possible, opinion.scores), opinion
+
 
 class FilterAndScore(Scored):
     """Rules in the form of Kubernetes: a filter, `passes`, and a score for the machines that pass."""

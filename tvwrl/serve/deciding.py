@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.schedulers import HeadOfQueue, Opinion, Scheduler, Scored, best
+from tvwrl.schedulers import Opinion, Scheduler
 from tvwrl.serve.extender_messages import BEST, Pod
-from tvwrl.serve.snapshot import Sight, Snapshot
+from tvwrl.serve.snapshot import Nodes, Sight, Snapshot
 from tvwrl.serve.watching import Observed
-from tvwrl.simulation import Cluster, Mask
+from tvwrl.simulation import Mask
 from tvwrl.types import Float, Int, Workload
 
 TIE = 1e-5  # logits and scores that differ by less are equal
 REMEMBERED = 10_000  # pods whose holding is remembered
+Points = npt.NDArray[np.int8]  # (M,) 0 to `BEST`
 
 
 class Scores(NamedTuple):
     """Points of all nodes of a cluster, small enough to be kept for thousands of pods."""
 
-    nodes: Mapping[str, int]  # name -> machine
-    points: npt.NDArray[np.int8]  # (M,) 0 to `BEST`; one machine at most has `BEST`
+    nodes: Nodes
+    points: Points  # (M,); one machine at most has `BEST`
 
     def of(self, names: Sequence[str]) -> list[int]:
         """(n,) those of some nodes; 0 for unknown ones."""
-        machine = np.array([self.nodes.get(name, -1) for name in names], np.int64)
+        machine = self.nodes.machines(names)
         found: list[int] = np.where(machine < 0, 0, self.points[machine]).tolist()
         return found
 
@@ -48,7 +49,7 @@ class Decision:
     at: float = 0.0  # when it was made, seconds, monotonic
 
 
-NOTHING = Scores({}, np.zeros(1, np.int8))  # of a pod that waits
+NOTHING = Scores(Nodes(()), np.zeros(1, np.int8))  # of a pod that waits
 
 
 class NotReady(Exception):
@@ -159,7 +160,7 @@ class Decider:
             self._forget(pod.uid)
             if snapshot.full:
                 raise NotReady("too_many_placements")
-            machine = np.array([snapshot.nodes.get(name, -1) for name in names], np.int64)
+            machine = snapshot.nodes.machines(names)
             if (machine < 0).all():
                 raise NotReady("unknown_nodes")
             workload = snapshot.show(pod)
@@ -171,7 +172,7 @@ class Decider:
             known = np.maximum(machine, 0)
             # A node without metrics may take the pod, but only if Kubernetes prefers it against our score of 0.
             passed = np.where(machine < 0, True, possible[known])
-            scores = Scores(snapshot.nodes, points.astype(np.int8))
+            scores = Scores(snapshot.nodes, points)
             node = names[int(np.flatnonzero(machine == chosen)[0])]
             at = self.clock()
             self._assumed[pod.uid] = Assumed(pod, node, at, snapshot.place(chosen))
@@ -192,7 +193,7 @@ class Decider:
             if known is None or known.node == node or self._snapshot is None:
                 return
             self._forget(uid)
-            if node in self._snapshot.nodes:
+            if node is not None and node in self._snapshot.nodes:
                 row = self._snapshot.book([known.pod], [node])[0]
                 self._assumed[uid] = Assumed(known.pod, node, self.clock(), row)
 
@@ -202,37 +203,25 @@ class Decider:
         if known is not None and known.row is not None and self._snapshot is not None:
             self._snapshot.remove(known.row)
 
-    def _choose(self, snapshot: Snapshot, workload: Workload, pod: Pod, among: Int) -> tuple[int | None, Mask, Int]:
+    def _choose(self, snapshot: Snapshot, workload: Workload, pod: Pod, among: Int) -> tuple[int | None, Mask, Points]:
         """The machine (None: wait), and of all machines which are possible and how many points they get."""
         count = len(snapshot.nodes)
-        others = np.setdiff1d(np.arange(count), among)
-        cluster = snapshot.cluster.without(others.tolist()) if len(others) else snapshot.cluster
-        opinion = self.scheduler.opinion(cluster, workload)
+        left_out = np.ones(count, np.bool_)
+        left_out[among] = False
+        cluster = snapshot.cluster.without(np.flatnonzero(left_out).tolist()) if left_out.any() else snapshot.cluster
+        chosen, opinion = self.scheduler.considered(cluster, workload)
         if opinion is not None and opinion.meaning == "probability":
             chosen, possible, value = self._by_probability(opinion, pod.uid, among)
+        elif opinion is None:
+            possible, value = cluster.room_now(workload) & cluster.capacity.any(axis=1), None
         else:
-            chosen, possible, value = self._by_rule(cluster, workload, opinion)
+            possible, value = opinion.possible & cluster.capacity.any(axis=1), None
+            if opinion.scores is not None:
+                value = opinion.scores[: len(possible)] * (-1 if opinion.meaning == "expected cost" else 1)
         if chosen is None:
-            return None, possible, np.zeros(count, np.int64)
+            return None, possible, np.zeros(count, np.int8)
         possible[chosen] = True
         return chosen, possible, points_of(value, possible, chosen)
-
-    def _by_rule(
-        self, cluster: Cluster, workload: Workload, opinion: Opinion | None
-    ) -> tuple[int | None, Mask, Float | None]:
-        rule = type(self.scheduler)  # one that takes the best of its scores and does nothing else is not asked twice
-        by_score = issubclass(rule, Scored) and rule.choose is Scored.choose and rule.schedule is HeadOfQueue.schedule
-        if by_score and opinion is not None and opinion.scores is not None:
-            return best(opinion.possible, opinion.scores), opinion.possible, opinion.scores
-        placement = next(iter(self.scheduler.schedule(cluster, [workload])), None)
-        chosen = None if placement is None else placement.machine
-        if opinion is None:
-            possible = cluster.room_now(workload) & cluster.capacity.any(axis=1)
-            return chosen, possible, None
-        scores = None if opinion.scores is None else opinion.scores[: len(opinion.possible)]
-        if opinion.meaning == "expected cost" and scores is not None:
-            scores = -scores
-        return chosen, opinion.possible & cluster.capacity.any(axis=1), scores
 
     def _by_probability(self, opinion: Opinion, uid: str, among: Int) -> tuple[int | None, Mask, Float | None]:
         """The most probable machine, after the median time of holding: see `DeterministicActions`."""
@@ -270,18 +259,20 @@ class Decider:
         return Decision(pod, None, nowhere, NOTHING, reason, seconds)
 
 
-def points_of(value: Float | None, possible: Mask, chosen: int) -> Int:
+def points_of(value: Float | None, possible: Mask, chosen: int) -> Points:
     """(M,) 0 to `BEST`: the chosen machine has the most, the other possible ones less, in the order of `value` (M,).
 
     Kubernetes adds points up over extenders and plugins, and takes a random one of the best: only one may be the best.
     """
-    points = np.zeros(len(possible), np.int64)
+    points = np.zeros(len(possible), np.int8)
     others = possible.copy()
     others[chosen] = False
     if value is not None and others.any():
-        finite = np.where(np.isfinite(value), value, -np.inf)
-        levels = np.unique(finite[others])
-        rank = np.searchsorted(levels, finite[others])
-        points[others] = np.round((BEST - 1) * (rank + 1) / len(levels)).astype(np.int64)
+        own = value[others]
+        own[~np.isfinite(own)] = -np.inf
+        order = np.argsort(own)
+        levels, rank = own[order], np.ones(len(own))
+        rank[order[1:]] += np.cumsum(levels[1:] != levels[:-1])  # equal values have the same rank
+        points[others] = np.round((BEST - 1) * rank / rank[order[-1]])
     points[chosen] = BEST
     return points

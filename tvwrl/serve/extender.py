@@ -109,7 +109,8 @@ class Application:
         kind, parts = TEXT, list[bytes]()
         try:
             handler, kind = self._route(scope)
-            await asyncio.wait_for(self._receive(scope, receive, parts), self._limits.body_seconds)
+            async with asyncio.timeout(self._limits.body_seconds):
+                await self._receive(scope, receive, parts)
             status, answer = 200, await handler(b"".join(parts))
         except Refused as refused:
             status, answer, headers, kind = refused.status, str(refused).encode(), refused.headers, TEXT
@@ -130,7 +131,8 @@ class Application:
         self._monitoring.latency.labels(known).observe(time.perf_counter() - begin)
         self._held += len(answer)
         try:  # to a client that does not read, for so long: the server closes the connection
-            await asyncio.wait_for(_answer(send, status, answer, kind, headers), self._limits.body_seconds)
+            async with asyncio.timeout(self._limits.body_seconds):
+                await _answer(send, status, answer, kind, headers)
         except TimeoutError:
             pass
         finally:
@@ -209,7 +211,8 @@ class Application:
             future = loop.run_in_executor(self._pool, self._targets.decide, self._decider, pod, arguments.names)
             future.add_done_callback(self._done)
             try:
-                decision = await asyncio.wait_for(asyncio.shield(future), self._limits.deadline)
+                async with asyncio.timeout(self._limits.deadline):
+                    decision = await asyncio.shield(future)
             except TimeoutError:
                 reason = "late"
                 future.add_done_callback(self._withdraw)

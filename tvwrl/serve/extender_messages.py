@@ -11,8 +11,12 @@ import os
 import re
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from http.client import HTTPException
+from itertools import compress
+from operator import not_
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -28,7 +32,7 @@ MOST_NAME = 253  # characters of a name in Kubernetes
 LONGEST_WISH = 3600.0  # seconds for which a wish may hold
 BEST = 10  # MaxExtenderPriority: the highest score that an extender may give
 NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
-NAMES = re.compile(rf"(?:{NAME.pattern}\n)*")
+MOST_NODES = 100_000  # names that are remembered
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where every pod finds its own token and authority
 TIMEOUT = 5.0  # seconds
 
@@ -93,10 +97,22 @@ def read_arguments(body: bytes) -> Arguments:
         names, field = as_list(fields["nodenames"], "NodeNames"), "NodeNames"
     else:
         raise InputError("ExtenderArgs: neither Nodes nor NodeNames is given")
-    text = "".join(f"{name}\n" for name in names)  # checked all at once: there may be thousands
-    if text.count("\n") != len(names) or not NAMES.fullmatch(text) or not all(isinstance(one, str) for one in names):
-        names = [_name(name, field) for name in names]  # says which is wrong
-    return Arguments(pod, names, nodes)
+    return Arguments(pod, _checked(names, field), nodes)
+
+
+_good: set[str] = set()  # names that were checked before: those of a cluster seldom change
+
+
+def _checked(names: list[Any], field: str) -> list[str]:
+    """The names. Raises InputError for what is none."""
+    with suppress(TypeError):  # a list, say, which `_name` refuses
+        if _good.issuperset(names):
+            return names
+    checked = [_name(name, field) for name in names]
+    if len(_good) > MOST_NODES:
+        _good.clear()
+    _good.update(checked)
+    return checked
 
 
 def read_binding(body: bytes) -> Binding:
@@ -126,12 +142,12 @@ def filtered(arguments: Arguments, passed: Sequence[bool], reason: str, *, final
 
     Raises InputError for nodes that cannot be written again.
     """
-    failed = {name: reason for name, good in zip(arguments.names, passed, strict=True) if not good}
+    failed = dict.fromkeys(compress(arguments.names, map(not_, passed)), reason)
     nodes, names = None, None
     if arguments.nodes is None:
-        names = [name for name, good in zip(arguments.names, passed, strict=True) if good]
+        names = list(compress(arguments.names, passed))
     else:
-        nodes = {"items": [node for node, good in zip(arguments.nodes, passed, strict=True) if good]}
+        nodes = {"items": list(compress(arguments.nodes, passed))}
     result = {
         "Nodes": nodes,
         "NodeNames": names,
@@ -147,7 +163,13 @@ def filtered(arguments: Arguments, passed: Sequence[bool], reason: str, *, final
 
 def prioritized(names: Sequence[str], scores: Sequence[int]) -> bytes:
     """HostPriorityList: a score of 0 to `BEST` for every node."""
-    return orjson.dumps([{"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)])
+    return f"[{','.join(map(_host_priority, names, scores))}]".encode()
+
+
+@lru_cache(MOST_NODES)
+def _host_priority(name: str, score: int) -> str:
+    """HostPriority in JSON; nothing in the name of a node has to be quoted."""
+    return f'{{"Host":"{name}","Score":{score}}}'
 
 
 def bound(error: str = "") -> bytes:

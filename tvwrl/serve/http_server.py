@@ -11,7 +11,7 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httptools
 import uvicorn
@@ -63,7 +63,8 @@ class _Guard(asyncio.Protocol):
         ends = (transport.get_extra_info(end) for end in ("peername", "sockname"))
         self._key = tuple(end and tuple(end[:2]) for end in ends)
         self._guards[self._key] = self
-        self._guarded.connection_made(transport)
+        self.joined = _Joined(transport)
+        self._guarded.connection_made(cast(asyncio.Transport, self.joined))
         if (excess := len(self._guards) - CONNECTIONS) > 0:
             self._enter_crowd(excess)
 
@@ -142,6 +143,39 @@ class _Guard(asyncio.Protocol):
         return SERVED if due > 1 or (due == 1 and self._whole) else int(self._answered > 0), self._active
 
 
+class _Joined:
+    """A transport that sends the head of an answer with the body: uvicorn writes both, and each takes a system call,
+    after which this thread has to wait until the one that decides lets it go on."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._kept: bytes | None = None  # b"": the next write is to wait; None: it is not
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def keep(self) -> None:
+        """Let what is written next wait for what is written after it."""
+        self._kept = b""
+
+    def write(self, data: bytes) -> None:
+        if self._kept == b"":
+            self._kept = data
+            return
+        self._transport.write(data if self._kept is None else self._kept + data)
+        self._kept = None
+
+    def send(self) -> None:
+        """Send what waits, as nothing comes after it."""
+        if self._kept:
+            self._transport.write(self._kept)
+        self._kept = None
+
+    def close(self) -> None:
+        self.send()
+        self._transport.close()
+
+
 class GuardedLoop(asyncio.SelectorEventLoop):
     """An event loop that guards the connections of its servers, and bounds the time for TLS's handshake."""
 
@@ -172,8 +206,11 @@ class _Guarded:
         scope["state"]["spare"] = guard.spare
 
         async def answer(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                guard.joined.keep()
             await send(message)
             if message["type"] == "http.response.body" and not message.get("more_body", False):
+                guard.joined.send()  # an answer to HEAD has no body
                 guard.was_answered()
 
         await self._application(scope, receive, answer)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+import orjson
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -22,6 +23,7 @@ from prometheus_client import (
 )
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # seconds
+TOGETHER = 0.05  # seconds between writes of the log
 LINES = 10_000  # of the log that may wait to be written
 FALLBACKS = (
     "no_metrics", "stale_metrics", "unknown_nodes", "too_many_placements", "held_for_too_long", "late", "busy",
@@ -84,7 +86,7 @@ class Log:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         lost = {"lines_lost": self._lost} if self._lost else {}
         try:
-            self._lines.put_nowait(json.dumps({"time": now, "event": event, **facts, **lost}, default=str) + "\n")
+            self._lines.put_nowait(orjson.dumps({"time": now, "event": event, **facts, **lost}, default=str).decode())
             self._lost = 0
         except queue.Full:
             self._lost += 1
@@ -96,9 +98,16 @@ class Log:
             self._thread.join(timeout=seconds)
 
     def _write(self) -> None:
-        while (line := self._lines.get()) is not None:
+        last = False
+        while not last:
+            lines = [self._lines.get()]
+            time.sleep(TOGETHER)  # what comes meanwhile is written at once: threads that wake up delay decisions
+            with suppress(queue.Empty):
+                while lines[-1] is not None:
+                    lines.append(self._lines.get_nowait())
+            last = lines[-1] is None
             if self._stream is None:  # so it is without a console
                 continue
             with suppress(OSError, ValueError):  # a closed pipe must not stop pods from being scheduled
-                self._stream.write(line)
+                self._stream.write("".join(f"{line}\n" for line in lines if line is not None))
                 self._stream.flush()

@@ -61,11 +61,13 @@ def open_policy(name: str, slot_length: int | None) -> tuple[Scheduler, Sight]:
     ('best-fit', 1800)
     """
     try:
-        from tvwrl.agents import is_shipped
+        from tvwrl.agents import ExportedPolicy, is_shipped
         from tvwrl.agents import open_policy as open_trained
 
         if is_shipped(name) or name.endswith(".onnx") or Path(name).exists():
             policy, facts = open_trained(name)
+            if isinstance(policy, ExportedPolicy):
+                policy.remember_machines()
             return policy, sight_of(policy, facts, slot_length)
         return _rule(name, slot_length)
     except InputError as error:

@@ -25,11 +25,11 @@ from tvwrl.serve.monitoring import Log, Monitoring
 from tvwrl.serve.options import ServeSettings
 from tvwrl.serve.policies import open_policy, rehearsal, slots_to_remember
 from tvwrl.serve.record import Record
+from tvwrl.serve.sharing import NICE, return_memory
 from tvwrl.serve.watching import Observed, Polling
 from tvwrl.traces import address, secret_headers
 from tvwrl.types import InputError
 
-NICE = 10  # the server's answers go first
 LONGEST = 3600.0  # seconds that a report may take
 SWITCH = 0.0005  # seconds after which a thread lets another one run: decisions must not delay answers by Python's 5 ms
 RECORD = Path("decisions.jsonl")  # of the shadow, in the working directory
@@ -106,6 +106,7 @@ class Service:
     """A server that is ready to run. Raises InputError for what cannot be served."""
 
     def __init__(self, settings: ServeSettings) -> None:
+        return_memory()
         try:
             prometheus = address(settings.prometheus)
         except InputError as error:

@@ -7,16 +7,18 @@ is not known and counts as nothing. A pod that asks for a node is one more workl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from tvwrl.forecasting import Beginnings, Forecaster, empty_table, in_steps, scaled_forecasts
+from tvwrl.forecasting import Beginnings, Forecaster, empty_table, in_steps, scaled_forecasts, unchanging
 from tvwrl.serve.extender_messages import Pod
 from tvwrl.serve.watching import RESOURCES, Observed
-from tvwrl.simulation import WAITING, WAITS, Cluster, Mask, Scenario, Simulation, queue_features
+from tvwrl.simulation import Cluster, Mask, Scenario, Simulation, queue_features
 from tvwrl.traces import DAY_SECONDS, UNSEEN, OwnersUsage, Windows, quantise
 from tvwrl.types import Float, ForecastTable, Int, Machines, SequenceSet, Workload
 
@@ -40,6 +42,22 @@ class Sight:
     forecaster: Forecaster | None = None
 
 
+class Nodes(dict[str, int]):
+    """The machine of each of some nodes, by name; remembers the question that is repeated for pod after pod."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__((name, m) for m, name in enumerate(names))
+        self._last: tuple[Sequence[str], Int] = ((), np.zeros(0, np.int64))
+
+    def machines(self, names: Sequence[str]) -> Int:
+        """(n,) their machines, not to be written to; -1 for unknown ones."""
+        asked, found = self._last
+        if asked != names:
+            found = np.fromiter(map(self.get, names, repeat(-1)), np.int64, len(names))
+            self._last = names, found
+        return found
+
+
 class Snapshot:
     """The cluster that was `observed`, for a scheduler that needs to see it by `sight`.
 
@@ -49,8 +67,9 @@ class Snapshot:
     def __init__(self, observed: Observed, sight: Sight) -> None:
         self.observed, self._sight = observed, sight
         self._unit = observed.capacity.max(axis=0) / sight.capacity
-        self.nodes = {name: m for m, name in enumerate(observed.nodes)}
+        self.nodes = Nodes(observed.nodes)
         self.expected = ExpectedDemand(observed)
+        self._described: dict[tuple[str, bytes], list[npt.NDArray[np.generic]]] = {}  # by owner and request
         self._used: OwnersUsage | None = None  # what forecasts are told of earlier usage
         sequences, self._machine, self._start = self._sequences()
         machines = Machines(np.round(observed.capacity / self._unit, 9), RESOURCES)
@@ -72,17 +91,31 @@ class Snapshot:
 
     def show(self, pod: Pod) -> Workload:
         """Let a newcomer wait at the head of the queue, and write the observation."""
-        row, state = self._free[-1], self.simulation.state
-        demand, request = self._describe(row, pod)
-        state.workloads[0, 0, WAITS] = row
-        state.counters[0, WAITING] = 1
-        if self._sight.grid:  # sums of forecasts change with placements alone
-            self.simulation.look()
-        return Workload(row, pod.key, self.observed.slot, demand[None], request)
+        row = self._free[-1]
+        self._describe(row, pod)
+        self.simulation.show(np.array([row]))
+        demand, request = self.simulation.state.demand[0, row, :1], self.simulation.sequences.request[0, row]
+        return Workload(row, pod.key, self.observed.slot, np.array(demand, np.float64), request.copy())
 
-    def _describe(self, row: int, pod: Pod) -> tuple[Float, Float]:
-        """Write all that schedulers see of a newcomer into a spare row. Returns what it will probably use at first
-        and what it requests (NaN: nothing), (2,) units each."""
+    def _describe(self, row: int, pod: Pod) -> None:
+        """Write all that schedulers see of a newcomer into a spare row: the same for all that ask alike."""
+        state, sequences = self.simulation.state, self.simulation.sequences
+        parts = [state.demand[0, row, 0], sequences.request[0, row], self.simulation.request[0, row]]
+        parts += [state.label[0, row, :2], state.feature[0, row]]
+        if sequences.forecast is not None:
+            parts.append(sequences.forecast.values[0, row, 0])
+        asked = pod.owner, pod.request.tobytes()
+        if (known := self._described.get(asked)) is None:
+            self._foretell(row, pod)
+            if len(self._described) >= SPARE:  # pods that are held ask again and again
+                self._described.clear()
+            self._described[asked] = [part.copy() for part in parts]
+            return
+        for part, content in zip(parts, known, strict=True):
+            part[...] = content
+
+    def _foretell(self, row: int, pod: Pod) -> None:
+        """Write what a newcomer will probably use at first, what it requests and what is forecast into a spare row."""
         state, sequences = self.simulation.state, self.simulation.sequences
         demand = self._rounded(self.expected.of(pod.owner, pod.request) / self._unit)
         request = pod.request / self._unit
@@ -103,10 +136,8 @@ class Snapshot:
         )
         if sequences.forecast is not None and self._sight.forecaster is not None:
             self._foresee(sequences.forecast, windows, np.ones(1, np.int64), np.array([row]))
-            sequences.forecast.values[0, row, 0] = sequences.forecast.values[0, row, 1]
             one = replace(one, forecast=replace(sequences.forecast, values=sequences.forecast.values[:, row : row + 1]))
         state.feature[0, row] = queue_features(one, self._sight.scenario)[0, 0]
-        return demand, request
 
     def place(self, machine: int) -> int:
         """The newcomer goes to `machine`: what is shown next sees it there. Returns its row, for `remove`."""
@@ -176,7 +207,8 @@ class Snapshot:
             label[label == 0] = 1  # never used: after the end
         forecast, forecaster = None, self._sight.forecaster
         if forecaster is not None:  # as of now; those of other moments are never asked for
-            forecast = empty_table(rows, slots + 1, MOST_MACHINES * self._sight.capacity, forecaster.peak_units)
+            table = empty_table(rows, 0, MOST_MACHINES * self._sight.capacity, forecaster.peak_units)
+            forecast = unchanging(table, slots + 1)
             if count:
                 self._foresee(forecast, windows, length, np.arange(count))
         ends = np.full(rows, slots + 1)  # of those that run, and of newcomers, nobody knows the end

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.serve.sharing import go_last, return_memory
 from tvwrl.traces import (
     CPU,
     MEMORY,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 RESOURCES = ("cpu", "mem")  # cores, bytes
 SLOTS_AT_A_TIME = 6  # in a query: an answer on 10,000 pods takes memory that is never given back
 MOMENTS = 24  # slots looked at to see whether names stand for several pods or nodes
+MOST_FORGOTTEN = 10_000  # pods that have a number and are not known any more, beside as many as are
 RESTART_SECONDS = 5.0  # before a process that reads metrics and died is started again
 
 
@@ -81,7 +83,8 @@ class Watcher:
     timeout: float = 10.0
     selector: str = ""
     clock: Callable[[], float] = time.time
-    _past: dict[int, pl.DataFrame] = field(default_factory=dict)  # slot -> namespace, pod, cpu, mem
+    _past: dict[int, tuple[Int, Float]] = field(default_factory=dict)  # slot -> numbers of pods (n,), usage (n, 2)
+    _numbers: dict[tuple[str, str], int] = field(default_factory=dict)  # pod -> 0, 1, ... in the order of the dict
     _where: dict[tuple[str, str], str] = field(default_factory=dict)  # pod -> node
 
     def read(self) -> Observed:
@@ -149,10 +152,28 @@ class Watcher:
             number = (pl.col("time") // MICRO // self.slot_seconds - 1).alias("slot")
             found = {key[0]: one for key, one in frame.with_columns(number).partition_by("slot", as_dict=True).items()}
             for past in some:
-                self._past[past] = found.get(past, frame.head(0)).select(*POD, *RESOURCES)
+                self._past[past] = self._numbered(found.get(past, frame.head(0)))
             where, _ = one_node_each(cluster.pod_nodes(ends, self.slot_seconds, self.slot_seconds))
             for *pod, node in where.select(*POD, "node").iter_rows():
                 self._where.setdefault((pod[0], pod[1]), node)
+
+    def _numbers_of(self, table: pl.DataFrame) -> Int:
+        """(n,) numbers of the pods of a table; new ones get theirs."""
+        numbers, pods = self._numbers, table.select(POD).iter_rows()
+        return np.fromiter((numbers.setdefault(pod, len(numbers)) for pod in pods), np.int64, len(table))
+
+    def _numbered(self, usage: pl.DataFrame) -> tuple[Int, Float]:
+        """The pods of a table, and what they use: smaller than the table, as names are kept once."""
+        return self._numbers_of(usage), usage.select(RESOURCES).to_numpy()
+
+    def _forget_numbers(self) -> None:
+        """Number anew the pods that are still known, once most are not."""
+        known = np.unique(np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _ in self._past.values())]))
+        if len(self._numbers) <= 2 * len(known) + MOST_FORGOTTEN:
+            return
+        pod_of = list(self._numbers)
+        self._numbers = {pod_of[number]: i for i, number in enumerate(known.tolist())}
+        self._past = {slot: (np.searchsorted(known, numbers), usage) for slot, (numbers, usage) in self._past.items()}
 
     def _usage_between(self, cluster: ClusterMetrics, span: tuple[int, int], window: int) -> pl.DataFrame:
         """Columns namespace, pod, time, cpu (cores) and mem (bytes), each averaged over `window` seconds; what is
@@ -164,22 +185,22 @@ class Watcher:
         self, now: int, slot: int, sizes: pl.DataFrame, pods: pl.DataFrame, usage: pl.DataFrame, age: float
     ) -> Observed:
         """What was read, in arrays: the pods that run, then those that ended in the last slots."""
-        running = list(pods.select(POD).iter_rows())
-        place = {pod: i for i, pod in enumerate(running)}
-        frames = [self._past.get(past) for past in range(slot - self.slots + 1, slot)]
-        for frame in frames:
-            for pod in [] if frame is None else frame.select(POD).iter_rows():
-                if pod in self._where:
-                    place.setdefault(pod, len(place))
-        self._where = {pod: node for pod, node in self._where.items() if pod in place}
+        columns = [self._past[past] for past in range(slot - self.slots + 1, slot)] + [self._numbered(usage)]
+        running = self._numbers_of(pods)
+        pod_of = list(self._numbers)
+        known = np.fromiter((pod in self._where for pod in pod_of), np.bool_, len(pod_of))
+        row = np.full(len(pod_of), -1)
+        order = [running, *(numbers[known[numbers]] for numbers, _ in columns[:-1])]
+        numbers, first = np.unique(np.concatenate(order), return_index=True)
+        row[numbers[np.argsort(first)]] = np.arange(len(numbers))  # those that run, then others by when they were seen
+        place = [pod_of[number] for number in np.concatenate(order)[np.sort(first)].tolist()]
+        self._where = {pod: self._where[pod] for pod in place if pod in self._where}
         values: Float = np.full((len(place), self.slots, len(RESOURCES)), np.nan)
-        for column, frame in enumerate([*frames, usage]):
-            if frame is None or not len(frame):
-                continue
-            rows = np.array([place.get(pod, -1) for pod in frame.select(POD).iter_rows()])
-            known = frame.select(RESOURCES).to_numpy()[rows >= 0]
-            values[rows[rows >= 0], column] = known
+        for column, (numbers, amounts) in enumerate(columns):
+            there = row[numbers] >= 0
+            values[row[numbers[there]], column] = amounts[there]
         values[len(running) :, -1] = np.nan  # what has ended uses nothing, whatever its last samples say
+        self._forget_numbers()
         node_of = {name: m for m, name in enumerate(sizes["node"])}
         owner = pods["owner"].fill_null("").to_list()
         request = np.full((len(place), len(RESOURCES)), np.nan)
@@ -257,6 +278,8 @@ class Polling:
 def poll(options: dict[str, object], seconds: float, pipe: Connection) -> None:
     """Send what is observed, or why nothing was, down `pipe`, until nobody reads it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
+    return_memory()
+    go_last()
     watcher = Watcher(**options)  # type: ignore[arg-type]
     while True:
         begin = time.monotonic()

@@ -69,7 +69,7 @@ from tvwrl.simulation.state import (
 from tvwrl.types import Int
 
 # Commands of `drive`, and the sequence that RESET takes for "not this environment"
-STEP, STEP_AUTORESET, PLACE, ADVANCE, RESET, LOOK, MOVE = range(7)
+STEP, STEP_AUTORESET, PLACE, ADVANCE, RESET, LOOK, MOVE, SHOW = range(8)
 SKIP = -2
 
 
@@ -273,6 +273,7 @@ def drive(s: State, command: int, argument: Int, position: int) -> None:
         RESET: a sequence, -1 for a random one, SKIP to leave the environment alone
         LOOK: nothing; the state was set from outside, and only the observation is written
         MOVE: a machine for the running workload number `position`; the clock stands still
+        SHOW: nothing; as LOOK, but only what waits was set from outside
     `position`: place in the queue, for PLACE, and workload, for MOVE; 0 otherwise
 
     An environment whose episode is over begins the next one (STEP_AUTORESET) or stands still, with totals 0.
@@ -292,7 +293,7 @@ def drive(s: State, command: int, argument: Int, position: int) -> None:
             begin(s, b, argument[b] if command == RESET else -1)
         elif command == MOVE:
             move(s, b, position, argument[b])
-        elif command not in (ADVANCE, LOOK):
+        elif command not in (ADVANCE, LOOK, SHOW):
             at = position if command == PLACE else argument[b] // machines
             moves = command != PLACE and s.counters[b, PHASE] == MOVE_PHASE
             if moves:
@@ -309,10 +310,15 @@ def drive(s: State, command: int, argument: Int, position: int) -> None:
             if command != PLACE and not (moves or due_again) and some_may_move(s, b):
                 s.counters[b, PHASE] = MOVE_PHASE
                 due_again = True
-        if not (due_again or command in (PLACE, LOOK, MOVE)):
+        if not (due_again or command in (PLACE, LOOK, MOVE, SHOW)):
             while not tick(s, b):
                 pass
         if begins:
             s.totals[b] = 0.0  # nothing could wait or run yet
             s.costs[b] = 0.0
-        observe(s, b)
+        known = 0
+        if command == PLACE:
+            known = s.counters[b, RUNNING] - 1
+        elif command == SHOW:
+            known = s.counters[b, RUNNING]
+        observe(s, b, known)

@@ -127,18 +127,33 @@ def _observe_running(s: State, b: int) -> None:
             s.seen_running[b, i, OF_RUNNING + resources + c] = own
 
 
-@inlined(_nrt=False)
-def observe(s: State, b: int) -> None:
-    """Write the observation of environment b: the last h rows of every grid that are seen yet, the queue, and the
-    forecasts of what runs on each machine or is on its way there, each as of the last slot of it that is seen."""
-    _, machines, resources, history, words = s.seen_words.shape
+@njit(inline="always", _nrt=False)
+def _observe_grid(s: State, b: int, m: int) -> None:
+    """Write the last rows of machine m's grids that are seen yet, the oldest first."""
+    _, _, resources, history, words = s.seen_words.shape
     ring = s.grid.shape[1]
     for r in range(history):
-        row = (s.counters[b, SLOT] + 1 + r) % ring  # the oldest row first
+        row = (s.counters[b, SLOT] + 1 + r) % ring
+        for d in range(resources):
+            for c in range(words):
+                s.seen_words[b, m, d, r, c] = s.words[b, row, m * resources + d, c]
+
+
+@inlined(_nrt=False)
+def observe(s: State, b: int, known: int) -> None:
+    """Write the observation of environment b: the last h rows of every grid that are seen yet, the queue, and the
+    forecasts of what runs on each machine or is on its way there, each as of the last slot of it that is seen.
+
+    `known`: how many of what runs, in the order of start, were there when it was written last, if nothing has changed
+        since then but for what waits and for those placed after them; 0 for all other changes
+    """
+    machines = s.seen_words.shape[1]
+    if known == 0:
         for m in range(machines):
-            for d in range(resources):
-                for c in range(words):
-                    s.seen_words[b, m, d, r, c] = s.words[b, row, m * resources + d, c]
+            _observe_grid(s, b, m)
+    else:
+        for i in range(known, s.counters[b, RUNNING]):
+            _observe_grid(s, b, s.workloads[b, s.workloads[b, i, RUNS], MACHINE])
 
     _, places, features = s.seen_queue.shape
     sequence, slot, waiting = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, WAITING]
@@ -153,10 +168,11 @@ def observe(s: State, b: int) -> None:
     columns = s.seen_forecast.shape[2]  # 0: none are asked for
     if columns == 0:
         return
-    for m in range(machines):
-        for c in range(columns):
-            s.seen_forecast[b, m, c] = 0.0
-    for i in range(s.counters[b, RUNNING]):
+    if known == 0:
+        for m in range(machines):
+            for c in range(columns):
+                s.seen_forecast[b, m, c] = 0.0
+    for i in range(known, s.counters[b, RUNNING]):
         w = s.workloads[b, i, RUNS]
         m = s.workloads[b, w, MACHINE]
         if s.transit.shape[1] > 0 and s.transit[b, w, GOES_TO] != NO_MACHINE:

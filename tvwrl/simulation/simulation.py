@@ -507,6 +507,18 @@ class Simulation:
         """Write the observation anew, after the state was changed from outside."""
         clock.drive(self.state, clock.LOOK, np.zeros(self.batch, np.int64), 0)
 
+    def show(self, waiting: Int) -> None:
+        """Let other workloads wait, and write the observation anew (batch of 1).
+
+        Parameters
+        ----------
+        waiting : array of int
+            (n,) the oldest first.
+        """
+        self.state.workloads[0, : len(waiting), WAITS] = waiting
+        self.state.counters[0, WAITING] = len(waiting)
+        clock.drive(self.state, clock.SHOW, np.zeros(1, np.int64), 0)
+
     def next_slot(self) -> None:
         """End the slot and run the clock until a workload waits or the episode is over."""
         clock.drive(self.state, clock.ADVANCE, np.zeros(self.batch, np.int64), 0)

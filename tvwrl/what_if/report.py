@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
+from tvwrl.deferring import deferred
 from tvwrl.experiments import with_interval
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import Panel, Point, Row, draw_estimates
@@ -23,6 +23,11 @@ from tvwrl.what_if.right_sized import LONG_ENOUGH, MARGIN, PERCENTILE, RightSize
 from tvwrl.what_if.shadow import Shadow
 from tvwrl.what_if.verdict import NOTICEABLE, Answer, is_reference, overshoots_more, verdict_of
 from tvwrl.what_if.words import trust
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 PICTURE, PAGE, FIGURES, DAYS = "what-if.png", "report.md", "what-if.json", "days.csv"
 NODES_OFF, OFF_PICTURE, REQUESTS = "nodes-off.csv", "nodes-off.png", "requests.csv"

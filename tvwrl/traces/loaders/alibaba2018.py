@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvwrl.checks import positive
+from tvwrl.deferring import deferred
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
 from tvwrl.traces.preparation.loader import (
@@ -24,6 +23,11 @@ from tvwrl.traces.preparation.loader import (
     together,
 )
 from tvwrl.traces.preparation.reading import read_table
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 NODE = r"^([A-Za-z]+)(\d+)((?:_.*)?)$"  # a task of a DAG: kind, number, and after "_" whatever else is in the name
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvwrl.checks import positive
+from tvwrl.deferring import deferred
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
 from tvwrl.traces.preparation.loader import CONTRADICTS, HOW_TO_GET, Loader, Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.reading import read_table
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 INTERVAL = 300_000_000  # microseconds covered by a reading
 OPEN_BUCKETS = {"vmcorecountbucket": {">24": "30"}, "vmmemorybucket": {">64": "70"}}  # as the publisher takes them

@@ -7,15 +7,19 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import polars as pl
-
+from tvwrl.deferring import deferred
 from tvwrl.input_tables import no_column
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of, zip_members
 from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, usage_column
 from tvwrl.traces.preparation.loader import HOW_TO_GET, Extras, Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_parquet, read_table
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 FILES = 50  # VMs read at a time
 MILLISECONDS = 100_000_000_000  # a time above this is in milliseconds, below in seconds

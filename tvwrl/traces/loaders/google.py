@@ -6,12 +6,16 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import polars as pl
-
+from tvwrl.deferring import deferred
 from tvwrl.traces.preparation.files import parts_of
 from tvwrl.traces.preparation.loader import CONTRADICTS, Extras, Loader, Part, Rows, newest_facts, together
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 REQUESTS = ("request_cpu", "request_mem")
 FACTS = ("class", "priority", *REQUESTS, "logical_name", "outcome")  # of an event; null where the file has none

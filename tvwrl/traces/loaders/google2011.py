@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import polars as pl
-
+from tvwrl.deferring import deferred
 from tvwrl.traces.loaders.google import REQUESTS, Google
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
 from tvwrl.traces.preparation.loader import HOW_TO_GET, Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.reading import read_parquet, read_table
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 TASK_USAGE = Table(
     fields=(

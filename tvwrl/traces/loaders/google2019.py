@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import polars as pl
-
+from tvwrl.deferring import deferred
 from tvwrl.input_tables import decoded, no_column
 from tvwrl.traces.loaders.google import Google
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of, text_of
@@ -25,6 +24,11 @@ from tvwrl.traces.preparation.layout import (
 )
 from tvwrl.traces.preparation.loader import HOW_TO_GET, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import Fields, parquet_columns, read_by_blocks, read_parquet, read_table
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 
 def read_json_lines(part: Part, table: Table) -> Rows:

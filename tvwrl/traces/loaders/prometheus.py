@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import urlencode
 
-import polars as pl
-
 from tvwrl.checks import at_least, positive
+from tvwrl.deferring import deferred
 from tvwrl.traces.loaders.prometheus_metrics import (
     KINDS,
     LOOKBACK,
@@ -44,6 +43,11 @@ from tvwrl.traces.overfull_nodes import overfull
 from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
 from tvwrl.traces.preparation.loader import CONTRADICTS, Loader, Part, Rows, newest_facts
 from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 NODE = ("node",)
 DAY = 86400  # seconds that are looked at in one query

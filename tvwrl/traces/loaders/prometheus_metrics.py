@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
+from tvwrl.deferring import deferred
 from tvwrl.traces.loaders.prometheus_server import (
     CPU,
     INIT_INFO,
@@ -37,6 +38,11 @@ from tvwrl.traces.loaders.prometheus_server import (
 )
 from tvwrl.traces.pod_requests import Requested
 from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 REPLICA_SET_HASH = re.compile("-[bcdfghjklmnpqrstvwxz2456789]{6,10}$")  # suffix that a Deployment appends to a name
 

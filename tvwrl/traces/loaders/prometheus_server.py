@@ -17,15 +17,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
-import polars as pl
-
+from tvwrl.deferring import deferred
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 HEADER = "TVWRL_PROMETHEUS_HEADER"  # environment variable
 LONGEST_WAIT, LONGEST_ASKED = 64.0, 600.0  # seconds: of our own accord, and because the server asks for it

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar, Literal
-
-import polars as pl
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tvwrl.checks import at_least, positive
+from tvwrl.deferring import deferred
 from tvwrl.input_tables import no_column
 from tvwrl.traces.canonical import OTHER_SEPARATORS
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
@@ -19,6 +18,11 @@ from tvwrl.traces.preparation.layout import YEAR_10000, Column, Rule, Table, usa
 from tvwrl.traces.preparation.loader import Loader, Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.reading import parquet_columns, read_parquet, read_table
 from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 ISO_8601 = (
     r"^(?<date>\d{4}-\d\d-\d\d)"

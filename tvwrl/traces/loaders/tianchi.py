@@ -6,17 +6,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
-
-import polars as pl
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tvwrl.checks import positive
+from tvwrl.deferring import deferred
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.files import files_of, zip_members
 from tvwrl.traces.preparation.layout import Column, Rule, Table, alike, drop_bad, usage_column
 from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, newest_facts, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 POINTS = 98  # points of a series
 STEP = 900_000_000  # microseconds between two points

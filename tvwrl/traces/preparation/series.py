@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tvwrl.checks import at_least, one_of
 from tvwrl.compiled import njit
+from tvwrl.deferring import deferred
 from tvwrl.types import Bool, Float, Int, Word
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 
 @njit(nogil=True)

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
+from tvwrl.deferring import deferred
 from tvwrl.input_tables import refuse_spelt_twice
 from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.canonical import LARGEST_USAGE
@@ -35,6 +35,11 @@ from tvwrl.traces.preparation.series import (
     sorted_records,
 )
 from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = deferred("polars")
 
 FOUND = 2  # rises when what is kept of a finished share changes
 FULL = 1 + 1e-9  # what a machine has, and what rounding may add to it

@@ -1,0 +1,157 @@
+"""`tvwrl rebalance` from the options to the folder, without a cluster."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.rebalance import generated_cluster
+from tvwrl.rebalance.command import RebalanceSettings, rebalance
+from tvwrl.rebalance.move_rule import Rebalance
+from tvwrl.rebalance.plan_of_moves import read_plan
+from tvwrl.schedulers import Moving, make_scheduler
+from tvwrl.types import InputError
+from tvwrl.what_if import Replay, compare
+
+FILES = {"plan.json", "moves.csv", "report.md", "before-and-after.png", "explorer.html"}
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """The folder of a plan for a generated cluster."""
+    out = tmp_path_factory.mktemp("plans") / "plan"
+    rebalance(RebalanceSettings(generated=12, most_moves=20, out=out, currency="EUR"))
+    return out
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """A generated cluster as CSV files, without its last day: hourly usage."""
+    folder = tmp_path_factory.mktemp("tables")
+    past = generated_cluster(10).past
+    parts = []
+    for pod, owner, node, start, used, asked in zip(
+        past.pod, past.owner, past.node, past.start, past.usage, past.request * past.reference, strict=True
+    ):
+        hours = [k for k in range(len(used)) if (start + k) % 12 == 0]
+        columns = {
+            "pod": pod,
+            "owner": owner,
+            "node": past.node_name[node],
+            "time": [past.at(start + k) for k in hours],
+        }
+        columns |= {name: (used[hours] * past.reference)[:, d] for d, name in enumerate(("cpu", "memory"))}
+        parts.append(pl.DataFrame(columns | {"request_cpu": asked[0], "request_memory": asked[1]}))
+    pl.concat([part for part in parts if len(part)]).write_csv(folder / "usage.csv")
+    size = past.size * past.reference
+    pl.DataFrame({"node": past.node_name.astype(str), "cpu": size[:, 0], "memory": size[:, 1]}).write_csv(
+        folder / "nodes.csv"
+    )
+    return {"usage": folder / "usage.csv", "nodes": folder / "nodes.csv", "interval": 3600}
+
+
+def test_the_folder_and_the_page(planned):
+    assert {file.name for file in planned.iterdir()} == FILES
+    plan = read_plan(planned / "plan.json")
+    page = (planned / "report.md").read_text()
+    assert plan.drained
+    assert all(name in page for name in plan.drained)
+    assert f"{len(plan.moves)} moves" in page
+    moves = pl.read_csv(planned / "moves.csv")
+    assert moves["pod"].to_list() == [move.pod for move in plan.moves]
+    assert json.loads((planned / "plan.json").read_text())["version"] == 1
+
+
+def test_the_same_plan_twice(planned, tmp_path):
+    rebalance(RebalanceSettings(generated=12, most_moves=20, out=tmp_path / "again", currency="EUR"))
+    assert read_plan(tmp_path / "again" / "plan.json") == read_plan(planned / "plan.json")
+
+
+def test_tables_of_usage_without_kubernetes(tables, tmp_path, capsys):
+    rebalance(RebalanceSettings(**tables, assume_movable=True, most_moves=40, out=tmp_path / "out"))
+    plan = read_plan(tmp_path / "out" / "plan.json")
+    assert plan.drained
+    assert "--assume-movable" in capsys.readouterr().out
+
+
+def test_a_rule_in_place_of_the_search(tmp_path):
+    rebalance(RebalanceSettings(generated=12, rule="most-allocated + karpenter", most_moves=30, out=tmp_path / "out"))
+    assert len(read_plan(tmp_path / "out" / "plan.json").moves) <= 30
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "which cluster"),
+        ({"generated": 12, "prometheus": "http://x"}, "which cluster"),
+        ({"generated": 2}, "nodes is 2"),
+        ({"generated": 12, "assume_movable": True}, "rules of its own"),
+        ({"usage": "u.csv"}, "belong together"),
+        ({"usage": "u.csv", "nodes": "n.csv"}, "kubectl get nodes"),
+        ({"generated": 12, "goal": "money"}, "goal"),
+        ({"generated": 12, "rule": "karpnter"}, "karpenter"),
+        ({"generated": 12, "rule": "kube-default"}, "move"),
+        ({"generated": 12, "dry_run": False}, "seen as it is now"),
+        ({"generated": 12, "watch": True}, "seen as it is now"),
+        ({"prometheus": "http://x", "execute": "plan.json"}, "--no-dry-run"),
+        ({"generated": 12, "limit": -1.0}, "limit"),
+        ({"generated": 12, "days": 0.0}, "days"),
+    ],
+)
+def test_options_that_are_refused(options, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        rebalance(RebalanceSettings(**options, out=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("version", 2, "version: must be 1"),
+        ("moves", [{"pod": 3}], "is no plan"),
+        ("made", float("nan"), "made is nan"),
+        ("expected", None, "is no plan"),
+    ],
+)
+def test_plan_files_that_are_refused(planned, tmp_path, field, value, message):
+    content = json.loads((planned / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps(content | {field: value}))
+    with pytest.raises(InputError, match=f"plan.json.*{re.escape(message)}"):
+        read_plan(tmp_path / "plan.json")
+
+
+def test_batches_of_a_plan_file_never_fall(planned, tmp_path):
+    content = json.loads((planned / "plan.json").read_text())
+    content["moves"][0]["batch"] = 99
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="batch must be 0 or more, and never fall"):
+        read_plan(tmp_path / "plan.json")
+
+
+def test_plans_replayed_beside_other_rules_save_machines_and_never_see_the_future():
+    whole = generated_cluster(12).whole
+    replay = Replay(whole, 1800)
+
+    def played(of):
+        return of.play_moves(Moving(make_scheduler("most-allocated"), Rebalance(price=1.5)), 10)
+
+    placed = played(replay)
+    outcome = compare(replay, [placed]).outcomes[1]
+    assert compare(replay, [placed]).saved(outcome, "machine_hours").value > 0
+    # What is used after the fourth day, but by pods that belong to their nodes, changes nothing of what was decided.
+    cut = 4 * 288
+    usage = tuple(
+        np.where((start + np.arange(len(one))[:, None] < cut) | bound, one, 1e-3)
+        for one, start, bound in zip(whole.usage, whole.start.tolist(), whole.bound.tolist(), strict=True)
+    )
+    other = played(Replay(replace(whole, usage=usage), 1800))
+    assert moved_before(placed, cut) == moved_before(other, cut)
+
+
+def moved_before(placed, slot):
+    segments = placed.segments
+    rows = zip(segments.pod.tolist(), segments.node.tolist(), segments.begin.tolist(), strict=True)
+    return sorted(row for row in rows if row[2] < slot)
