@@ -344,6 +344,24 @@ def test_pods_of_a_batch_wait_for_each_other_under_one_disruption_budget(tmp_pat
     assert nodes_of(cluster, "web") == ["node-b"] * 6
 
 
+def test_room_is_kept_for_pods_on_their_way(tmp_path):
+    """Node b has room for one of two; no other replica says how large the first is."""
+    cluster = FakeCluster()
+    cluster.add_node("node-a", cores=8)
+    cluster.add_node("node-b", cores=2)
+    for owner in ("one", "two"):
+        cluster.add_owner(owner, ["node-a"], cpu="1500m")
+    cluster.startup = 60.0
+
+    def make_plan(state):
+        return plan_of(state, [(str(pod), "node-b") for pod in state.pod], batches=[0, 0])
+
+    controller(cluster, tmp_path, make_plan).turn()
+    assert len(cluster.evicted) == 1
+    (refused,) = [line for line in read_record(tmp_path / "moves.jsonl") if line["event"] == "refused"]
+    assert "it has 0.5" in refused["reason"]
+
+
 @pytest.mark.parametrize("name", ["hourly", "hourly_per_node", "hourly_per_namespace", "hourly_per_owner"])
 def test_budgets_of_an_hour(tmp_path, name):
     cluster = FakeCluster()

@@ -21,7 +21,7 @@ from tvwrl.rebalance.kube_api import ABSENT, BROKEN, CONFLICT, FORBIDDEN, REFUSE
 from tvwrl.rebalance.leadership import NotLeading
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
 from tvwrl.rebalance.referee import faults
-from tvwrl.types import InputError
+from tvwrl.types import Float, InputError
 
 AHEAD = 60.0  # seconds that a plan may come from the future: clocks of API servers differ
 POLL = 1.0  # seconds between looks for replacements
@@ -197,6 +197,7 @@ class Executor:
         self._plan_again, self._usage_age = plan_again, usage_age
         self._errors, self._useless = Counter[str](), 0  # failures in a row, of reading and of acting
         self._counted: Eviction | None = None  # an earlier try to evict the same pod
+        self._requests: dict[str, Float] = {}  # of evicted pods, by uid
         self._taken: set[str] = set()  # uids of replacements that belong to an eviction
 
     def run(self, plan: MovePlan) -> Result:
@@ -281,7 +282,9 @@ class Executor:
         state = self._ask(self._hands.look)
         now = self._hands.now()
         row, why = find(state, move)
-        why = why or impossible(with_room_kept(state, self._hands.unplaced(self._evictions.waiting)), move)
+        unplaced = self._hands.unplaced(self._evictions.waiting)
+        coming = [(one.target, self._requests[one.uid]) for one in unplaced if one.uid in self._requests]
+        why = why or impossible(with_room_kept(state, coming), move)
         if why:
             self._refuse(result, lost, plan, move, why)
             return None
@@ -294,6 +297,7 @@ class Executor:
         if not controller:
             self._refuse(result, lost, plan, move, "nobody would replace it")
             return None
+        self._requests[move.uid] = state.request[row]
         self._counted = self._evictions.get(move.uid)
         self._evictions.add(Eviction(now, move.uid, move.pod, move.owner, controller, move.source, move.target, name))
         try:
@@ -493,17 +497,13 @@ def impossible(state: ClusterState, move: PodMove) -> str:
     return found[0].removeprefix("batch 0: ") if found else ""
 
 
-def with_room_kept(state: ClusterState, waiting: Iterable[Eviction]) -> ClusterState:
-    """The state with room kept on targets for pods on their way to them."""
+def with_room_kept(state: ClusterState, coming: Iterable[tuple[str, Float]]) -> ClusterState:
+    """The state with room kept on nodes for pods that are on their way there, given what each requests (2,)."""
     size, most, at = state.size.copy(), state.most_pods.copy(), {name: i for i, name in enumerate(state.node.tolist())}
-    largest = {
-        owner: state.request[state.owner == owner].max(axis=0) for owner in {one.owner for one in waiting}
-        if (state.owner == owner).any()
-    }  # fmt: skip
-    for one in waiting:
-        if one.target in at and one.owner in largest:
-            size[at[one.target]] = np.maximum(size[at[one.target]] - largest[one.owner], 0.0)
-            most[at[one.target]] = max(most[at[one.target]] - 1, 0)
+    for target, request in coming:
+        if target in at:
+            size[at[target]] = np.maximum(size[at[target]] - request, 0.0)
+            most[at[target]] = max(most[at[target]] - 1, 0)
     return replace(state, size=size, most_pods=most)
 
 
