@@ -11,6 +11,7 @@ from tests.rebalance.fake_cluster import Answer, FakeCluster, scattered
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.execution import ExecutionOptions
 from tvwrl.rebalance.moves_record import read_record
+from tvwrl.types import InputError
 
 
 def small() -> FakeCluster:
@@ -262,9 +263,26 @@ def test_a_replacement_that_does_not_come_stops_the_run_and_pauses(tmp_path):
 
 
 def test_stale_usage_stops(tmp_path):
-    cluster, ages = small(), iter([10.0, 10_000.0, 10_000.0])
+    cluster, ages = small(), iter([10.0, 10_000.0])
     controller(cluster, tmp_path, drain_a, usage_age=lambda: next(ages)).turn()
     assert len(cluster.evicted) == 1
+
+
+def test_usage_that_cannot_be_read_stops_and_what_is_on_its_way_is_waited_for(tmp_path):
+    cluster, asked = small(), []
+
+    def age():
+        asked.append(1)
+        if len(asked) > 1:
+            raise InputError("prometheus: the connection is refused")
+        return 10.0
+
+    def make_plan(state):
+        return plan_of(state, [(move.pod, move.target) for move in drain_a(state).moves], batches=[0, 0])
+
+    controller(cluster, tmp_path, make_plan, usage_age=age).turn()
+    assert len(cluster.evicted) == 1
+    assert events(tmp_path)[-2:] == ["stopped", "replaced"]
 
 
 def test_a_gain_that_is_gone_stops(tmp_path):

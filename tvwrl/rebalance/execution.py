@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -219,6 +220,8 @@ class Executor:
         except Stopped as stopped:
             result.stopped, result.useless = str(stopped), stopped.useless
             self._journal("stopped", plan=name, reason=str(stopped))
+            with suppress(Stopped):  # those on their way arrive all the same
+                self._await(result)
         return result
 
     def resume(self) -> Result:
@@ -273,8 +276,8 @@ class Executor:
         """Evict one pod if that is right; None: done with it; otherwise seconds until it may be tried again."""
         name, options = result.plan, self._options
         self._too_old(plan)
-        if self._usage_age is not None and not self._usage_age() < options.stale_seconds:
-            raise Stopped(f"the newest usage is {self._usage_age():.0f} s old")
+        if self._usage_age is not None and not (age := self._ask(self._usage_age)) < options.stale_seconds:
+            raise Stopped(f"the newest usage is {age:.0f} s old: must be less than {options.stale_seconds:g}")
         self._evictions.forget(self._hands.now())
         if why := self._evictions.refusal(move, self._hands.now()):
             self._refuse(result, lost, plan, move, why)
@@ -458,7 +461,7 @@ class Executor:
                     raise Stopped("the controller is ending") from None
                 continue
             except InputError as error:
-                raise Stopped(f"the cluster cannot be understood: {error}") from None
+                raise Stopped(f"what is needed cannot be read: {error}") from None
             self._errors[READING] = 0
             return answer
 
