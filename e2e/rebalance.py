@@ -240,7 +240,10 @@ def _golden(world: Rebalancing, report: Report) -> None:
         found[name] = {"server": version, "status": status, "headers": headers, "answer": answer}
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for name, one in found.items():
-        (GOLDEN / f"{name}.json").write_text(json.dumps(one, indent=1) + "\n")
+        file = GOLDEN / f"{name}.json"
+        known = json.loads(file.read_text()) if file.exists() else {}
+        if any(known.get(key) != one[key] for key in ("server", "status", "headers")):  # names differ each time
+            file.write_text(json.dumps(one, indent=1) + "\n")
     expected = {"refused": 429, "two-budgets": 500, "not-found": 404, "another-uid": 409, "evicted": 201}
     statuses = {name: one["status"] for name, one in found.items()}
     report.check(f"rebalance: what {version} says to evictions", statuses == expected, json.dumps(statuses))
@@ -419,7 +422,8 @@ def _judge(world: Rebalancing, report: Report, before: int, took: float, lines: 
         not returns,
         f"{len(returns)}; {refused} such moves refused",
     )
-    outcomes = Counter(line["outcome"] for line in lines if line["event"] == "replaced")
+    # A successor may see a replacement again that the one that was killed has seen.
+    outcomes = Counter({line["uid"]: line["outcome"] for line in lines if line["event"] == "replaced"}.values())
     total = sum(outcomes.values())
     figure = f"{share(outcomes['as_planned'], total)}; {json.dumps(outcomes)}"
     report.check("rebalance: replacements where planned", outcomes["as_planned"] >= 0.99 * total, figure)

@@ -236,6 +236,52 @@ def test_a_planner_that_refuses_is_no_end(tmp_path):
     assert not one._good
 
 
+def test_once(tmp_path):
+    cluster = scattered(4, 2, 4, cores=16)
+    result = controller(cluster, tmp_path, moving_all).once()
+    assert [move.uid for move in result.evicted] == [uid for uid, *_ in cluster.evicted]
+    assert len(result.evicted) == 8
+    (lease,) = cluster.leases.values()
+    assert lease["spec"]["holderIdentity"] == ""
+    assert controller(cluster, tmp_path, lambda state: plan_of(state, [])).once() is None
+
+
+def test_once_beside_another(tmp_path):
+    cluster = scattered(4, 2, 4, cores=16)
+    one, two = (controller(cluster, tmp_path, moving_all, record=f"{i}.jsonl") for i in range(2))
+    assert one._leadership.acquire()
+    sleep = cluster.sleep
+
+    def renewing(seconds):
+        one._leadership.renew()
+        return sleep(seconds)
+
+    two._sleep = renewing
+    with pytest.raises(InputError, match="acts already"):
+        two.once()
+    assert not cluster.evicted
+
+
+def test_once_without_an_answer(tmp_path):
+    cluster = scattered(4, 2, 4)
+    cluster.trouble = lambda method, path: OSError("unreachable")
+    with pytest.raises(InputError, match="unreachable"):
+        controller(cluster, tmp_path, moving_all).once()
+
+
+def test_a_replacement_that_never_came_pauses_the_successor_too(tmp_path):
+    cluster = scattered(4, 2, 4, cores=16)
+    cluster.startup = 10_000.0
+    first = controller(cluster, tmp_path, moving_all)
+    first._api.transport = kill_after(cluster, "/eviction")
+    with pytest.raises(Killed):
+        first.turn()
+    second = controller(cluster, tmp_path, moving_all)
+    assert lead(cluster, second)
+    assert len(cluster.evicted) == 1
+    assert second.evictions.paused_until > cluster.time
+
+
 FAULTS = ("none", "500 before", "500 after", "429", "409", "hang before", "hang after", "503 of reads", "kill")
 
 

@@ -11,6 +11,7 @@ from tests.rebalance.fake_cluster import Answer, FakeCluster, scattered
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.execution import ExecutionOptions
 from tvwrl.rebalance.moves_record import read_record
+from tvwrl.types import InputError
 
 
 def small() -> FakeCluster:
@@ -262,9 +263,26 @@ def test_a_replacement_that_does_not_come_stops_the_run_and_pauses(tmp_path):
 
 
 def test_stale_usage_stops(tmp_path):
-    cluster, ages = small(), iter([10.0, 10_000.0, 10_000.0])
+    cluster, ages = small(), iter([10.0, 10_000.0])
     controller(cluster, tmp_path, drain_a, usage_age=lambda: next(ages)).turn()
     assert len(cluster.evicted) == 1
+
+
+def test_usage_that_cannot_be_read_stops_and_what_is_on_its_way_is_waited_for(tmp_path):
+    cluster, asked = small(), []
+
+    def age():
+        asked.append(1)
+        if len(asked) > 1:
+            raise InputError("prometheus: the connection is refused")
+        return 10.0
+
+    def make_plan(state):
+        return plan_of(state, [(move.pod, move.target) for move in drain_a(state).moves], batches=[0, 0])
+
+    controller(cluster, tmp_path, make_plan, usage_age=age).turn()
+    assert len(cluster.evicted) == 1
+    assert events(tmp_path)[-2:] == ["stopped", "replaced"]
 
 
 def test_a_gain_that_is_gone_stops(tmp_path):
@@ -342,6 +360,24 @@ def test_pods_of_a_batch_wait_for_each_other_under_one_disruption_budget(tmp_pat
 
     controller(cluster, tmp_path, make_plan, execution=ExecutionOptions(eviction_tries=2)).turn()
     assert nodes_of(cluster, "web") == ["node-b"] * 6
+
+
+def test_room_is_kept_for_pods_on_their_way(tmp_path):
+    """Node b has room for one of two; no other replica says how large the first is."""
+    cluster = FakeCluster()
+    cluster.add_node("node-a", cores=8)
+    cluster.add_node("node-b", cores=2)
+    for owner in ("one", "two"):
+        cluster.add_owner(owner, ["node-a"], cpu="1500m")
+    cluster.startup = 60.0
+
+    def make_plan(state):
+        return plan_of(state, [(str(pod), "node-b") for pod in state.pod], batches=[0, 0])
+
+    controller(cluster, tmp_path, make_plan).turn()
+    assert len(cluster.evicted) == 1
+    (refused,) = [line for line in read_record(tmp_path / "moves.jsonl") if line["event"] == "refused"]
+    assert "it has 0.5" in refused["reason"]
 
 
 @pytest.mark.parametrize("name", ["hourly", "hourly_per_node", "hourly_per_namespace", "hourly_per_owner"])

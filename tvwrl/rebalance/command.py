@@ -15,7 +15,7 @@ from tvwrl.rebalance.by_rule import moves_of_rule, rule_called
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.controller import Controller, ControllerOptions, WatchOptions
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
-from tvwrl.rebalance.execution import ExecutionOptions
+from tvwrl.rebalance.execution import ExecutionOptions, Result
 from tvwrl.rebalance.forecast import HOUR, Forecast, foresee
 from tvwrl.rebalance.from_record import state_of_record, with_record
 from tvwrl.rebalance.generated import generated_cluster
@@ -194,7 +194,15 @@ def rebalance(settings: RebalanceSettings) -> None:
             print(write(out, state, forecast, ready, settings.wanted, settings.currency))
         return ready
 
-    Controller(plan_of, settings.options, usage_age=_age(settings)).turn()
+    done = Controller(plan_of, settings.options, usage_age=_age(settings)).once()
+    print("nothing to do" if done is None else _done(done))
+
+
+def _done(result: Result) -> str:
+    """What came of carrying a plan out."""
+    lines = [f"{len(result.evicted)} pods evicted: {', '.join(f'{n} {what}' for what, n in result.outcomes.items())}"]
+    lines += [f"not moved: {pod}: {why}" for pod, why in result.refused.items()]
+    return "\n".join([*lines, *[f"stopped: {result.stopped}"] * bool(result.stopped)])
 
 
 def _written(settings: RebalanceSettings, out: Path, state: ClusterState, recorded: Recorded) -> str:

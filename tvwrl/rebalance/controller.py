@@ -177,12 +177,32 @@ class Controller:
                 if not serving.is_alive() and not self._stopped.is_set():
                     raise InputError(f"listen is {self._options.watch.listen}: the address cannot be used")
         finally:
-            self._stopped.set()
-            self._leadership.release()
             server.should_exit = True
             serving.join(timeout=3.0)
-            self._record.close()
-            self._log("stopped")
+            self._end()
+
+    def once(self) -> Result | None:
+        """Look, plan and act once, and end; None: there was nothing to do.
+
+        Raises InputError where the API server does not answer, and where another controller leads.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stopped.set())
+        try:
+            if not self._options.watch.dry_run:
+                self._leadership.keep(self._stopped)
+                for _ in range(int(2 * self._options.lease.lease_seconds / STANDBY) + 1):
+                    if self._lead() or not self.wait(STANDBY):
+                        break
+                else:
+                    raise InputError(f"another controller holds the Lease {self._options.lease.lease}: it acts already")
+            return None if self._stopped.is_set() else self._act()
+        except ApiError as error:
+            raise InputError(f"the API server: {error}") from error
+        except NotLeading as error:
+            raise InputError(f"another controller has taken over: {error}") from error
+        finally:
+            self._end()
 
     def turn(self) -> bool:
         """Look, plan and act once; whether this one leads, or needs not to."""
@@ -215,9 +235,11 @@ class Controller:
         self._sleep(seconds)
         return not self._stopped.is_set()
 
-    def stop(self) -> None:
-        """End soon."""
+    def _end(self) -> None:
         self._stopped.set()
+        self._leadership.release()
+        self._record.close()
+        self._log("ended")
 
     def _lead(self) -> bool:
         """Whether this one may act; one that begins to counts what its predecessors evicted, and waits for the
@@ -241,7 +263,9 @@ class Controller:
                 usage_age=self._usage_age,
             )
         if self.evictions.waiting:
-            self._executor.resume()
+            result = self._executor.resume()
+            if result.useless:
+                self._pause(result.stopped)
         return True
 
     def _act(self) -> Result | None:

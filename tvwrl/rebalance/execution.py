@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from tvwrl.rebalance.kube_api import ABSENT, BROKEN, CONFLICT, FORBIDDEN, REFUSE
 from tvwrl.rebalance.leadership import NotLeading
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
 from tvwrl.rebalance.referee import faults
-from tvwrl.types import InputError
+from tvwrl.types import Float, InputError
 
 AHEAD = 60.0  # seconds that a plan may come from the future: clocks of API servers differ
 POLL = 1.0  # seconds between looks for replacements
@@ -197,6 +198,7 @@ class Executor:
         self._plan_again, self._usage_age = plan_again, usage_age
         self._errors, self._useless = Counter[str](), 0  # failures in a row, of reading and of acting
         self._counted: Eviction | None = None  # an earlier try to evict the same pod
+        self._requests: dict[str, Float] = {}  # of evicted pods, by uid
         self._taken: set[str] = set()  # uids of replacements that belong to an eviction
 
     def run(self, plan: MovePlan) -> Result:
@@ -218,6 +220,8 @@ class Executor:
         except Stopped as stopped:
             result.stopped, result.useless = str(stopped), stopped.useless
             self._journal("stopped", plan=name, reason=str(stopped))
+            with suppress(Stopped):  # those on their way arrive all the same
+                self._await(result)
         return result
 
     def resume(self) -> Result:
@@ -234,7 +238,7 @@ class Executor:
             self._await(result)
             self._ask(lambda: self._hands.note(self._evictions))
         except Stopped as stopped:
-            result.stopped = str(stopped)
+            result.stopped, result.useless = str(stopped), stopped.useless
             self._journal("stopped", reason=str(stopped))
         return result
 
@@ -272,8 +276,8 @@ class Executor:
         """Evict one pod if that is right; None: done with it; otherwise seconds until it may be tried again."""
         name, options = result.plan, self._options
         self._too_old(plan)
-        if self._usage_age is not None and not self._usage_age() < options.stale_seconds:
-            raise Stopped(f"the newest usage is {self._usage_age():.0f} s old")
+        if self._usage_age is not None and not (age := self._ask(self._usage_age)) < options.stale_seconds:
+            raise Stopped(f"the newest usage is {age:.0f} s old: must be less than {options.stale_seconds:g}")
         self._evictions.forget(self._hands.now())
         if why := self._evictions.refusal(move, self._hands.now()):
             self._refuse(result, lost, plan, move, why)
@@ -281,7 +285,9 @@ class Executor:
         state = self._ask(self._hands.look)
         now = self._hands.now()
         row, why = find(state, move)
-        why = why or impossible(with_room_kept(state, self._hands.unplaced(self._evictions.waiting)), move)
+        unplaced = self._hands.unplaced(self._evictions.waiting)
+        coming = [(one.target, self._requests[one.uid]) for one in unplaced if one.uid in self._requests]
+        why = why or impossible(with_room_kept(state, coming), move)
         if why:
             self._refuse(result, lost, plan, move, why)
             return None
@@ -294,6 +300,7 @@ class Executor:
         if not controller:
             self._refuse(result, lost, plan, move, "nobody would replace it")
             return None
+        self._requests[move.uid] = state.request[row]
         self._counted = self._evictions.get(move.uid)
         self._evictions.add(Eviction(now, move.uid, move.pod, move.owner, controller, move.source, move.target, name))
         try:
@@ -454,7 +461,7 @@ class Executor:
                     raise Stopped("the controller is ending") from None
                 continue
             except InputError as error:
-                raise Stopped(f"the cluster cannot be understood: {error}") from None
+                raise Stopped(f"what is needed cannot be read: {error}") from None
             self._errors[READING] = 0
             return answer
 
@@ -493,17 +500,13 @@ def impossible(state: ClusterState, move: PodMove) -> str:
     return found[0].removeprefix("batch 0: ") if found else ""
 
 
-def with_room_kept(state: ClusterState, waiting: Iterable[Eviction]) -> ClusterState:
-    """The state with room kept on targets for pods on their way to them."""
+def with_room_kept(state: ClusterState, coming: Iterable[tuple[str, Float]]) -> ClusterState:
+    """The state with room kept on nodes for pods that are on their way there, given what each requests (2,)."""
     size, most, at = state.size.copy(), state.most_pods.copy(), {name: i for i, name in enumerate(state.node.tolist())}
-    largest = {
-        owner: state.request[state.owner == owner].max(axis=0) for owner in {one.owner for one in waiting}
-        if (state.owner == owner).any()
-    }  # fmt: skip
-    for one in waiting:
-        if one.target in at and one.owner in largest:
-            size[at[one.target]] = np.maximum(size[at[one.target]] - largest[one.owner], 0.0)
-            most[at[one.target]] = max(most[at[one.target]] - 1, 0)
+    for target, request in coming:
+        if target in at:
+            size[at[target]] = np.maximum(size[at[target]] - request, 0.0)
+            most[at[target]] = max(most[at[target]] - 1, 0)
     return replace(state, size=size, most_pods=most)
 
 

@@ -14,6 +14,7 @@ from tvwrl.traces import is_address
 from tvwrl.types import InputError
 
 TIMEOUT = 3.0  # seconds
+LONGEST = 3600.0  # seconds for which it keeps a target at most
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Extender:
 
     def __call__(self, controller: str, node: str, avoid: Sequence[str], seconds: float) -> None:
         """See `HandOver`."""
-        body = {"controller": controller, "node": node, "avoid": list(avoid), "seconds": seconds}
+        body = {"controller": controller, "node": node, "avoid": list(avoid), "seconds": min(seconds, LONGEST)}
         headers = {"Content-Type": "application/json"}
         try:
             if self._token is not None:
