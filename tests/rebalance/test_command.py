@@ -78,7 +78,9 @@ def test_tables_of_usage_without_kubernetes(tables, tmp_path, capsys):
 
 
 def test_a_rule_in_place_of_the_search(tmp_path):
-    rebalance(RebalanceSettings(generated=12, moves_by="most-allocated + karpenter", most_moves=30, out=tmp_path / "out"))
+    rebalance(
+        RebalanceSettings(generated=12, moves_by="most-allocated + karpenter", most_moves=30, out=tmp_path / "out")
+    )
     assert len(read_plan(tmp_path / "out" / "plan.json").moves) <= 30
 
 
@@ -98,12 +100,16 @@ def test_a_rule_in_place_of_the_search(tmp_path):
         ({"generated": 12, "watch": True}, "seen as it is now"),
         ({"prometheus": "http://x", "execute": "plan.json"}, "--no-dry-run"),
         ({"generated": 12, "limit": -1.0}, "limit"),
-        ({"generated": 12, "days": 0.0}, "days"),
+        ({"generated": 12, "days": 0.5}, "days"),
+        ({"generated": 12, "goal": "overload", "price_per_move": 1.0}, "has no effect with --goal overload"),
+        ({"generated": 12, "price_per_machine_hour": 1.0}, "has no effect with --generated"),
     ],
 )
 def test_options_that_are_refused(options, message, tmp_path):
     with pytest.raises(InputError, match=message):
-        rebalance(RebalanceSettings(**options, out=tmp_path / "out"))
+        rebalance(
+            RebalanceSettings(**options, **({} if options.keys() & {"watch", "execute"} else {"out": tmp_path / "out"}))
+        )
     assert not (tmp_path / "out").exists()
 
 

@@ -183,10 +183,12 @@ def test_expected_load():
     load = np.zeros((3, 2, 2))
     load[:, 0, 0] = 1.5, 1.0, 1.0
     assert faults(state, moves("p0 n0 n1"), load=load) == []
-    (said,) = faults(state, moves("p0 n0 n1"), load=load, limit=0.8)
+    arriving, said = faults(state, moves("p0 n0 n1"), load=load, limit=0.8)
+    assert arriving == "batch 0: n1 would exceed 80% of its size while pods arrive"
     assert said == "n1 is expected to use 3.5 cores of CPU in slot 0, above the limit of 3.2"
     load[1:, 0, 0] = 2.5  # too much before, and less after one has left for one that needs less
-    assert faults(state, moves("p0 n0 n1", "p1 n1 n2"), load=load, limit=0.8) == []
+    load[0, 0, 0] = 0.5
+    assert faults(state, moves("p1 n1 n2 0", "p0 n0 n1 1"), load=load, limit=0.8) == []
     assert faults(state, moves("p1 n1 n0"), load=load, limit=0.8) != []
     for bad in (np.zeros((2, 2, 2)), np.zeros((3, 2)), np.full((3, 2, 2), np.nan), -np.ones((3, 2, 2))):
         with pytest.raises(InputError, match="load has"):

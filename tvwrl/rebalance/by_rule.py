@@ -1,4 +1,4 @@
-"""Moves that a rule would make now, in place of the search: those of other projects, and learnt values of machines."""
+"""Moves that a rule would make now, in place of the search."""
 
 from __future__ import annotations
 

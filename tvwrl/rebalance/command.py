@@ -28,7 +28,7 @@ from tvwrl.rebalance.page import write
 from tvwrl.rebalance.plan_of_moves import MovePlan, read_plan
 from tvwrl.rebalance.planner import Finds, make_plan, search
 from tvwrl.rebalance.referee import faults
-from tvwrl.rebalance.search import Goal
+from tvwrl.rebalance.search import OVERLOAD, Goal
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.traces import ClusterMetrics, RetryPolicy, Selector, Server, address
 from tvwrl.types import InputError
@@ -106,10 +106,12 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
         self._check_source()
+        self._check_effects()
+        prices_of(self.prices)
         at_least(1, interval=self.interval)
         at_least(0, retries=self.retries, seed=self.seed)
+        at_least(1, days=self.days)
         positive(
-            days=self.days,
             chunk=self.chunk,
             timeout=self.timeout,
             price_per_machine_hour=self.price_per_machine_hour,
@@ -126,6 +128,26 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
             )
         if self.execute is not None and (self.watch or self.dry_run):
             raise InputError("--execute carries one plan out: add --no-dry-run, and leave out --watch")
+
+    def _check_effects(self) -> None:
+        """Refuse options that would have no effect."""
+        usual = RebalanceSettings()
+        acts = self.watch or self.execute is not None or not self.dry_run
+        useless = {
+            "--goal overload": ("price_per_move",) if self.goal == OVERLOAD else (),
+            "--moves-by": ("price_per_move",) if self.moves_by != SEARCH else (),
+            "--watch": ("out",) if self.watch else (),
+            "--execute": ("out", "most_moves", "moves_by") if self.execute is not None else (),
+            "acting on a cluster as it is now": ("end",) if acts else (),
+            "--generated": ("prices", "price_per_machine_hour", "selector", "end")
+            if self.generated is not None
+            else (),
+            "--usage": ("selector", "end") if self.usage is not None else (),
+        }
+        for beside, names in useless.items():
+            for name in names:
+                if getattr(self, name) != getattr(usual, name):
+                    raise InputError(f"{name} is {getattr(self, name)}: has no effect with {beside}; leave it out")
 
     def _check_source(self) -> None:
         given = [name for name in ("prometheus", "usage", "generated") if getattr(self, name) is not None]
@@ -183,7 +205,7 @@ def rebalance(settings: RebalanceSettings) -> None:
     if settings.dry_run:
         recorded, state = seen(settings)
         print(_written(settings, out, state, recorded))
-        print(f"written to {out}")
+        print(f"Nothing has been changed in the cluster. Written to {out}")
         return
     ready = None if settings.execute is None else read_plan(settings.execute)
 
@@ -191,7 +213,7 @@ def rebalance(settings: RebalanceSettings) -> None:
         nonlocal ready
         if ready is None:
             forecast, ready = _plan(settings, state)
-            print(write(out, state, forecast, ready, settings.wanted, settings.currency))
+            print(write(out, state, forecast, ready, settings.wanted, settings.currency, settings.hourly))
         return ready
 
     done = Controller(plan_of, settings.options, usage_age=_age(settings)).once()
@@ -210,7 +232,7 @@ def _written(settings: RebalanceSettings, out: Path, state: ClusterState, record
     with phase("forecasting the next day"):
         forecast = foresee(recorded, state, max(int(settings.days), 1))
     plan = planned(settings, state, forecast, recorded)
-    return write(out, state, forecast, plan, settings.wanted, settings.currency)
+    return write(out, state, forecast, plan, settings.wanted, settings.currency, settings.hourly)
 
 
 def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan]:

@@ -284,6 +284,7 @@ class Executor:
             return None
         state = self._ask(self._hands.look)
         now = self._hands.now()
+        move = with_replacement(state, move)
         row, why = find(state, move)
         unplaced = self._hands.unplaced(self._evictions.waiting)
         coming = [(one.target, self._requests[one.uid]) for one in unplaced if one.uid in self._requests]
@@ -475,6 +476,17 @@ class Executor:
     def _tell(self, event: str, move: PodMove, plan: str, **facts: Any) -> None:
         about = {"pod": move.pod, "uid": move.uid, "owner": move.owner, "source": move.source, "target": move.target}
         self._journal(event, **about, plan=plan, **facts)
+
+
+def with_replacement(state: ClusterState, move: PodMove) -> PodMove:
+    """A move of a pod that replaces one which was moved before, and that no plan can name: the only pod of its owner on
+    the node where it should wait. Other moves stay as they are."""
+    if move.uid:
+        return move
+    there = np.flatnonzero((state.owner == move.owner) & (state.node[state.at] == move.source))
+    if len(there) != 1:
+        return move
+    return move._replace(pod=str(state.pod[there[0]]), uid=str(state.uid[there[0]]))
 
 
 def find(state: ClusterState, move: PodMove) -> tuple[int, str]:

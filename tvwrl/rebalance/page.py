@@ -13,7 +13,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import HOUR, Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, Point
-from tvwrl.rebalance.search import Goal, most_emptied, movable_now, on_nodes
+from tvwrl.rebalance.search import OVERLOAD, Goal, most_emptied, movable_now, on_nodes
 from tvwrl.runs import provenance, whole_file, write_csv, write_json
 from tvwrl.types import Float, Int
 
@@ -34,11 +34,14 @@ def places_after(state: ClusterState, plan: MovePlan) -> Int:
     return at
 
 
-def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "") -> str:
-    """The report in Markdown, which also reads well in a terminal; without the picture."""
+def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "", hourly: int | None = None) -> str:
+    """The report in Markdown, which also reads well in a terminal; without the picture.
+
+    `hourly`: pods that may be evicted in an hour, None where nothing is said about it
+    """
     parts = [
         f"# Which pods to move in {plan.source}",
-        *map(_wrapped, _verdict(state, plan, goal, currency)),
+        *map(_wrapped, _verdict(state, plan, goal, currency, hourly)),
         *_moves(plan),
         *_drained(plan),
         "## What stays, and why",
@@ -58,7 +61,7 @@ ALWAYS = (
 )
 
 
-def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str) -> list[str]:
+def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hourly: int | None) -> list[str]:
     used = int(state.in_use.sum())
     if not plan.moves:
         why = "no pod may be moved" if not movable_now(state).any() else "no move is worth its price, or none has room"
@@ -82,11 +85,19 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str) -> 
     else:
         lines.append(f"**{_count(len(plan.moves), 'move')} in {_count(batches, 'batch')}.**")
     over = plan.expected["overload_hours"]
-    word = "change by" if over.value or over.low or over.high else "do not change:"
-    lines.append(f"Hours for which nodes are overloaded over the next day {word} {_interval(over, 1, signed=True)}.")
+    above = goal.limit if goal.name == OVERLOAD else 1.0
+    what = f"Hours with CPU or memory above {above:.0%} of a node, summed over nodes, over the next day"
+    same = over.value == over.low == over.high == 0
+    lines.append(f"{what}: {'as many as without the moves' if same else _interval(over, 1, signed=True)}.")
+    if hourly is not None and len(plan.moves) > hourly:
+        length = -(-len(plan.moves) // max(hourly, 1))
+        lines.append(
+            f"At {hourly} evictions an hour (--hourly) this takes {length} hours, and a plan is carried out for "
+            "--longest-age at most: tvwrl rebalance --watch plans anew for what is left."
+        )
     if nodes.value < 0:
         lines.append("Nodes that are empty now come into use.")
-    lines.append("95 % intervals, over the days that were seen. Nothing has been changed in the cluster.")
+    lines.append("95 % intervals of the mean over the days that were seen.")
     return lines
 
 
@@ -126,9 +137,17 @@ def _staying(state: ClusterState, plan: MovePlan) -> str:
     return text + (f" Of the others: {'; '.join(reasons)}." if reasons else "")
 
 
-def write(out: Path, state: ClusterState, forecast: Forecast, plan: MovePlan, goal: Goal, currency: str = "") -> str:
+def write(
+    out: Path,
+    state: ClusterState,
+    forecast: Forecast,
+    plan: MovePlan,
+    goal: Goal,
+    currency: str = "",
+    hourly: int | None = None,
+) -> str:
     """Write the page, the plan, pictures and the explorer to a folder; returns the page."""
-    text = page(state, plan, goal, currency)
+    text = page(state, plan, goal, currency, hourly)
     out.mkdir(parents=True, exist_ok=True)
     at = places_after(state, plan)
     write_json(out / PLAN, provenance() | plan.as_dict())

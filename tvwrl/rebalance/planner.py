@@ -82,6 +82,7 @@ def make_plan(
     gained = np.isin(np.arange(len(state.node)), emptied)
     risk = _risks(state, forecast)
     used, asked = _fullest(state, at, forecast)
+    full_before, _ = _fullest(state, state.at, forecast)
     moves, seen = list[PodMove](), set[int]()
     for j in order.tolist():
         i, source, target = int(found.pod[j]), int(found.source[j]), int(found.target[j])
@@ -92,7 +93,7 @@ def make_plan(
         elif gained[source]:
             others = leaving[source] - 1
             reason = f"empties {state.node[source]}" + (f", with {others} others" if others else "")
-        elif goal.name == OVERLOAD:
+        elif goal.name == OVERLOAD and full_before[source] > goal.limit:
             reason = f"{state.node[source]} would exceed {goal.limit:.0%}"
         else:
             reason = "makes room for another"
@@ -154,7 +155,7 @@ def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
     alone = Counter(name for name in state.owner if name)
     words = []
     for i in range(len(state)):
-        found = []
+        found = [f"priority {state.priority[i]}"] if state.priority[i] > 0 else []
         if alone[state.owner[i]] == 1:
             found.append("only pod of its owner: none serves until the new one is ready")
         if forecast.seen[i] * forecast.step_seconds < 86400:

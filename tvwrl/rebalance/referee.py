@@ -100,6 +100,8 @@ class _Course:
             going = self._known(batches[number], found)
             found += self._without_room(going)
             found += self._beyond_budgets(going)
+            if load is not None:
+                found += self._overloaded_meanwhile(going, load, limit)
             before = self.at.copy()
             for row, target in going.items():
                 self.at[row] = target
@@ -167,6 +169,14 @@ class _Course:
                         f"on {state.node[target]}, {used[resource]:.6g} {unit} of {name} would be requested, "
                         f"and it has {most:.6g}"
                     )
+
+    def _overloaded_meanwhile(self, going: dict[int, int], load: Float, limit: float) -> Iterator[str]:
+        """Nodes of which load exceeds the limit at some time once the pods of a batch have come and none has left."""
+        for target in sorted(set(going.values())):
+            coming = [row for row, to in going.items() if to == target]
+            used = load[self.at == target].sum(axis=0) + load[coming].sum(axis=0)
+            if (used > self.state.size[target] * limit * (1 + TOLERANCE)).any():
+                yield f"{self.state.node[target]} would exceed {limit:.0%} of its size while pods arrive"
 
     def _beyond_budgets(self, going: dict[int, int]) -> Iterator[str]:
         down = Counter(number for row in going for number in self.budgets_of[row])
