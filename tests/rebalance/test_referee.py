@@ -189,6 +189,7 @@ def test_expected_load():
     load[1:, 0, 0] = 2.5  # too much before, and less after one has left for one that needs less
     load[0, 0, 0] = 0.5
     assert faults(state, moves("p1 n1 n2 0", "p0 n0 n1 1"), load=load, limit=0.8) == []
+    load[0, 0, 0] = 1.5
     assert faults(state, moves("p1 n1 n0"), load=load, limit=0.8) != []
     for bad in (np.zeros((2, 2, 2)), np.zeros((3, 2)), np.full((3, 2, 2), np.nan), -np.ones((3, 2, 2))):
         with pytest.raises(InputError, match="load has"):
