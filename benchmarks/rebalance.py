@@ -172,7 +172,7 @@ def main(nodes: tuple[int, ...] = (60, 300, 1000), seed: int = 0, tianchi: Path 
         forecast = foresee(cluster.past, cluster.state)
         print(f"{count} nodes: forecast in {time.perf_counter() - begin:.1f} s", flush=True)
         load = forecast.in_steps(1800).reshape(len(cluster.state), -1, 2).astype(float)
-        for row in rows_of(called, cluster.state, load, 0.9, forecast, cluster=cluster):
+        for row in rows_of(called, cluster.state, load, 0.8, forecast, cluster=cluster):
             rows.append(row)
             print(row, flush=True)
     if tianchi is not None:

@@ -115,8 +115,9 @@ def differ(kinds: set[str]) -> bool:
 def test_an_option_has_one_type():
     types = {option: {kind for kind, _ in commands.values()} for option, commands in uses().items()}
     different = {option: kinds for option, kinds in types.items() if differ(kinds)}
-    # Words of their own: how it learns, what a workload is, what decides; and a number of seeds where others are lists
-    assert different.keys() == {"--algo", "--per", "--policy", "--seeds"}
+    # Words of their own: how it learns, what a workload is, what decides, what is to be reached; and a number of seeds
+    # where others are lists
+    assert different.keys() == {"--algo", "--goal", "--per", "--policy", "--seeds"}
 
 
 @pytest.mark.parametrize(

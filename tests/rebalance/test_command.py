@@ -78,7 +78,7 @@ def test_tables_of_usage_without_kubernetes(tables, tmp_path, capsys):
 
 
 def test_a_rule_in_place_of_the_search(tmp_path):
-    rebalance(RebalanceSettings(generated=12, rule="most-allocated + karpenter", most_moves=30, out=tmp_path / "out"))
+    rebalance(RebalanceSettings(generated=12, moves_by="most-allocated + karpenter", most_moves=30, out=tmp_path / "out"))
     assert len(read_plan(tmp_path / "out" / "plan.json").moves) <= 30
 
 
@@ -92,8 +92,8 @@ def test_a_rule_in_place_of_the_search(tmp_path):
         ({"usage": "u.csv"}, "belong together"),
         ({"usage": "u.csv", "nodes": "n.csv"}, "kubectl get nodes"),
         ({"generated": 12, "goal": "money"}, "goal"),
-        ({"generated": 12, "rule": "karpnter"}, "karpenter"),
-        ({"generated": 12, "rule": "kube-default"}, "move"),
+        ({"generated": 12, "moves_by": "karpnter"}, "karpenter"),
+        ({"generated": 12, "moves_by": "kube-default"}, "move"),
         ({"generated": 12, "dry_run": False}, "seen as it is now"),
         ({"generated": 12, "watch": True}, "seen as it is now"),
         ({"prometheus": "http://x", "execute": "plan.json"}, "--no-dry-run"),

@@ -64,12 +64,12 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     goal: str = "machines"
     """machines: empty as many nodes as the moves can; cost: the same, by the price of each; overload: relieve nodes
     whose load will exceed --limit."""
-    rule: str = SEARCH
+    moves_by: str = SEARCH
     """What chooses the moves: search, or a rule that moves, such as karpenter or "most-allocated + karpenter(after=1)"
     (tvwrl evaluate --list-schedulers); of its moves those are made that nothing forbids."""
     most_moves: int | None = None
     """Moves at most; default: 2 % of the pods that may be moved, but 5 or more."""
-    limit: float = 0.9
+    limit: float = 0.8
     """Share of a node that forecast load may take; requests may take all of it."""
     days: float = 7.0
     """Days to read from the server, and to forecast from."""
@@ -115,8 +115,8 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
             price_per_machine_hour=self.price_per_machine_hour,
         )
         self.wanted  # noqa: B018 raises
-        if self.rule != SEARCH:
-            rule_called(self.rule)
+        if self.moves_by != SEARCH:
+            rule_called(self.moves_by)
         self.options.check()
         acts = self.watch or self.execute is not None or not self.dry_run
         if acts and (self.objects is not None or self.assume_movable or self.prometheus is None):
@@ -235,7 +235,7 @@ def planned(settings: RebalanceSettings, state: ClusterState, forecast: Forecast
 
 def _finds(settings: RebalanceSettings, recorded: Recorded) -> Finds:
     """What finds the moves."""
-    return search if settings.rule == SEARCH else partial(moves_of_rule, settings.rule, recorded)
+    return search if settings.moves_by == SEARCH else partial(moves_of_rule, settings.moves_by, recorded)
 
 
 def seen(settings: RebalanceSettings) -> tuple[Recorded, ClusterState]:

@@ -35,7 +35,7 @@ class Rebalance(MoveRule):
     ----------
     price : float, default 2.4
         Machine-hours that each move has to save over the next day, >= 0: 2.4 empties nodes of nine pods or fewer.
-    limit : float, default 0.9
+    limit : float, default 0.8
         Share of a node that forecast load may take, above 0.
     every : float, default 6
         Hours between plans, above 0.
@@ -56,7 +56,7 @@ class Rebalance(MoveRule):
         "share": (0.02, 0.05, 0.1, 0.2),
     }
 
-    def __init__(self, price: float = 2.4, limit: float = 0.9, every: float = 6.0, share: float = 0.1) -> None:
+    def __init__(self, price: float = 2.4, limit: float = 0.8, every: float = 6.0, share: float = 0.1) -> None:
         at_least(0, price=price)
         within(0, 1, share=share)
         positive(limit=limit, every=every)

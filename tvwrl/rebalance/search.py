@@ -64,13 +64,13 @@ class Goal:
     Examples
     --------
     >>> Goal("machines", most_moves=40).limit
-    0.9
+    0.8
     """
 
     name: str = MACHINES
     most_moves: int | None = None
     price_per_move: float = 0.0
-    limit: float = 0.9
+    limit: float = 0.8
     step_seconds: int = 1800
     rounds: int = ROUNDS
     seed: int = 0
