@@ -120,14 +120,18 @@ class OnePlan(MoveRule):
                     yield Move(i, int(self.machine[self.targets[self.pods[i]]]))
 
 
-def overload_next_day(cluster: Generated, moves) -> tuple[float, float]:
-    """Hours times nodes and resources with load above the size on the eighth day, without and with moves."""
+def overload_next_day(cluster: Generated, moves) -> tuple[float, float, int]:
+    """Hours times nodes and resources with load above the size on the eighth day, without and with moves; and how many
+    were made: a pod that came meanwhile may have taken the room."""
     node = {name: m for m, name in enumerate(cluster.state.node)}
     rule = OnePlan({move.pod: node[move.target] for move in moves})
     replay = Replay(cluster.whole, SLOT)
     placed = replay.play_moves(Moving(make_scheduler("kube-default"), rule), len(cluster.state))
+    assert placed.segments is not None
+    made = len(placed.segments.pod) - len(np.unique(placed.segments.pod))
     found = [one.days[0][7] for one in compare(replay, [placed]).outcomes]
-    return tuple(day.cpu_over + day.memory_over for day in found)
+    before, after = (day.cpu_over + day.memory_over for day in found)
+    return before, after, made
 
 
 def rows_of(name: str, state: ClusterState, load: Float, limit: float, forecast: Forecast | None = None, **more):
@@ -146,8 +150,8 @@ def rows_of(name: str, state: ClusterState, load: Float, limit: float, forecast:
             plan = make_plan(state, forecast, Goal(most_moves=most, limit=limit), cluster.past)
             seconds = time.perf_counter() - begin
             moves, emptied = len(plan.moves), len(plan.drained)
-            before, after = overload_next_day(cluster, plan.moves)
-            over = f"{before:.1f} to {after:.1f}"
+            before, after, made = overload_next_day(cluster, plan.moves)
+            over = f"{before:.1f} to {after:.1f}" + (f", {made:,} moves made" if made < moves else "")
         bound, of = most_emptied(state, most), emptied / max(used - anew, 1)
         row = [f"{used:,}", f"{int((~state.bound).sum()):,}", f"{share:.0%}", f"{moves:,}", f"{emptied:,}"]
         yield [name, *row, f"{bound:,}", f"{of:.0%} of {used - anew:,}", f"{seconds:.1f}", over]

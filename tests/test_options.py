@@ -28,8 +28,8 @@ Every option of every subcommand of `tvwrl`; `tests/test_options.py` writes this
 type and stands for one thing in all commands, and the same thing has the same option everywhere. Its help is the same
 too, except for the default, which follows the words "default:", and for the option that it needs, as in "With
 --trace:". Some help is each command's own, because what the option stands for differs in detail there: {own}. Of these,
-`--algo`, `--per` and `--policy` have types of their own too, and `--seeds` is a number of seeds in `train`, where it
-is a list in `reproduce`.
+`--algo`, `--goal`, `--per` and `--policy` have types of their own too, and `--seeds` is a number of seeds in `train`,
+where it is a list in `reproduce`.
 
 Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of
 an item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--schedulers`), except

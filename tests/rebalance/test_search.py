@@ -226,3 +226,23 @@ def test_the_referee_finds_no_fault_in_plans_of_generated_clusters(goal, seed):
 def test_goals_out_of_range_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         Goal(**options)
+
+
+def test_a_cluster_in_which_nothing_can_move():
+    generated = generated_cluster(12)
+    forecast = foresee(generated.past, generated.state)
+    kept = replace(generated.state, stays=np.full(len(generated.state), "kept", object))
+    for goal in (Goal(), Goal("cost"), Goal("overload", limit=0.1)):
+        plan = make_plan(kept, forecast, goal, generated.past)
+        assert plan.moves == plan.drained == ()
+        assert plan.expected["machine_hours"].value == plan.expected["overload_hours"].value == 0
+        assert plan.stays["kept"] == (~kept.bound).sum()
+
+
+def test_a_node_that_shrank_takes_nothing_that_it_has_no_room_for():
+    state = cluster([0, 1, 2], [2.0, 0.5, 1.0], stays=np.array(["kept", "kept", ""], object))
+    assert moved(state)[0] == [(2, 0)]
+    smaller = replace(state, size=np.array([[2.5, 16.0], [4.0, 16.0], [4.0, 16.0]]))
+    assert moved(smaller)[0] == [(2, 1)]
+    less_than_it_runs = replace(state, size=np.array([[1.0, 16.0], [0.0, 0.0], [4.0, 16.0]]))
+    assert moved(less_than_it_runs) == ([], [])
