@@ -178,8 +178,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.rebalance.command:RebalanceSettings",
             "tvwrl.rebalance.command:rebalance",
             (
-                "prometheus", "objects", "generated", "goal", "most_moves", "price_per_move", "limit",
-                "price_per_machine_hour", "currency", "out",
+                "prometheus", "kubeconfig", "objects", "usage", "nodes", "assume_movable", "generated", "goal",
+                "most_moves", "price_per_move", "limit", "price_per_machine_hour", "currency", "out", "dry_run",
+                "watch", "execute",
             ),
         ),
         Command(

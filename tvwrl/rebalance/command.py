@@ -17,7 +17,7 @@ from tvwrl.rebalance.controller import Controller, ControllerOptions, WatchOptio
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.execution import ExecutionOptions, Result
 from tvwrl.rebalance.forecast import HOUR, Forecast, foresee
-from tvwrl.rebalance.from_record import state_of_record, with_record
+from tvwrl.rebalance.from_record import state_of_record, with_owners, with_record
 from tvwrl.rebalance.generated import generated_cluster
 from tvwrl.rebalance.handing_over import ExtenderOptions
 from tvwrl.rebalance.kube_api import ApiError, ApiOptions, connect
@@ -58,7 +58,7 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     variable TVWRL_PROMETHEUS_HEADER to a header that it requires."""
     objects: Path | None = None
     """What Kubernetes knows of the same cluster, as kubectl get nodes,pods,... -A -o json writes it (a file or a
-    folder), where its API cannot be reached; what it does not say is listed, and keeps pods where they are."""
+    folder), where its API cannot be reached; the page lists what it does not say, and what that means."""
     assume_movable: bool = False
     """Know nothing of Kubernetes' objects: every pod that has an owner, and is no job, may go to every node."""
     goal: str = "machines"
@@ -105,8 +105,6 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
 
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
-        self._check_source()
-        self._check_effects()
         prices_of(self.prices)
         at_least(1, interval=self.interval)
         at_least(0, retries=self.retries, seed=self.seed)
@@ -123,11 +121,13 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
         acts = self.watch or self.execute is not None or not self.dry_run
         if acts and (self.objects is not None or self.assume_movable or self.prometheus is None):
             raise InputError(
-                "to act on a cluster it has to be seen as it is now: give --prometheus, and neither --objects nor "
-                "--assume-movable"
+                "to act on a cluster it has to be seen as it is now: give --prometheus, without --objects, --usage, "
+                "--generated and --assume-movable"
             )
         if self.execute is not None and (self.watch or self.dry_run):
             raise InputError("--execute carries one plan out: add --no-dry-run, and leave out --watch")
+        self._check_source()
+        self._check_effects()
 
     def _check_effects(self) -> None:
         """Refuse options that would have no effect."""
@@ -160,10 +160,11 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
         known = (self.objects is not None) + self.assume_movable
         if self.generated is not None and known:
             raise InputError("a generated cluster has rules of its own: leave out --objects and --assume-movable")
-        if known == 2 or (self.usage is not None and not known):
+        if known == 2:
+            raise InputError("--objects say what may be moved where: leave out --assume-movable")
+        if self.usage is not None and not known:
             raise InputError(
-                "what may be moved where: give --objects FILE, which this writes, or --assume-movable, but not both:\n"
-                f"  {COMMAND}"
+                f"what may be moved where: give --objects FILE, which this writes, or --assume-movable:\n  {COMMAND}"
             )
 
     @property
@@ -237,7 +238,7 @@ def _written(settings: RebalanceSettings, out: Path, state: ClusterState, record
 
 def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan]:
     """A plan for the cluster as the API server shows it."""
-    recorded = _recorded(settings)
+    recorded = with_owners(_recorded(settings), state)
     state = with_record(state, recorded)
     forecast = foresee(recorded, state, max(int(settings.days), 1))
     return forecast, planned(settings, state, forecast, recorded)
@@ -281,6 +282,7 @@ def seen(settings: RebalanceSettings) -> tuple[Recorded, ClusterState]:
                     f"the API server of Kubernetes: {error}; where it cannot be reached give --objects FILE, which "
                     f"this writes, or --assume-movable:\n  {COMMAND}"
                 ) from error
+    recorded = with_owners(recorded, state)
     return recorded, with_record(state, recorded)
 
 

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from tvwrl.rebalance.cluster_state import ClusterState
-from tvwrl.types import Int, Strings
+from tvwrl.types import InputError, Int, Strings
 from tvwrl.what_if import Recorded
 
 MOST_PODS = 110  # as the kubelet allows unless it is told otherwise
+LONGEST_APART = 2 * 3600.0  # seconds between usage and objects
+FEW_DAYS = 6.9
 LATEST = 2  # slots: a pod seen in one of the last ones still runs
 ASSUMED = (
     "Node selectors, affinity, taints, topology spread, PodDisruptionBudgets, volumes and annotations are not in the "
@@ -173,6 +175,15 @@ def with_record(state: ClusterState, recorded: Recorded) -> ClusterState:
     without = np.array([name not in seen for name in state.pod], np.bool_) & ~state.bound
     price = np.where(row >= 0, np.append(recorded.price, np.nan)[row], np.nan)
     unknown = list(state.unknown)
+    apart = state.time - recorded.at(recorded.slots)
+    if abs(apart) > LONGEST_APART:
+        unknown.append(
+            f"The usage ends {abs(apart) / 3600:.0f} hours {'before' if apart > 0 else 'after'} the objects were seen: "
+            "what changed between them is not known."
+        )
+    days = recorded.slots * recorded.interval / 86400
+    if days < FEW_DAYS:
+        unknown.append(f"The usage is of {days:.1f} days: forecasts and intervals rest on so few.")
     if (count := int((without & (state.stays == "")).sum())) > 0:
         unknown.append(f"No usage is recorded of {count} pods, such as {_first(state.pod, without)}: not moved.")
     if (row < 0).any():
@@ -187,6 +198,42 @@ def with_record(state: ClusterState, recorded: Recorded) -> ClusterState:
         open=state.open & (row >= 0),
         unknown=tuple(unknown),
     )
+
+
+def with_owners(recorded: Recorded, state: ClusterState) -> Recorded:
+    """Call owners of the record as Kubernetes' objects call them: an owner is what the objects say of its pods.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The past.
+    state : ClusterState
+        Of the same cluster.
+
+    Returns
+    -------
+    Recorded
+        The same past, where pods that no longer run have the owner of those of their owner that do.
+
+    Raises
+    ------
+    InputError
+        No pod of the record is in the state: they are of different clusters, or spelled differently.
+
+    Examples
+    --------
+    >>> with_owners(recorded, state).owner  # doctest: +SKIP
+    """
+    called = dict(zip(state.pod, state.owner, strict=True))
+    new = np.array([called.get(plain_name(str(name))) for name in recorded.pod], object)
+    if len(state) and all(name is None for name in new):
+        raise InputError(
+            f"{recorded.source}: no pod of {state.source} is in it: names are namespace/name in both; in the usage there "
+            f"is {recorded.pod[0]}, in the objects {state.pod[0]}"
+        )
+    meant = {old: name for old, name in zip(recorded.owner, new, strict=True) if old and name}
+    owner = [meant.get(old, old) if name is None else name for old, name in zip(recorded.owner, new, strict=True)]
+    return replace(recorded, owner=np.array(owner, object))
 
 
 def _first(names: Strings | Sequence[str], which: np.ndarray) -> str:

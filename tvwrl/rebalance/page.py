@@ -64,7 +64,17 @@ ALWAYS = (
 def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hourly: int | None) -> list[str]:
     used = int(state.in_use.sum())
     if not plan.moves:
-        why = "no pod may be moved" if not movable_now(state).any() else "no move is worth its price, or none has room"
+        if not movable_now(state).any():
+            why = "no pod may be moved now"
+        elif goal.moves(state) == 0:
+            why = "no move is allowed (--most-moves)"
+        elif goal.name == OVERLOAD:
+            why = f"no node is expected to exceed {goal.limit:.0%} of its size, or no move would help"
+        else:
+            why = (
+                f"no node can be emptied with {goal.moves(state):,} moves (--most-moves) that are worth their price, or "
+                "load leaves no node to spare"
+            )
         return [f"**Nothing to move: {why}.** {used:,} of {len(state.node):,} nodes are in use."]
     nodes, hours, money = (plan.expected[name] for name in ("nodes", "machine_hours", "money"))
     batches = plan.moves[-1].batch + 1
@@ -78,15 +88,18 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hou
             "over the next day"
         )
         if np.isfinite(money.value) and money.value:
-            text += f", worth {_interval(money, 2)} {currency}".rstrip()
-        lines.append(text + ", after what is needed again for pods that come.")
+            text += f", worth {_interval(money, 2)} {currency}".rstrip() + " at the price of these nodes"
+        lines.append(text + ", less the hours for which nodes are needed again by pods that come in the course of it.")
         bound = most_emptied(state, goal.moves(state))
-        lines.append(f"No choice of {goal.moves(state):,} moves can empty more than {_count(bound, 'node')}.")
+        lines.append(
+            f"{goal.moves(state):,} moves are allowed (--most-moves): no choice of so many can empty more than "
+            f"{_count(bound, 'node')}."
+        )
     else:
         lines.append(f"**{_count(len(plan.moves), 'move')} in {_count(batches, 'batch')}.**")
     over = plan.expected["overload_hours"]
     above = goal.limit if goal.name == OVERLOAD else 1.0
-    what = f"Hours with CPU or memory above {above:.0%} of a node, summed over nodes, over the next day"
+    what = f"Hours (mean of a day) with CPU or memory above {above:.0%} of a node, summed over nodes, over the next day"
     same = over.value == over.low == over.high == 0
     lines.append(f"{what}: {'as many as without the moves' if same else _interval(over, 1, signed=True)}.")
     if hourly is not None and len(plan.moves) > hourly:
@@ -104,9 +117,9 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hou
 def _moves(plan: MovePlan) -> list[str]:
     if not plan.moves:
         return []
-    head = ["batch", "pod", "from", "to", "why", "saves, h", "risk"]
+    head = ["batch", "pod", "from", "to", "why", "saves, h" if plan.drained else "less overload, h", "risk"]
     rows = [
-        [str(one.batch + 1), one.pod, one.source, one.target, one.reason, f"{one.saving:.1f}", one.risk]
+        [str(one.batch), one.pod, one.source, one.target, one.reason, f"{one.saving:.1f}", one.risk]
         for one in plan.moves[:TOP]
     ]
     more = len(plan.moves) - TOP
@@ -128,13 +141,12 @@ def _drained(plan: MovePlan) -> list[str]:
 
 
 def _staying(state: ClusterState, plan: MovePlan) -> str:
-    may = int(movable_now(state).sum())
-    held = int(((state.stays == "") & ~state.bound).sum()) - may
-    text = f"{may:,} of {int((~state.bound).sum()):,} pods may be moved."
-    reasons = [f"{count:,} {reason}" for reason, count in plan.stays.items()]
-    if held:
-        reasons.append(f"{held:,} covered by a PodDisruptionBudget that allows no disruption now")
-    return text + (f" Of the others: {'; '.join(reasons)}." if reasons else "")
+    may, free = int(movable_now(state).sum()), int((~state.bound).sum())
+    text = f"{may:,} of {free:,} pods may be moved"
+    text += f", beside {len(state) - free:,} that belong to their nodes." if len(state) > free else "."
+    return text + (
+        f" Of the others: {'; '.join(f'{why}: {count:,}' for why, count in plan.stays.items())}." if plan.stays else ""
+    )
 
 
 def write(
@@ -203,23 +215,24 @@ def _hourly(state: ClusterState, forecast: Forecast) -> Float:
 
 
 def _explore(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
-    """The explorer's page: what is on every node now and after the moves, hour by hour."""
+    """The explorer's page: what is on every node now and after the moves, hour by hour, but for pods that belong to it."""
     from tvwrl.planning import Affinity, Fleet, Instance, Plan, PlanningProblem, Result, Results, explore, validate
 
+    mine = ~state.bound  # the others keep no node in use
     hourly = _hourly(state, forecast)
     asked = np.broadcast_to(state.request[:, None, :], hourly.shape)
     demand = np.concatenate([hourly, asked], axis=2)
     size = np.concatenate([state.size, state.size], axis=1)
     used = np.maximum(size, _most_on(demand, state.at, len(size)))  # what runs now exceeds no node of the page
     resources = ("cpu", "memory", "cpu requested", "memory requested")
-    count = np.ones(len(state), np.int64)
-    instance = Instance(state.source, state.pod, count, demand, resources, Affinity.of(len(state)))
-    every = np.arange(len(state))
-    now = Plan.of("as it is now", every, state.at, count)
+    count = np.ones(int(mine.sum()), np.int64)
+    instance = Instance(state.source, state.pod[mine], count, demand[mine], resources, Affinity.of(len(count)))
+    every = np.arange(len(count))
+    now = Plan.of("as it is now", every, state.at[mine], count)
     problem = PlanningProblem(instance, Fleet(used, fixed=True, name=state.node), running=now)
     results = Results(problem, None, "", file.parent, renumber=False)
     for name, where in (("after the moves", at), ("as it is now", state.at)):
-        plan = replace(now, algorithm=name, machine=where)
+        plan = replace(now, algorithm=name, machine=where[mine])
         results.made[name] = Result(plan, validate(problem, plan), 0.0)
     explore(results, file)
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from tvwrl.rebalance.batches import NEVER, BatchLimits, batches_of, needed_before
 from tvwrl.rebalance.cluster_state import ClusterState
-from tvwrl.rebalance.forecast import HOUR, Forecast
+from tvwrl.rebalance.forecast import Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
-from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, on_nodes
+from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, movable_now, on_nodes
 from tvwrl.rebalance.worth import expected_worth, nodes_to_spare
 from tvwrl.types import Bool, Float, Int
 from tvwrl.what_if import Recorded
 
+PROTECTED = "covered by a PodDisruptionBudget that allows no disruption now"
 Finds = Callable[[ClusterState, Forecast, Goal, int | None], Found]
 
 
@@ -81,8 +82,8 @@ def make_plan(
     leaving = Counter(found.source.tolist())
     gained = np.isin(np.arange(len(state.node)), emptied)
     risk = _risks(state, forecast)
-    used, asked = _fullest(state, at, forecast)
-    full_before, _ = _fullest(state, state.at, forecast)
+    used, asked = _fullest(state, at, forecast, goal)
+    full_before, _ = _fullest(state, state.at, forecast, goal)
     moves, seen = list[PodMove](), set[int]()
     for j in order.tolist():
         i, source, target = int(found.pod[j]), int(found.source[j]), int(found.target[j])
@@ -120,7 +121,7 @@ def make_plan(
         tuple(moves),
         tuple(str(state.node[m]) for m in emptied),
         expected,
-        dict(Counter(str(words) for words in state.stays[~state.bound] if words).most_common()),
+        _staying(state),
         state.unknown,
     )
 
@@ -150,6 +151,13 @@ def _after(state: ClusterState, found: Found, made: Bool | slice = slice(None)) 
     return at
 
 
+def _staying(state: ClusterState) -> dict[str, int]:
+    """How many pods must not be moved, by reason, but for those that belong to their nodes."""
+    found = Counter(str(words) for words in state.stays[~state.bound] if words)
+    covered = int((~movable_now(state) & (state.stays == "") & ~state.bound).sum())
+    return dict(found.most_common()) | ({PROTECTED: covered} if covered else {})
+
+
 def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
     """(N,) what may go wrong with a pod that is moved, in words."""
     alone = Counter(name for name in state.owner if name)
@@ -165,10 +173,12 @@ def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
     return words
 
 
-def _fullest(state: ClusterState, at: Int, forecast: Forecast) -> tuple[Float, Float]:
+def _fullest(state: ClusterState, at: Int, forecast: Forecast, goal: Goal) -> tuple[Float, Float]:
     """(M,) the largest share of each node that is used at any time, and that is requested, of any resource."""
     count, nodes, size = len(state), len(state.node), np.where(state.size > 0, state.size, np.inf)
-    load = on_nodes(forecast.in_steps(HOUR).reshape(count, -1), at, nodes).reshape(nodes, -1, state.size.shape[1])
+    load = on_nodes(forecast.in_steps(goal.step_seconds).reshape(count, -1), at, nodes).reshape(
+        nodes, -1, state.size.shape[1]
+    )
     used: Float = (load.max(axis=1) / size).max(axis=1)
     asked: Float = (on_nodes(state.request, at, nodes) / size).max(axis=1)
     return used, asked
