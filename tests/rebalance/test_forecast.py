@@ -132,7 +132,7 @@ def test_owners_of_a_record_are_called_as_kubernetes_calls_them():
     known = replace(state, owner=np.array(["shop/deployment/web", "shop/statefulset/db"], object))
     assert with_owners(recorded, known).owner.tolist() == ["shop/deployment/web"] * 2 + ["shop/statefulset/db"]
     strangers = replace(known, pod=np.array(["here", "other"], object))
-    with pytest.raises(InputError, match="no pod of by hand is in it.*shop/gone.*here"):
+    with pytest.raises(InputError, match=r"no pod of by hand is in it.*shop/gone.*here"):
         with_owners(recorded, strangers)
 
 

@@ -228,8 +228,8 @@ def with_owners(recorded: Recorded, state: ClusterState) -> Recorded:
     new = np.array([called.get(plain_name(str(name))) for name in recorded.pod], object)
     if len(state) and all(name is None for name in new):
         raise InputError(
-            f"{recorded.source}: no pod of {state.source} is in it: names are namespace/name in both; in the usage there "
-            f"is {recorded.pod[0]}, in the objects {state.pod[0]}"
+            f"{recorded.source}: no pod of {state.source} is in it: names must be namespace/name in both; in the usage "
+            f"there is {recorded.pod[0]}, in the objects {state.pod[0]}"
         )
     meant = {old: name for old, name in zip(recorded.owner, new, strict=True) if old and name}
     owner = [meant.get(old, old) if name is None else name for old, name in zip(recorded.owner, new, strict=True)]

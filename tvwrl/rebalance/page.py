@@ -72,8 +72,8 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hou
             why = f"no node is expected to exceed {goal.limit:.0%} of its size, or no move would help"
         else:
             why = (
-                f"no node can be emptied with {goal.moves(state):,} moves (--most-moves) that are worth their price, or "
-                "load leaves no node to spare"
+                f"no node can be emptied with {goal.moves(state):,} moves (--most-moves) that are worth their price, "
+                "or load leaves no node to spare"
             )
         return [f"**Nothing to move: {why}.** {used:,} of {len(state.node):,} nodes are in use."]
     nodes, hours, money = (plan.expected[name] for name in ("nodes", "machine_hours", "money"))
@@ -215,7 +215,7 @@ def _hourly(state: ClusterState, forecast: Forecast) -> Float:
 
 
 def _explore(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
-    """The explorer's page: what is on every node now and after the moves, hour by hour, but for pods that belong to it."""
+    """The explorer's page: what is on every node now and after the moves, but for pods that belong to it."""
     from tvwrl.planning import Affinity, Fleet, Instance, Plan, PlanningProblem, Result, Results, explore, validate
 
     mine = ~state.bound  # the others keep no node in use
