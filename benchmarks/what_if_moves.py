@@ -18,8 +18,9 @@ import polars as pl
 import tyro
 from timing import measure, peak
 
+from tvwrl.rebalance.move_rule import what_if
 from tvwrl.types import Float, Int
-from tvwrl.what_if.command import WhatIfSettings, what_if
+from tvwrl.what_if import WhatIfSettings
 
 T0, DAY, INTERVAL = 1767571200, 86400, 300  # 2026-01-05T00:00:00Z
 SIZE = np.array([32.0, 128.0])  # cores, GiB of a node
