@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from tvwrl.checks import at_least, positive
+from tvwrl.checks import at_least, positive, within
 from tvwrl.progress import phase, say
 from tvwrl.rebalance.batches import BatchLimits
 from tvwrl.rebalance.by_rule import moves_of_rule, rule_called
@@ -106,7 +106,7 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
         prices_of(self.prices)
-        at_least(1, interval=self.interval)
+        within(1, HOUR, interval=self.interval)
         at_least(0, retries=self.retries, seed=self.seed)
         at_least(1, days=self.days)
         positive(
@@ -218,6 +218,8 @@ def rebalance(settings: RebalanceSettings) -> None:
         return ready
 
     done = Controller(plan_of, settings.options, usage_age=_age(settings)).once()
+    if done is not None and done.stopped and not done.evicted:
+        raise InputError(f"nothing was evicted: {done.stopped}")
     print("nothing to do" if done is None else _done(done))
 
 

@@ -252,6 +252,9 @@ class Executor:
                 if move.source in lost and move.source in plan.drained:
                     self._refuse(result, lost, plan, move, f"{move.source} cannot be drained any more")
                     continue
+                if move.target in lost:
+                    self._refuse(result, lost, plan, move, f"a pod that was to leave {move.target} did not")
+                    continue
                 if len(self._evictions.waiting) >= self._evictions.budgets.on_their_way:
                     later.append(move)
                     continue
@@ -284,7 +287,7 @@ class Executor:
             return None
         state = self._ask(self._hands.look)
         now = self._hands.now()
-        move = with_replacement(state, move)
+        move = with_replacement(state, plan, move)
         row, why = find(state, move)
         unplaced = self._hands.unplaced(self._evictions.waiting)
         coming = [(one.target, self._requests[one.uid]) for one in unplaced if one.uid in self._requests]
@@ -478,10 +481,10 @@ class Executor:
         self._journal(event, **about, plan=plan, **facts)
 
 
-def with_replacement(state: ClusterState, move: PodMove) -> PodMove:
+def with_replacement(state: ClusterState, plan: MovePlan, move: PodMove) -> PodMove:
     """A move of a pod that replaces one which was moved before, and that no plan can name: the only pod of its owner on
     the node where it should wait. Other moves stay as they are."""
-    if move.uid:
+    if move.uid or not any(one.uid and one.pod == move.pod and one.target == move.source for one in plan.moves):
         return move
     there = np.flatnonzero((state.owner == move.owner) & (state.node[state.at] == move.source))
     if len(there) != 1:

@@ -70,7 +70,7 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
     A pod that did not run at some moment of the past is taken to have used what the others of its owner used then, at
     its own level: times its mean use by theirs, where both were seen; a pod seen for less than an hour is mostly taken
     to be like the others. An owner of which nothing was seen at that moment counts as at its mean over all others; a
-    pod without any record, as its request.
+    pod without any record, as its request, or as the median pod if it requests less.
 
     Parameters
     ----------
@@ -124,11 +124,13 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
     for o in range(len(owners)):
         known = count[o] > 0
         course[o] = np.where(known[:, None], course[o], course[o, known].mean(axis=0) if known.any() else np.nan)
+    means = np.array([np.nanmean(used[i], axis=0) for i in np.flatnonzero(seen).tolist()]).reshape(-1, 2)
+    typical = np.median(means, axis=0) if len(means) else np.zeros(2)  # of a pod of which nothing is known
     for i in np.flatnonzero(seen < days * steps).tolist():
         there = np.isfinite(used[i, :, 0])
         others = course[owner[i]] if owner[i] >= 0 else np.full_like(used[i], np.nan)
         if not np.isfinite(others).all():
-            used[i, ~there] = used[i, there].mean(axis=0) if there.any() else state.request[i]
+            used[i, ~there] = used[i, there].mean(axis=0) if there.any() else np.maximum(state.request[i], typical)
             continue
         mine, theirs = (one[there].sum(axis=0) for one in (used[i], others))
         ratio = np.divide(mine, theirs, out=np.ones(2), where=theirs > 0)

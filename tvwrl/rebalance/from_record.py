@@ -20,6 +20,8 @@ ASSUMED = (
     "metrics: taken as none, as --assume-movable says."
 )
 
+GONE = "Nodes on which no pod ran at the end of the record may be gone: nothing is moved there."
+
 
 def state_of_record(recorded: Recorded) -> ClusterState:
     """Tell what runs where at the end of a record, as far as metrics say.
@@ -45,8 +47,9 @@ def state_of_record(recorded: Recorded) -> ClusterState:
     latest = dict(zip(names, last.tolist(), strict=True))  # a pod that changed nodes runs once
     rows = np.array(sorted(latest.values()), np.int64)
     state = state_of_rows(recorded, rows, recorded.node[rows], recorded.slots)
+    seen = np.bincount(recorded.node[rows], minlength=len(state.node)) > 0
     pods = np.array([plain_name(str(name)) for name in state.pod], object)
-    return replace(state, pod=pods, unknown=(ASSUMED,))
+    return replace(state, pod=pods, open=seen, unknown=(ASSUMED, GONE) if not seen.all() else (ASSUMED,))
 
 
 def state_of_rows(recorded: Recorded, rows: Int, at: Int, slot: int) -> ClusterState:
@@ -143,8 +146,9 @@ def _stays(owner: str) -> str:
 
 
 def plain_name(pod: str) -> str:
-    """The name of a pod of a record without its turn."""
-    return pod.rpartition("#")[0] if "#" in pod else pod
+    """The name of a pod of a record without its turn: `a` of `a#2`; names that end otherwise stay as they are."""
+    name, mark, turn = pod.rpartition("#")
+    return name if mark and turn.isdecimal() and int(turn) > 1 else pod
 
 
 def with_record(state: ClusterState, recorded: Recorded) -> ClusterState:

@@ -276,7 +276,10 @@ class KubeApi:
         except OSError as error:
             raise ApiError(SILENT, f"{method} {path}: {error}") from None
         with contextlib.suppress(KeyError, ValueError):
-            self._date = (parsedate_to_datetime(answer.headers["date"]).timestamp(), self.clock())
+            date, clock = parsedate_to_datetime(answer.headers["date"]).timestamp(), self.clock()
+            if self._date is not None:  # a server whose clock is ahead must not make hours pass faster than they do
+                date = min(date, self._date[0] + clock - self._date[1])
+            self._date = date, clock
         try:
             content = json.loads(answer.body) if answer.body else {}
         except (ValueError, RecursionError):

@@ -35,6 +35,11 @@ from tvwrl.types import Bool, Float, InputError, Int, Strings
 
 SCHEDULERS = ("default-scheduler", "tvwrl")  # the one of every cluster, and the one of `deploy/scheduler.yaml`
 GIB = 2.0**30
+LEAVING = {
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "karpenter.sh/disruption",
+}  # taints of nodes that go
 INSTANCE_TYPE = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 NAMESPACE_NAME = "kubernetes.io/metadata.name"  # label that every namespace has
 PLACES = {  # labels of volumes that bind them to nodes with the same, by their older names too
@@ -248,6 +253,7 @@ class _Reading:
                 for one in node.at("status", "conditions")
             )
             going = node.at("metadata", "deletionTimestamp").given or node.at("spec", "unschedulable").flag()
+            going |= any(taint.at("key").text() in LEAVING for taint in node.at("spec", "taints"))
             open_[row] = ready and not going and bool(cpu and memory and pods)
             labels = node.at("metadata", "labels")
             kinds.append(next((labels.at(name).text() for name in INSTANCE_TYPE if labels.at(name).given), ""))

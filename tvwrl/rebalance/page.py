@@ -84,8 +84,8 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hou
     if plan.drained:
         text = (
             f"**{_count(len(plan.moves), 'move')} ({share:.1%} of the pods), in {_count(batches, 'batch')}, empty "
-            f"{_count(len(plan.drained), 'node')} of {used:,} in use.** That saves {_interval(hours, 0)} machine-hours "
-            "over the next day"
+            f"{_count(len(plan.drained), 'node')} of {used:,} in use.** If all are made, that saves {_interval(hours, 0)} "
+            "machine-hours over the next day"
         )
         if np.isfinite(money.value) and money.value:
             text += f", worth {_interval(money, 2)} {currency}".rstrip() + " at the price of these nodes"

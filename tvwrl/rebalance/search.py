@@ -31,7 +31,8 @@ HOURS = 24.0  # for which a node that is emptied is saved
 SHARE = 0.02  # of the pods that may move: how many do, unless it is said
 TRIES = 3  # nodes that are looked at to make room for a pod: more empty hardly more nodes, and take long
 LEAST_EXCESS = 1e-4  # share of a node's limits, mean over the day, that is worth a move
-ROUNDS, PATIENCE = 24, 3  # orders of nodes that are tried, and how many without a better result are enough
+AHEAD = (1.0, 0.0, 0.5, 0.25, 0.1)  # share of the moves whose nodes take no pods, round after round
+ROUNDS, PATIENCE = 24, 5  # orders of nodes that are tried, and how many without a better result are enough
 
 
 @dataclass(frozen=True)
@@ -206,12 +207,13 @@ def find_moves(
     best, highest, without = _found(start, nodes[:0]), 0.0, 0
     enough = _most_worth(start.used[nodes], worth[nodes], most) if goal.price_per_move == 0 else np.inf
     for number in range(goal.rounds):
-        noise = rng.normal(0.0, 0.5 * number / goal.rounds, len(nodes))
+        noise = rng.normal(0.0, 0.5 * (number // len(AHEAD)) / goal.rounds, len(nodes))
         keys = start.used[nodes] / worth[nodes] * np.exp(noise)
         now = _copy(start)
         order = nodes[np.argsort(keys, kind="stable")]
         if most_nodes:
-            empty_nodes(pods, now, order, worth, goal.price_per_move, most, most_nodes, TRIES)
+            ahead = int(most * AHEAD[number % len(AHEAD)])
+            empty_nodes(pods, now, order, worth, goal.price_per_move, most, ahead, most_nodes, TRIES)
         emptied = np.flatnonzero((now.used == 0) & (start.used > 0))
         moves = int(now.logged[0])
         value = worth[emptied].sum() - (goal.price_per_move + LEAST_EXCESS) * moves

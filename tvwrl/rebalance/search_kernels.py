@@ -73,31 +73,28 @@ def _terms_allow(pods: Pods, now: Placing, i: int, m: int) -> bool:
         old, new, kind = pods.domain[t, now.at[i]], pods.domain[t, m], pods.term_kind[t]
         if new < 0 and carries:
             return False
-        if new == old and kind != IS_SPREAD:
-            continue
+        same = new == old
         if kind == IS_ANTI_AFFINITY and new >= 0:
-            if (carries and now.matched[t, new] > 0) or (matched and now.carriers[t, new] > 0):
+            others = now.matched[t, new] - (1 if same and matched else 0)
+            against = now.carriers[t, new] - (1 if same and carries else 0)
+            if (carries and others > 0) or (matched and against > 0):
                 return False
         elif kind == IS_AFFINITY:
-            if carries and now.matched[t, new] == 0:
+            if carries and now.matched[t, new] - (1 if same and matched else 0) == 0:
                 return False
-            if matched and old >= 0 and now.matched[t, old] == 1:
-                others = now.carriers[t, old] - (1 if carries else 0)
-                if others > 0:  # the last one that they need would leave
+            if matched and old >= 0 and not same and now.matched[t, old] == 1:
+                needing = now.carriers[t, old] - (1 if carries else 0)
+                if needing > 0:  # the last one that they need would leave
                     return False
-        elif kind == IS_SPREAD and matched:
-            count = now.matched[t, : pods.domains[t]]
+        elif kind == IS_SPREAD and pods.domains[t] > 0:
+            count = now.matched[t, : pods.domains[t]].copy()
             before = count.max() - count.min()
-            if old >= 0:
+            if matched and old >= 0:
                 count[old] -= 1
-            if new >= 0:
+            if matched and new >= 0:
                 count[new] += 1
             after, above = count.max() - count.min(), (count[new] if new >= 0 else 0) - count.min()
-            if old >= 0:
-                count[old] += 1
-            if new >= 0:
-                count[new] -= 1
-            if after > max(pods.skew[t], before) or (carries and above > pods.skew[t]):
+            if (matched and after > max(pods.skew[t], before)) or (carries and above > pods.skew[t]):
                 return False
     return True
 
@@ -305,22 +302,31 @@ def empty_node(pods: Pods, now: Placing, m: int, most: int, tries: int) -> bool:
 
 @njit
 def empty_nodes(
-    pods: Pods, now: Placing, candidates: Int, worth: Float, price: float, most: int, most_nodes: int, tries: int
+    pods: Pods,
+    now: Placing,
+    candidates: Int,
+    worth: Float,
+    price: float,
+    most: int,
+    most_ahead: int,
+    most_nodes: int,
+    tries: int,
 ) -> int:
     """Empty up to `most_nodes` of `candidates`, in that order, with at most `most` moves; how many were emptied.
 
-    A node is emptied if its `worth` (M,) exceeds the `price` of the moves that it takes. Nodes that may still be
-    emptied take no pods, as these would have to leave again.
+    A node is emptied if its `worth` (M,) exceeds the `price` of the moves that it takes. The first candidates, which
+    `most_ahead` moves can empty, take no pods, as these would have to leave again.
     """
     emptied = failed = 0
     ahead, moves = np.zeros(len(now.used), np.bool_), 0
     for m in candidates:  # those that may be emptied with the moves that there are
         moves += now.used[m]
-        if moves > most:
+        if moves > most_ahead:
             break
         ahead[m] = True
     now.closed[ahead] = True
     for m in candidates:
+        now.closed[m] = ahead[m]
         left = most - now.logged[0]
         if price > 0.0:
             left = min(left, int(np.ceil(worth[m] / price)) - 1)

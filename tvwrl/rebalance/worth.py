@@ -6,6 +6,7 @@ Each past day is played as if it were the next one, with the pods that run now w
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from tvwrl.rebalance.plan_of_moves import Point
 from tvwrl.types import Bool, Float, Int
 from tvwrl.what_if import Recorded
 
-FILLED = 0.9  # of the room that is left, in total, can be filled by pods that come
+FILLED = 0.9  # of the room that load leaves in total can be filled
 TOLERANCE = 1e-9  # share of the capacity; rounding of sums is no overload
 
 
@@ -52,19 +53,19 @@ def expected_worth(
     Point(value=46.1, low=44.0, high=48.0)
     """
     before, after = state.in_use, _in_use(state, at)
-    hours = np.full(forecast.days, 24.0 * (before.sum() - after.sum()))
+    again = np.zeros((2, forecast.days, len(state.node)))  # hours for which each node is needed again
     if recorded is not None:
-        coming, _ = _coming(state, recorded, forecast.days)
-        room = [_room(state, where, used) for where, used in ((state.at, before), (at, after))]
-        again = [_nodes_for(coming, left, state.size[before].mean(axis=0)) for left in room]
-        hours = hours - (again[1] - again[0]).sum(axis=1) * recorded.interval / HOUR
-    price = float(state.price[before & ~after].mean()) if (before & ~after).any() else 0.0
+        coming = _coming(state, recorded, forecast.days)
+        again = np.array([_needed_again(state, *one, coming) for one in ((state.at, before), (at, after))])
+    hours = 24.0 * (before.sum() - after.sum()) - (again[1] - again[0]).sum(axis=1)
+    price = np.where(before | after | again.any(axis=(0, 1)), state.price, 0.0)
+    money = 24.0 * float(price[before].sum() - price[after].sum()) - (again[1] - again[0]) @ price
     touched = np.union1d(at[at != state.at], state.at[at != state.at])
     more = _overload(state, at, forecast, limit, touched) - _overload(state, state.at, forecast, limit, touched)
     return {
         "nodes": Point(*(float(before.sum() - after.sum()),) * 3),
         "machine_hours": _over_days(hours),
-        "money": _over_days(hours * price),
+        "money": _over_days(money),
         "overload_hours": _over_days(more),
     }
 
@@ -122,14 +123,23 @@ def nodes_to_spare(state: ClusterState, forecast: Forecast, recorded: Recorded, 
     if not len(size):
         return 0
     load = forecast.use[used[state.at]].sum(axis=0, dtype=np.float64)
-    left = limit * FILLED * size.sum(axis=0) - load - _coming(state, recorded, forecast.days)[1]
+    coming = _coming(state, recorded, forecast.days)
+    left = limit * FILLED * size.sum(axis=0) - load - np.einsum("oyp,od->ypd", coming.more, coming.use)
     spare = left / np.where(size.mean(axis=0) > 0, limit * FILLED * size.mean(axis=0), 1.0)
     return max(int(np.floor(spare.min())), 0)
 
 
-def _coming(state: ClusterState, recorded: Recorded, days: int) -> tuple[Float, Float]:
-    """(Y, P, D) cores and GiB that are requested and used by pods beyond those that run now: those of an owner beyond
-    as many as it runs now, at their mean."""
+class _Coming(NamedTuple):
+    """Pods beyond those that run now, of O owners over Y days of P steps."""
+
+    more: Float  # (O, Y, P) how many
+    request: Float  # (O, D) cores and GiB of each
+    use: Float  # (O, D) cores and GiB, mean
+    step: float  # hours
+
+
+def _coming(state: ClusterState, recorded: Recorded, days: int) -> _Coming:
+    """What comes over a day: the pods of an owner beyond as many as it runs now, at their mean request and use."""
     steps = DAY // recorded.interval
     begin = recorded.slots - days * steps
     first = np.maximum(recorded.start - begin, 0)
@@ -140,29 +150,58 @@ def _coming(state: ClusterState, recorded: Recorded, days: int) -> tuple[Float, 
     change = np.zeros((len(kinds), days * steps + 1))
     np.add.at(change, (owner, first[rows]), 1.0)
     np.add.at(change, (owner, last[rows]), -1.0)
-    now = Counter(state.owner[~state.bound])
+    now = Counter(
+        str(name) or str(pod) for name, pod in zip(state.owner[~state.bound], state.pod[~state.bound], strict=True)
+    )
     more = np.maximum(change[:, :-1].cumsum(axis=1) - np.array([[now[name]] for name in kinds]).reshape(-1, 1), 0.0)
-    total = np.zeros((2, days * steps, 2))
-    for o in np.flatnonzero(more.any(axis=1)).tolist():
+    some = np.flatnonzero(more.any(axis=1))
+    request, use = np.zeros((2, len(some), 2))
+    for row, o in enumerate(some.tolist()):
         mine = rows[owner == o]
-        requests = np.nan_to_num(recorded.request[mine]).mean(axis=0)
-        use = np.mean([recorded.usage[i].mean(axis=0) for i in mine.tolist()], axis=0)
-        total[0] += more[o][:, None] * requests * recorded.reference
-        total[1] += more[o][:, None] * use * recorded.reference
-    requests, use = total.reshape(2, days, steps, 2)
-    return requests, use
+        request[row] = np.nan_to_num(recorded.request[mine]).mean(axis=0) * recorded.reference
+        use[row] = np.mean([recorded.usage[i].mean(axis=0) for i in mine.tolist()], axis=0) * recorded.reference
+    return _Coming(more[some].reshape(len(some), days, steps), request, use, recorded.interval / HOUR)
 
 
-def _room(state: ClusterState, at: Int, used: Bool) -> Float:
-    """(D,) cores and GiB that requests leave on nodes in use that take pods."""
+def _needed_again(state: ClusterState, at: Int, used: Bool, coming: _Coming) -> Float:
+    """(Y, M) hours for which each node that is not in use has to be, as pods that come find no room on those that are.
+
+    As kube-scheduler spreads pods, each goes to the node in use with the most room; one that is opened stays open until
+    the last pod has left it.
+    """
+    hours = np.zeros((coming.more.shape[1], len(state.node)))
     left = state.size.copy()
     np.subtract.at(left, at, state.request)
-    room: Float = np.maximum(left[used & state.open], 0.0).sum(axis=0)
-    return room
+    size = np.where(state.size > 0, state.size, np.inf)
+    change = np.diff(coming.more, axis=2, prepend=0.0).astype(np.int64)
+    for day in range(len(hours)):
+        free, opened = left.copy(), np.zeros(len(state.node), np.int64)  # pods on nodes that were opened
+        placed: dict[int, list[int]] = {}
+        before = 0
+        owners, times = np.nonzero(change[:, day])
+        for e in np.lexsort((change[owners, day, times], times)).tolist():  # those that end first
+            o, time = int(owners[e]), int(times[e])
+            hours[day] += (opened > 0) * (time - before) * coming.step
+            before = time
+            for _ in range(-int(change[o, day, time])):
+                m = placed[o].pop()
+                if m >= 0:
+                    free[m] += coming.request[o]
+                    opened[m] -= opened[m] > 0
+            for _ in range(int(change[o, day, time])):
+                m = _place(free, coming.request[o], state.open, used | (opened > 0), size)
+                placed.setdefault(o, []).append(m)
+                if m >= 0:
+                    free[m] -= coming.request[o]
+                    opened[m] += not used[m]
+        hours[day] += (opened > 0) * (coming.more.shape[2] - before) * coming.step
+    return hours
 
 
-def _nodes_for(coming: Float, room: Float, size: Float) -> Float:
-    """(Y, P) nodes that pods need beyond the room that there is."""
-    short = np.maximum(coming - FILLED * room, 0.0) / (FILLED * np.maximum(size, TOLERANCE))
-    nodes: Float = np.ceil(short.max(axis=2))
-    return nodes
+def _place(free: Float, request: Float, open_: Bool, used: Bool, size: Float) -> int:
+    """The node with the most room among those in use, else another; -1: none has room."""
+    room = open_ & (free >= request).all(axis=1)
+    among = room & used if (room & used).any() else room
+    if not among.any():
+        return -1
+    return int(np.where(among, (free / size).mean(axis=1), -np.inf).argmax())
