@@ -137,6 +137,46 @@ def until(recorded: Recorded, slots: int) -> Recorded:
     )
 
 
+def in_slots(recorded: Recorded, ratio: int) -> Recorded:
+    """Make slots longer.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The record.
+    ratio : int
+        Slots of the record in one of the result, >= 1.
+
+    Returns
+    -------
+    Recorded
+        The same record, with the largest usage of each pod in each slot; a last slot that is not whole is left out.
+
+    Examples
+    --------
+    >>> in_slots(recorded, 6).interval  # doctest: +SKIP
+    1800
+    """
+    slots = recorded.slots // ratio
+    usage = []
+    for start, used in zip(recorded.start.tolist(), recorded.usage, strict=True):
+        cuts = np.append(0, np.arange(ratio - start % ratio, len(used), ratio))
+        usage.append(np.maximum.reduceat(used, cuts, axis=0)[: slots - start // ratio])
+    kept = np.array([len(used) > 0 for used in usage])
+    return replace(
+        recorded,
+        interval=recorded.interval * ratio,
+        slots=slots,
+        pod=recorded.pod[kept],
+        owner=recorded.owner[kept],
+        node=recorded.node[kept],
+        start=recorded.start[kept] // ratio,
+        usage=tuple(used for used in usage if len(used)),
+        request=recorded.request[kept],
+        bound=recorded.bound[kept],
+    )
+
+
 def _stays(owner: str) -> str:
     """Why a pod of this owner must not be moved; see `owner_of` for owners that were read of a server."""
     kind = owner.casefold().split("/")[1] if owner.count("/") >= 2 else ""

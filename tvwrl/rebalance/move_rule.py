@@ -11,7 +11,7 @@ import numpy as np
 from tvwrl.checks import at_least, positive, within
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import DAY, HOUR, foresee
-from tvwrl.rebalance.from_record import state_of_rows, until
+from tvwrl.rebalance.from_record import in_slots, state_of_rows, until
 from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
 from tvwrl.rebalance.worth import nodes_to_spare
 from tvwrl.schedulers import REQUESTS, MoveRule, move_rule
@@ -28,7 +28,7 @@ ROUNDS = 4  # orders of nodes that are tried
 class Rebalance(MoveRule):
     """Plans every few hours, as `tvwrl rebalance` does, from what was recorded until then; moves as the plan says.
 
-    It first relieves nodes whose load would exceed the limit, then empties nodes. In the first day, of which nothing
+    It first relieves nodes whose load would exceed their size, then empties nodes. In the first day, of which nothing
     was known before, pods are taken to use what they request.
 
     Parameters
@@ -77,8 +77,10 @@ class Rebalance(MoveRule):
         ratio : int
             Slots of the record in one of the replay.
         """
-        self._recorded, self._rows, self._nodes, self._ratio = recorded, rows, nodes, ratio
-        self._bound = np.flatnonzero(recorded.bound)
+        self._recorded = in_slots(recorded, ratio)
+        row = {name: i for i, name in enumerate(self._recorded.pod)}
+        self._rows, self._nodes = np.array([row.get(name, -1) for name in recorded.pod[rows]], np.int64), nodes
+        self._bound = np.flatnonzero(self._recorded.bound)
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Forget the last plan."""
@@ -100,7 +102,7 @@ class Rebalance(MoveRule):
 
     def _planned(self, cluster: Cluster) -> Iterator[Move]:
         assert self._recorded is not None
-        running, past = cluster.running, until(self._recorded, cluster.slot * self._ratio)
+        running, past = cluster.running, until(self._recorded, cluster.slot)
         bound = self._bound[self._recorded.start[self._bound] < past.slots]
         bound = bound[self._recorded.start[bound] + self._recorded.length[bound] >= past.slots]
         rows = np.concatenate([self._rows[running.workload], bound])
@@ -119,8 +121,8 @@ class Rebalance(MoveRule):
             )
         most = int(self.share * may_move.sum())
         machine = np.argsort(self._nodes)  # of each node
-        for name in (OVERLOAD, MACHINES):
-            goal = Goal(name, most, self.price, limit=self.limit, rounds=ROUNDS)
+        for name, limit in ((OVERLOAD, max(self.limit, 1.0)), (MACHINES, self.limit)):
+            goal = Goal(name, most, self.price, limit=limit, rounds=ROUNDS)
             found = find_moves(state, load, goal, most_nodes=spare)
             for i, target in zip(found.pod.tolist(), found.target.tolist(), strict=True):
                 yield Move(int(running.workload[i]), int(machine[target]))

@@ -82,10 +82,10 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hou
     share = moved / max(int((~state.bound).sum()), 1)
     lines = []
     if plan.drained:
+        done = f"{_count(len(plan.moves), 'move')} ({share:.1%} of the pods), in {_count(batches, 'batch')}"
         text = (
-            f"**{_count(len(plan.moves), 'move')} ({share:.1%} of the pods), in {_count(batches, 'batch')}, empty "
-            f"{_count(len(plan.drained), 'node')} of {used:,} in use.** If all are made, that saves {_interval(hours, 0)} "
-            "machine-hours over the next day"
+            f"**{done}, empty {_count(len(plan.drained), 'node')} of {used:,} in use.** If all are made, that saves "
+            f"{_interval(hours, 0)} machine-hours over the next day"
         )
         if np.isfinite(money.value) and money.value:
             text += f", worth {_interval(money, 2)} {currency}".rstrip() + " at the price of these nodes"

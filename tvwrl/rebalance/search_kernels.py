@@ -222,12 +222,15 @@ def _make_room(pods: Pods, now: Placing, i: int, order: Int, tries: int) -> bool
 
 
 @inner
-def _swap(pods: Pods, now: Placing, i: int, order: Int) -> bool:
-    """Let pod i and a smaller one of another node change places, by way of a third node."""
+def _swap(pods: Pods, now: Placing, i: int, order: Int, tries: int) -> bool:
+    """Let pod i and a smaller one change places by way of a third node; at most `tries` nodes are looked at."""
     source = now.at[i]
     for m in order:
+        if tries == 0:
+            return False
         if m == source or now.closed[m] or now.used[m] == 0 or not pods.open[m] or not pods.allowed[pods.group[i], m]:
             continue
+        tries -= 1
         for w in range(now.members[m]):
             other = now.member[m, w]
             if not pods.movable[other] or now.moved[other] or pods.size[other] >= pods.size[i]:
@@ -394,7 +397,7 @@ def relieve_nodes(
             else:
                 left = most - (now.logged[0] - begin)
                 done = (left >= 2 and _make_room(pods, now, i, order, tries)) or (
-                    left >= 3 and _swap(pods, now, i, order)
+                    left >= 3 and _swap(pods, now, i, order, tries)
                 )
             if not done:
                 for m in order:
