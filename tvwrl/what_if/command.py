@@ -79,8 +79,8 @@ class WhatIfSettings:
     """Trained policies to replay: training runs (folders or .pt files), exported .onnx files, or shipped:NAME."""
     moves: tuple[str, ...] | None = None
     """Rules that move running pods, to replay in place of --schedulers: names as in tvwrl evaluate, such as karpenter
-    or most-allocated + karpenter; each at several settings, unless its name has options. Without a name: those of
-    Kubernetes' descheduler, Koordinator and Karpenter, and ours."""
+    or most-allocated + karpenter, or rebalance, the plans of tvwrl rebalance; each at several settings, unless its name
+    has options. Without a name: those of Kubernetes' descheduler, Koordinator and Karpenter, and ours."""
     moves_per_hour: int | None = None
     """With --moves: pods that may be evicted in an hour; default: 1 % of those that run at a time, at least 1."""
     record: Path | None = None
