@@ -1,7 +1,7 @@
 """How long a plan of moves takes, and how many nodes it empties: on generated clusters and the Tianchi contest's set B.
 
-OMP_NUM_THREADS=1 python benchmarks/rebalance.py --tianchi FILE, where FILE is the published zip of the preliminary
-round; without it, generated clusters alone. For each share of the pods that may move: the nodes that are emptied, the
+OMP_NUM_THREADS=1 python benchmarks/rebalance.py. Generated clusters, and with --tianchi the published zip of the
+preliminary round. For each share of the pods that may move: the nodes that are emptied, the
 most that any choice of so many moves could empty if every pod had room everywhere, the nodes that placing all pods
 anew would save, and on generated clusters how many hours nodes are overloaded on the next day, of which the plan has
 seen nothing, at five minutes, with the moves and without.

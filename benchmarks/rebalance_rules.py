@@ -1,6 +1,6 @@
 """What our plans save beside the rules of other projects, at equal evictions, on generated clusters.
 
-OMP_NUM_THREADS=1 python benchmarks/rebalance_rules.py [--nodes 60] [--seeds 0 1 2]. Eight days are replayed under each
+OMP_NUM_THREADS=1 python benchmarks/rebalance_rules.py. Eight days are replayed under each
 rule at several settings (`tvwrl what-if --moves` does the same with a record of yours). Between the settings of ours,
 what is saved at some number of evictions is taken from the straight line between the two settings beside it, and
 below the first from the line to no evictions.

@@ -106,7 +106,7 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hou
         length = -(-len(plan.moves) // max(hourly, 1))
         lines.append(
             f"At {hourly} evictions an hour (--hourly) this takes {length} hours, and a plan is carried out for "
-            "--longest-age at most: tvwrl rebalance --watch plans anew for what is left."
+            "--longest-age at most: --watch plans anew for what is left."
         )
     if nodes.value < 0:
         lines.append("Nodes that are empty now come into use.")
