@@ -29,6 +29,8 @@ EXTRAS = {  # module -> the extra of the package that brings it
     "optuna": "tune",
     "ray": "ray",
     "ortools": "flow",
+    "kubernetes": "kubernetes",
+    "urllib3": "kubernetes",
     "onnxruntime": "onnx",
     "onnx": "export",
     "onnxscript": "export",

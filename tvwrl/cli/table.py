@@ -168,8 +168,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.what_if.command:WhatIfSettings",
             "tvwrl.rebalance.move_rule:what_if",
             (
-                "prometheus", "days", "usage", "nodes", "schedulers", "policies", "moves", "keep_running",
-                "ignore_requests", "price_per_machine_hour", "currency", "out",
+                "prometheus", "days", "usage", "nodes", "schedulers", "moves", "keep_running", "price_per_machine_hour",
+                "out",
             ),
         ),
         Command(
@@ -178,9 +178,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.rebalance.command:RebalanceSettings",
             "tvwrl.rebalance.command:rebalance",
             (
-                "prometheus", "kubeconfig", "objects", "usage", "nodes", "assume_movable", "generated", "goal",
-                "most_moves", "price_per_move", "limit", "price_per_machine_hour", "currency", "out", "dry_run",
-                "watch", "execute",
+                "prometheus", "objects", "usage", "nodes", "generated", "goal", "most_moves", "dry_run", "watch", "out",
             ),
         ),
         Command(

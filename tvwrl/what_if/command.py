@@ -80,7 +80,7 @@ class WhatIfSettings:
     moves: tuple[str, ...] | None = None
     """Rules that move running pods, to replay in place of --schedulers: names as in tvwrl evaluate, such as karpenter
     or most-allocated + karpenter, or rebalance, the plans of tvwrl rebalance; each at several settings, unless its name
-    has options. Without a name: those of Kubernetes' descheduler, Koordinator and Karpenter, and ours."""
+    has options. Without a name: those of other projects, and ours."""
     moves_per_hour: int | None = None
     """With --moves: pods that may be evicted in an hour; default: 1 % of those that run at a time, at least 1."""
     record: Path | None = None
