@@ -149,6 +149,7 @@ class Controller:
         self._record = MovesRecord(
             file, options.watch.record_mib * 2**20, lambda why: self._log("record failed", error=why)
         )
+        self._imagined = deepcopy(self.evictions)  # what a dry run would have evicted, for its budgets
         self._plan: MovePlan | None = None
         self._drained: tuple[str, ...] = ()
         self._beat, self._good = self._api.clock(), False
@@ -299,7 +300,7 @@ class Controller:
         hands = RehearsingHands(self._api)
         executor = Executor(
             hands,
-            deepcopy(self.evictions),
+            self._imagined,
             self._options.execution,
             self._journal,
             usage_age=self._usage_age,
