@@ -102,7 +102,7 @@ class SplitGraph:
     """Computes the one output of a model from inputs as the model does, and remembers what it says of each machine."""
 
     def __init__(self, content: bytes, trial: Callable[[int], Arrays], opened: Open) -> None:
-        """`trial`: inputs of a cluster of so many machines. Raises ValueError where nothing can be remembered."""
+        """`trial`: makes inputs for a number of machines. Raises ValueError if no part of the model can be kept."""
         model = _Model(content)
         (output,) = model.outputs
         axes, kinds = _by_machine(model, trial(FEW), trial(MORE), opened)

@@ -131,9 +131,9 @@ class Rebalance(MoveRule):
 
 def _after(state: ClusterState, found: Found) -> ClusterState:
     """The cluster after moves; what moved stays."""
-    at, stays = state.at.copy(), state.stays.copy()
-    at[found.pod], stays[found.pod] = found.target, "was just moved"
-    return replace(state, at=at, stays=stays)
+    stays = state.stays.copy()
+    stays[found.pod] = "was just moved"
+    return replace(state, at=found.places(state), stays=stays)
 
 
 def what_if(settings: WhatIfSettings) -> None:

@@ -75,7 +75,7 @@ def make_plan(
     batch = batches_of(state, found, limits)
     found, batch = _worth_making(state, found, batch, finds is search and goal.name != OVERLOAD)
     order = np.argsort(batch, kind="stable")
-    at = _after(state, found)
+    at = found.places(state)
     emptied = np.setdiff1d(np.flatnonzero(state.in_use), np.unique(at[~state.bound]))
     expected = expected_worth(state, at, forecast, recorded, goal.limit if goal.name == OVERLOAD else 1.0)
     relief = max(0.0, -expected["overload_hours"].value) / max(len(order), 1)
@@ -131,7 +131,7 @@ def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) ->
     made, needs = batch != NEVER, needed_before(state, found)
     while drops:
         gone: Bool = np.ones(len(state.node), np.bool_)
-        gone[_after(state, found, made)[~state.bound]] = False
+        gone[found.places(state, made)[~state.bound]] = False
         useful = made & gone[found.source]
         for j in range(len(useful) - 1, -1, -1):  # what a move needs is made before it
             if useful[j]:
@@ -141,14 +141,6 @@ def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) ->
         made = useful
     kept = Found(found.pod[made], found.source[made], found.target[made], found.emptied)
     return kept, batch[made]
-
-
-def _after(state: ClusterState, found: Found, made: Bool | slice = slice(None)) -> Int:
-    """(N,) where the pods are after the moves, or those of them that are made."""
-    at = state.at.copy()
-    for i, target in np.column_stack([found.pod[made], found.target[made]]).tolist():
-        at[i] = target
-    return at
 
 
 def _staying(state: ClusterState) -> dict[str, int]:

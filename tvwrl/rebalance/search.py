@@ -145,6 +145,26 @@ class Found:
     target: Int
     emptied: Int
 
+    def places(self, state: ClusterState, made: Bool | slice = slice(None)) -> Int:
+        """Tell where the pods are afterwards.
+
+        Parameters
+        ----------
+        state : ClusterState
+            Before the moves.
+        made : Bool or slice
+            (n,) which of the moves are made.
+
+        Returns
+        -------
+        Int
+            (N,) nodes; of a pod that moves twice, the last.
+        """
+        at = state.at.copy()
+        for i, target in np.column_stack([self.pod[made], self.target[made]]).tolist():
+            at[i] = target
+        return at
+
 
 def find_moves(
     state: ClusterState,

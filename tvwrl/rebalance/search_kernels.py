@@ -196,18 +196,30 @@ def _target(pods: Pods, now: Placing, i: int, order: Int, barred: int) -> int:
 
 
 @inner
+def _is_asked(pods: Pods, now: Placing, i: int, m: int) -> bool:
+    """Whether node m is in use and would take pod i if it had room."""
+    return now.used[m] > 0 and not now.closed[m] and pods.open[m] and pods.allowed[pods.group[i], m]
+
+
+@inner
+def _may_yield(pods: Pods, now: Placing, other: int, i: int) -> bool:
+    """Whether a pod may be moved to make room for pod i, which is larger."""
+    return pods.movable[other] and not now.moved[other] and pods.size[other] < pods.size[i]
+
+
+@inner
 def _make_room(pods: Pods, now: Placing, i: int, order: Int, tries: int) -> bool:
     """Move pod i to a node that another pod leaves for a third one; at most `tries` nodes are looked at."""
     source = now.at[i]
     for m in order:
         if tries == 0:
             return False
-        if m == source or now.closed[m] or not pods.open[m] or not pods.allowed[pods.group[i], m] or now.used[m] == 0:
+        if m == source or not _is_asked(pods, now, i, m):
             continue
         tries -= 1
         for w in range(now.members[m]):
             other = now.member[m, w]
-            if not pods.movable[other] or now.moved[other] or pods.size[other] >= pods.size[i]:
+            if not _may_yield(pods, now, other, i):
                 continue  # to make room for as much again gains nothing
             third = _target(pods, now, other, order, source)
             if third == NOWHERE:
@@ -228,12 +240,12 @@ def _swap(pods: Pods, now: Placing, i: int, order: Int, tries: int) -> bool:
     for m in order:
         if tries == 0:
             return False
-        if m == source or now.closed[m] or now.used[m] == 0 or not pods.open[m] or not pods.allowed[pods.group[i], m]:
+        if m == source or not _is_asked(pods, now, i, m):
             continue
         tries -= 1
         for w in range(now.members[m]):
             other = now.member[m, w]
-            if not pods.movable[other] or now.moved[other] or pods.size[other] >= pods.size[i]:
+            if not _may_yield(pods, now, other, i):
                 continue
             until = now.logged[0]
             spare = NOWHERE
