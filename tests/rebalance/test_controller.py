@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections import Counter, defaultdict
 
 import pytest
@@ -243,7 +244,9 @@ def test_once(tmp_path):
     assert len(result.evicted) == 8
     (lease,) = cluster.leases.values()
     assert lease["spec"]["holderIdentity"] == ""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     assert controller(cluster, tmp_path, lambda state: plan_of(state, [])).once() is None
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_once_beside_another(tmp_path):

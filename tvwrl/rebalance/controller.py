@@ -6,7 +6,8 @@ import signal
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,8 +163,11 @@ class Controller:
 
     def run(self) -> None:
         """Run until SIGTERM or Ctrl-C. Raises InputError if the address for metrics cannot be used."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._stopped.set())
+        with _until_told(self._stopped):
+            self._run()
+
+    def _run(self) -> None:
+        """See `run`."""
         pages = Pages(self.monitoring, self._alive, lambda: self._good)
         server = make_server(pages, *self._options.watch.address, None)
         serving = threading.Thread(target=server.run, name="pages", daemon=True)
@@ -187,8 +191,11 @@ class Controller:
 
         Raises InputError where the API server does not answer, and where another controller leads.
         """
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._stopped.set())
+        with _until_told(self._stopped):
+            return self._once()
+
+    def _once(self) -> Result | None:
+        """See `once`."""
         try:
             if not self._options.watch.dry_run:
                 self._leadership.keep(self._stopped)
@@ -356,3 +363,14 @@ class Controller:
 
     def _alive(self) -> bool:
         return self._api.clock() - self._beat < SILENCE + self._options.watch.every * 60
+
+
+@contextmanager
+def _until_told(stopped: threading.Event) -> Iterator[None]:
+    """SIGTERM and Ctrl-C set `stopped` within the block, and do afterwards what they did before it."""
+    before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -16,7 +16,7 @@ from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
 from tvwrl.rebalance.worth import nodes_to_spare
 from tvwrl.schedulers import REQUESTS, MoveRule, move_rule
 from tvwrl.simulation import Cluster
-from tvwrl.types import Float, Float32, Int, Move
+from tvwrl.types import Float, Float32, InputError, Int, Move
 from tvwrl.what_if import Recorded, WhatIfSettings
 from tvwrl.what_if import what_if as replay_cluster
 
@@ -88,7 +88,8 @@ class Rebalance(MoveRule):
 
     def moves(self, cluster: Cluster) -> Iterator[Move]:
         """See `MoveRule.moves`."""
-        assert self._recorded is not None, "it plans from a record: see `watch`"
+        if self._recorded is None:
+            raise InputError(f"{self.name} plans from the record of a cluster: replay one with tvwrl what-if --moves")
         seconds, now = cluster.scenario.step_seconds, cluster.slot
         if now > 0 and now >= self._next:
             self._next = now + max(round(self.every * HOUR / seconds), 1)
