@@ -9,7 +9,6 @@ from tvwrl.schedulers.moving.base import MOVE_RULES, make_move_rule
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 
-
 FROM_A_RECORD = ("rebalance",)  # plans from the record of a cluster, which an episode is not
 PLAYED = [rule for rule in MOVE_RULES if rule not in FROM_A_RECORD]
 
