@@ -8,13 +8,14 @@ Predictive inference with the jackknife+, 2021). Where the world is monotone, ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tvwrl.checks import one_of
-from tvwrl.lrasched.curves import Curves, Scale, filled, scales_of, settings
+from tvwrl.lrasched.curves import AS_IT_IS, LOGARITHM, Curves, filled, scales_of, settings
 from tvwrl.lrasched.predictors import PREDICTORS, Predictor
 from tvwrl.lrasched.profiles import Bool, Configuration, Profiles
 from tvwrl.lrasched.target import Target
@@ -25,6 +26,15 @@ COMPARED = (CURVES, "means")  # what auto chooses from, with all settings of cur
 FOLDS = 5  # of the history, for predictors that cannot leave one application out by themselves
 MOST = 400  # curves that are kept
 FEWEST = 8  # earlier applications that were measured like the new one; with fewer, all others are asked too
+
+
+class How(NamedTuple):
+    """A predictor, the scale on which it works, and its settings."""
+
+    name: str
+    scale: str
+    nearness: float = 0.0
+    shrinkage: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,8 @@ class Outlook:
         What predicted it.
     error : float
         Mean absolute error with which it predicts earlier applications, as a share of their ranks, 0 to 1.
+    how : How or None
+        The settings behind it.
 
     Examples
     --------
@@ -50,6 +62,7 @@ class Outlook:
     curves: Float
     predictor: str
     error: float
+    how: How | None = None
 
     @property
     def expected(self) -> Float:
@@ -144,7 +157,9 @@ class PerformanceModel:
             raise InputError(f"the history holds {len(grid)} applications: at least 2 are needed")
         self.profiles, self._grid, self._known = profiles, grid, ~np.isnan(grid)
         self._values = np.sort(grid[self._known])
+        self._rank = np.interp(grid, self._values, np.linspace(0.0, 1.0, len(self._values)))
         self._scales = {one.name: (one, filled(one.to(grid))) for one in scales_of(self._values)}
+        self._errors: dict[tuple[How, tuple[int, ...]], _Judged] = {}
 
     def partial_fit(self, application: str, measured: Mapping[str, float]) -> PerformanceModel:
         """Learn what was measured of an application; measurements that are known already are replaced.
@@ -174,81 +189,121 @@ class PerformanceModel:
         self._learn(Profiles.of_grid(names, self.profiles.configurations, grid))
         return self
 
-    def outlook(self, measured: Mapping[str, float]) -> Outlook:
+    def seen(self, configuration: str) -> tuple[float, float]:
+        """The lowest and the highest performance of earlier applications in a configuration."""
+        values = self._grid[:, self._column[configuration]]
+        return float(np.nanmin(values)), float(np.nanmax(values))
+
+    def best(self) -> float:
+        """The best performance of any earlier application in any configuration."""
+        return float(self._values[-1] if self.higher_is_better else self._values[0])
+
+    def count(self, configuration: str) -> int:
+        """How many earlier applications were measured in a configuration."""
+        return int(self._known[:, self._column[configuration]].sum())
+
+    def against_order(self) -> float:
+        """Share of all pairs, of a better and a worse configuration of an application, in which the better did worse by
+        more than a hundredth of all there is between the best and the worst; 0 to 1."""
+        better, worse = np.nonzero(self._better & ~self._better.T)
+        gain = self._sign * (self._grid[:, better] - self._grid[:, worse])
+        known = ~np.isnan(gain)
+        slack = 0.01 * float(self._values[-1] - self._values[0])
+        return float((gain[known] < -slack).mean()) if known.any() else 0.0
+
+    def outlook(self, measured: Mapping[str, float], how: How | None = None) -> Outlook:
         """What to expect of an application that is none of the history.
 
         Parameters
         ----------
         measured : mapping of str to float
             Configuration -> performance; may be empty.
+        how : How or None
+            Settings to take; default: those that predict the history best.
         """
         which = np.array([self._column[name] for name in measured], np.int64)
         values = np.array(list(measured.values()), np.float64)
-        if len(values) and not set(which.tolist()) <= set(range(len(self.configurations))):
-            raise InputError("unknown configuration")
-        rows = np.flatnonzero(self._known[:, which].all(axis=1))
-        if len(rows) < FEWEST:
-            rows = np.arange(len(self._grid))
-        found = min(self._candidates(which, values, rows), key=lambda one: one.error)
-        errors = self._without_gaps(found.errors, rows)
-        curves = self._sign * (found.expected[None] + errors)
+        hows = self._compared() if how is None else [how]
+        found = min((self._judged(one, which) for one in hows), key=lambda one: one.error)
+        expected = self._expected(found.how, which, values)
+        curves = self._sign * (expected[None] + found.errors)
         if self.monotone:
             curves = as_monotone(curves, self._better)
-        return Outlook(found.scale.back(self._sign * curves), found.name, found.error)
+        scale = self._scales[found.how.scale][0]
+        return Outlook(scale.back(self._sign * curves), found.how.name, found.error, found.how)
 
     @property
     def _sign(self) -> float:
         return 1.0 if self.higher_is_better else -1.0
 
-    def _candidates(self, which: Int, values: Float, rows: Int) -> Iterator[_Candidate]:
+    def _compared(self) -> list[How]:
         """All predictions that are compared."""
-        names = COMPARED if self.predictor == AUTO else (self.predictor,)
-        for name in names:
+        found = list[How]()
+        straight = LOGARITHM.name if LOGARITHM.name in self._scales else AS_IT_IS.name
+        for name in COMPARED if self.predictor == AUTO else (self.predictor,):
             if name == CURVES:
-                for scale, grid in self._scales.values():
-                    given = scale.to(values)
-                    for nearness, shrinkage in settings():
-                        model = Curves(grid, nearness, shrinkage)
-                        yield self._judged(name, scale, grid, model.predict(which, given), model.left_out(which), which, rows)
+                found += [How(name, scale, *rest) for scale in self._scales for rest in settings()]
             else:
-                yield self._by_predictor(name, which, values, rows)
+                found.append(How(name, straight))
+        return found
 
-    def _judged(
-        self, name: str, scale: Scale, grid: Float, expected: Float, left_out: Float, which: Int, rows: Int
-    ) -> _Candidate:
-        """A candidate with its errors on the history."""
-        held = np.zeros(self._grid.shape, np.bool_)
+    def _judged(self, how: How, which: Int) -> _Judged:
+        """Its errors on the history."""
+        key = how, tuple(which.tolist())
+        if key not in self._errors:
+            self._errors[key] = self._judge(how, which)
+        return self._errors[key]
+
+    def _judge(self, how: How, which: Int) -> _Judged:
+        scale, grid = self._scales[how.scale]
+        rows = np.flatnonzero(self._known[:, which].all(axis=1))
+        if len(rows) < FEWEST:
+            rows = np.arange(len(grid))
+        left_out = Curves(grid, how.nearness, how.shrinkage).left_out(which) if how.name == CURVES else self._folded(how, which)
+        held = np.zeros(grid.shape, np.bool_)
         held[rows] = self._known[rows]
-        if len(which) < held.shape[1]:
+        if len(which) < grid.shape[1]:
             held[:, which] = False
         ranks = np.linspace(0.0, 1.0, len(self._values))
-        truth, guess = self._grid[held], scale.back(left_out[held])
-        error = np.abs(np.interp(guess, self._values, ranks) - np.interp(truth, self._values, ranks))
-        return _Candidate(name, scale, expected, (grid - left_out)[rows], float(error.mean()) if len(error) else 0.0)
+        error = np.abs(np.interp(scale.back(left_out[held]), self._values, ranks) - self._rank[held])
+        errors = self._without_gaps((grid - left_out)[rows], rows)
+        return _Judged(how, errors, float(error.mean()) if len(error) else 0.0)
 
-    def _by_predictor(self, name: str, which: Int, values: Float, rows: Int) -> _Candidate:
-        """What a predictor of performance from 0 to 1 says; a part of the history at a time is left out of it."""
-        scale, grid = min(self._scales.values(), key=lambda one: one[0].name != "logarithm")
-        low, high = float(grid.min()), float(grid.max())
-        span = max(high - low, 1e-9)
-        everywhere = np.arange(grid.shape[1])
-        left_out, folds = np.empty_like(grid), np.arange(len(grid)) % min(FOLDS, len(grid))
-        unit, known = (grid - low) / span, self._known
+    def _expected(self, how: How, which: Int, values: Float) -> Float:
+        """(C,) the prediction, on its scale."""
+        scale, grid = self._scales[how.scale]
+        if how.name == CURVES:
+            return Curves(grid, how.nearness, how.shrinkage).predict(which, scale.to(values))
+        low, span = self._range(grid)
+        model = self._fitted(how, (grid - low) / span, np.arange(len(grid)))
+        model.learn(len(grid), which, np.clip((scale.to(values) - low) / span, 0.0, 1.0))
+        return np.asarray(low + span * model.predict(len(grid), np.arange(grid.shape[1])))
+
+    def _folded(self, how: How, which: Int) -> Float:
+        """(A, C) what a predictor of performance from 0 to 1 says of the history, a part of which is left out at a
+        time."""
+        grid = self._scales[how.scale][1]
+        low, span = self._range(grid)
+        unit, everywhere = (grid - low) / span, np.arange(grid.shape[1])
+        found, folds = np.empty_like(grid), np.arange(len(grid)) % min(FOLDS, len(grid))
         for fold in range(folds.max() + 1):
             learnt = np.flatnonzero(folds != fold)
-            model = self._fitted(name, np.where(known, unit, np.nan)[learnt])
+            model = self._fitted(how, unit, learnt)
             for i, row in enumerate(np.flatnonzero(folds == fold), start=len(learnt)):
                 model.learn(i, which, unit[row, which])
-                left_out[row] = low + span * model.predict(i, everywhere)
-        model = self._fitted(name, np.where(known, unit, np.nan))
-        model.learn(len(grid), which, np.clip((scale.to(values) - low) / span, 0.0, 1.0))
-        expected = low + span * model.predict(len(grid), everywhere)
-        return self._judged(name, scale, grid, expected, left_out, which, rows)
+                found[row] = low + span * model.predict(i, everywhere)
+        return found
 
-    def _fitted(self, name: str, grid: Float) -> Predictor:
-        model = PREDICTORS[name](self.seed)
-        names = [str(i) for i in range(len(grid))]
-        model.fit(Profiles.of_grid(names, [one.name for one in self.configurations], grid))
+    def _range(self, grid: Float) -> tuple[float, float]:
+        low, high = float(grid.min()), float(grid.max())
+        return low, max(high - low, 1e-9)
+
+    def _fitted(self, how: How, unit: Float, rows: Int) -> Predictor:
+        """A predictor that learnt what was measured of some applications."""
+        model = PREDICTORS[how.name](self.seed)
+        names = [one.name for one in self.configurations]
+        grid = np.where(self._known, unit, np.nan)[rows]
+        model.fit(Profiles.of_grid([str(i) for i in rows], names, grid))
         return model
 
     def _without_gaps(self, errors: Float, rows: Int) -> Float:
@@ -265,13 +320,10 @@ class PerformanceModel:
         return errors
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A prediction: `expected` (C,) and `errors` (rows, C) on a scale, and the mean error in ranks."""
+class _Judged(NamedTuple):
+    """A way to predict, its `errors` (n, C) on a scale, and the mean `error` in ranks."""
 
-    name: str
-    scale: Scale
-    expected: Float
+    how: How
     errors: Float
     error: float
 

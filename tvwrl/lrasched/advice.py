@@ -1,0 +1,353 @@
+"""Which configuration to take, and which measurement would make that surer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvwrl.checks import positive, within
+from tvwrl.lrasched.outlook import FEWEST, Outlook, PerformanceModel, not_worse
+from tvwrl.lrasched.profiles import Bool, Configuration
+from tvwrl.lrasched.target import Target
+from tvwrl.types import Float, InputError, Int
+
+CANDIDATES, OUTCOMES = 8, 7  # configurations that might be measured next, and values that each might show
+LEVEL = 0.9  # of intervals
+FOREIGN = 10.0  # times beyond everything that was measured before: another unit
+WORSE = 0.2  # share of pairs in which the better configuration did worse, above which that is said
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a replica costs.
+
+    Parameters
+    ----------
+    cpu, mem : float
+        Price of a core, and of a GiB; for the same time.
+    currency : str
+        Of both.
+
+    Raises
+    ------
+    InputError
+        A price is not above 0.
+
+    Examples
+    --------
+    >>> Prices(0.03, 0.004, "EUR").cpu
+    0.03
+    """
+
+    cpu: float
+    mem: float
+    currency: str = ""
+
+    def __post_init__(self) -> None:
+        positive(cpu_price=self.cpu, mem_price=self.mem)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for.
+
+    Parameters
+    ----------
+    target : Target
+        The goal.
+    sure : float
+        Probability with which it has to be met, above 0 and below 1.
+    machine : tuple of float or None
+        Cores and GiB of a machine, which replicas that share it may not exceed together; None: not known.
+    prices : Prices or None
+        None: a replica costs its share of the largest CPU plus its share of the largest memory.
+
+    Raises
+    ------
+    InputError
+        A value is out of range.
+
+    Examples
+    --------
+    >>> Asked(Target.parse("p99 <= 20 ms"), sure=0.95).sure
+    0.95
+    """
+
+    target: Target
+    sure: float = 0.9
+    machine: tuple[float, float] | None = None
+    prices: Prices | None = None
+
+    def __post_init__(self) -> None:
+        within(0.5, 0.999, sure=self.sure)
+        if self.machine is not None:
+            positive(machine_cpu=self.machine[0], machine_mem=self.machine[1])
+
+    def costs(self, configurations: Sequence[Configuration]) -> Float:
+        """(C,) of a replica."""
+        cpu, mem = (np.array([getattr(one, name) for one in configurations]) for name in ("cpu", "mem"))
+        if self.prices is None:
+            return np.asarray(cpu / cpu.max() + mem / mem.max())
+        return np.asarray(cpu * self.prices.cpu + mem * self.prices.mem)
+
+    def possible(self, configurations: Sequence[Configuration]) -> Bool:
+        """(C,) whether as many replicas as may share a machine have room there. Raises InputError if none has."""
+        if self.machine is None:
+            return np.ones(len(configurations), np.bool_)
+        cpu, mem = self.machine
+        room = np.array([c.cpu * c.collocation <= cpu and c.mem * c.collocation <= mem for c in configurations])
+        if not room.any():
+            raise InputError(f"machine is {cpu:g} cores, {mem:g} GiB: no configuration fits into it")
+        return room
+
+
+@dataclass(frozen=True)
+class Next:
+    """The measurement that promises most.
+
+    `configuration`: what to measure
+    `chance`: probability that some configuration is sure to meet the goal afterwards
+    `cost`: expected cost of the recommendation afterwards, where one is sure
+    """
+
+    configuration: Configuration
+    chance: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A recommendation, and what it rests on.
+
+    Parameters
+    ----------
+    application : str
+        Whose it is.
+    asked : Asked
+        What was asked for.
+    configurations : tuple of Configuration
+        Those that were compared, C of them.
+    measured : mapping of str to float
+        Configuration -> performance.
+    outlook : Outlook
+        What to expect in each.
+    probability : Float
+        (C,) that the goal is met.
+    cost : Float
+        (C,) of a replica.
+    possible : Bool
+        (C,) whether so many replicas have room on a machine.
+    chosen : int
+        The recommended one.
+    reached : bool
+        Whether the goal is met there with the probability that was asked for.
+    next_measurement : Next or None
+        What to measure next; None: nothing would change the recommendation.
+    notes : tuple of str
+        What to know before one relies on it.
+
+    Examples
+    --------
+    >>> print(recommend_size("history.csv", "new.csv", "p99 <= 20 ms"))  # doctest: +SKIP
+    """
+
+    application: str
+    asked: Asked
+    configurations: tuple[Configuration, ...]
+    measured: Mapping[str, float]
+    outlook: Outlook
+    probability: Float
+    cost: Float
+    possible: Bool
+    chosen: int
+    reached: bool
+    next_measurement: Next | None
+    notes: tuple[str, ...]
+
+    @property
+    def configuration(self) -> Configuration:
+        """The recommended one."""
+        return self.configurations[self.chosen]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per configuration, the cheapest first."""
+        low, high = self.outlook.interval(LEVEL)
+        expected = self.outlook.expected
+        return [
+            {
+                "configuration": c.name,
+                "cpu": c.cpu,
+                "mem": c.mem,
+                "collocation": c.collocation,
+                "cost": round(float(self.cost[i]), 6),
+                "measured": self.measured.get(c.name, ""),
+                "expected": float(f"{expected[i]:.6g}"),
+                "low": float(f"{low[i]:.6g}"),
+                "high": float(f"{high[i]:.6g}"),
+                "probability": round(float(self.probability[i]), 4),
+                "possible": bool(self.possible[i]),
+                "chosen": i == self.chosen,
+            }
+            for i in order_of(self.cost, self.configurations)
+            for c in (self.configurations[i],)
+        ]
+
+
+def order_of(cost: Float, configurations: Sequence[Configuration]) -> list[int]:
+    """Configurations from the cheapest to the dearest, and from the smallest degree to the largest."""
+    return sorted(range(len(cost)), key=lambda i: (cost[i], configurations[i].cpu, configurations[i].collocation))
+
+
+def advise(model: PerformanceModel, application: str, measured: Mapping[str, float], asked: Asked) -> Advice:
+    """Recommend the cheapest size that meets the goal with the probability asked for, at the largest degree that does.
+
+    Parameters
+    ----------
+    model : PerformanceModel
+        That learnt from earlier applications.
+    application : str
+        Name of the new one.
+    measured : mapping of str to float
+        Configuration -> performance of the new one; may be empty.
+    asked : Asked
+        Goal, certainty, machine and prices.
+
+    Returns
+    -------
+    Advice
+        The recommendation. Where no configuration is sure enough, the most probable one, the cheapest of these, at the
+        smallest degree.
+
+    Raises
+    ------
+    InputError
+        A configuration that the model does not know, or a value in another unit than the history's.
+    """
+    configurations = tuple(model.configurations)
+    cost, possible = asked.costs(configurations), asked.possible(configurations)
+    _check(model, application, measured)
+    outlook = model.outlook(measured)
+    judge = _Judge(model, asked, cost, possible)
+    probability = judge.probability(outlook, measured)
+    chosen, reached = judge.choice(probability)
+    found = judge.next_measurement(outlook, measured, probability, chosen, reached)
+    notes = tuple(_notes(model, measured, asked, outlook))
+    return Advice(
+        application, asked, configurations, dict(measured), outlook, probability, cost, possible, chosen, reached, found,
+        notes,
+    )  # fmt: skip
+
+
+class _Judge:
+    """Turns what to expect into a choice."""
+
+    def __init__(self, model: PerformanceModel, asked: Asked, cost: Float, possible: Bool) -> None:
+        self._model, self._asked, self._cost, self._possible = model, asked, cost, possible
+        self._configurations = list(model.configurations)
+        self._column = {one.name: i for i, one in enumerate(self._configurations)}
+        self._better = not_worse(self._configurations) if model.monotone else np.eye(len(cost), dtype=np.bool_)
+        self._degree = np.array([one.collocation for one in self._configurations])
+        self._size = np.array([one.size for one in self._configurations])
+
+    def probability(self, outlook: Outlook, measured: Mapping[str, float]) -> Float:
+        """(C,) that the goal is met; what was measured to miss it does not, nor what is no better than that."""
+        found, count = outlook.probability(self._asked.target), len(outlook.curves)
+        met, missed = np.zeros(len(found), np.bool_), np.zeros(len(found), np.bool_)
+        for name, value in measured.items():
+            column = self._column[name]
+            if self._asked.target.met(np.array(value)):
+                met |= self._better[:, column]  # as good, or better
+            else:
+                missed |= self._better[column]  # as bad, or worse
+        found = np.where(met & ~missed, found * (count + 1) / count, found)
+        return np.asarray(np.where(missed & ~met, 0.0, found))
+
+    def choice(self, probability: Float) -> tuple[int, bool]:
+        """The recommended configuration, and whether it is sure enough."""
+        sure = self._possible & (probability >= self._asked.sure - 1e-12)
+        if sure.any():
+            cheapest = min(np.flatnonzero(sure), key=lambda i: (self._cost[i], self._size[i, 0], self._degree[i]))
+            same = sure & (self._size == self._size[cheapest]).all(axis=1)
+            return int(max(np.flatnonzero(same), key=lambda i: self._degree[i])), True
+        best = probability[self._possible].max()
+        likely = np.flatnonzero(self._possible & (probability >= best - 1e-12))
+        return int(min(likely, key=lambda i: (self._cost[i], self._degree[i]))), False
+
+    def next_measurement(
+        self, outlook: Outlook, measured: Mapping[str, float], probability: Float, chosen: int, reached: bool
+    ) -> Next | None:
+        """What to measure so that the expected cost of the recommendation falls most; where none is sure to meet the
+        goal, so that one becomes sure. None: no measurement is expected to change anything."""
+        doubt = np.where(self._possible, probability * (1.0 - probability), 0.0)
+        if reached:
+            doubt = np.where(self._cost > self._cost[chosen], 0.0, doubt)
+        for name in measured:
+            doubt[self._column[name]] = 0.0
+        open_ = np.argsort(-doubt, kind="stable")[:CANDIDATES]
+        largest, levels = float(self._cost.max()), (np.arange(OUTCOMES) + 0.5) / OUTCOMES
+        now = float(self._cost[chosen]) if reached else 2.0 * largest
+        best: tuple[float, Next] | None = None
+        for column in open_[doubt[open_] > 0.0]:
+            name = self._configurations[column].name
+            costs = list[float]()
+            for value in np.quantile(outlook.curves[:, column], levels):
+                more = dict(measured) | {name: float(value)}
+                then = self.choice(self.probability(self._model.outlook(more, outlook.how), more))
+                costs.append(float(self._cost[then[0]]) if then[1] else 2.0 * largest)
+            sure = [one for one in costs if one <= largest]
+            expected = float(np.mean(costs))
+            if best is None or expected < best[0]:
+                best = expected, Next(self._configurations[column], len(sure) / len(costs), float(np.mean(sure or [now])))
+        return None if best is None or best[0] >= now - 1e-9 else best[1]
+
+
+def _check(model: PerformanceModel, application: str, measured: Mapping[str, float]) -> None:
+    known = {one.name for one in model.configurations}
+    for name, value in measured.items():
+        if name not in known:
+            raise InputError(
+                f"application {application!r}: unknown configuration {name!r}; known are: {', '.join(sorted(known))}"
+            )
+        if not np.isfinite(value):
+            raise InputError(f"application {application!r} in {name!r}: performance is {value}: must be a finite number")
+        low, high = model.seen(name)
+        if low > 0.0 and not low / FOREIGN <= value <= high * FOREIGN:
+            raise InputError(
+                f"application {application!r} in {name!r}: {value:g} was measured, but {low:g} to {high:g} of earlier "
+                f"applications, more than {FOREIGN:g} times as far off: is it in another unit?"
+            )
+
+
+def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked, outlook: Outlook) -> list[str]:
+    notes, target = list[str](), asked.target
+    most = len(outlook.curves) / (len(outlook.curves) + 1)
+    if most < asked.sure:
+        needed = int(np.ceil(asked.sure / (1.0 - asked.sure) - 1e-9))
+        notes.append(
+            f"{len(outlook.curves)} earlier applications can show a probability of {most:.2f} at most, beside what was "
+            f"measured itself; {asked.sure:g} takes {needed}."
+        )
+    for name, value in measured.items():
+        low, high = model.seen(name)
+        if not low <= value <= high:
+            notes.append(
+                f"In {name}, {target.said(value)} was measured, but {low:.4g} to {high:.4g} of earlier applications: "
+                "it is unlike all of them, so doubts may be larger than given here."
+            )
+    best = model.best()
+    if not target.met(np.array(best)):
+        notes.append(f"No earlier application reached this goal in any configuration; the best had {target.said(best)}.")
+    few = [one.name for one in model.configurations if model.count(one.name) < FEWEST]
+    if few:
+        notes.append(f"Fewer than {FEWEST} earlier applications were measured in: {', '.join(few)}.")
+    if model.monotone and (share := model.against_order()) > WORSE:
+        notes.append(
+            f"Of neighbouring configurations, the better one did worse in {share:.0%} of the history: if that is no "
+            "noise, do without this assumption (--no-monotone)."
+        )
+    if asked.machine is None and max(one.collocation for one in model.configurations) > 1:
+        notes.append("The size of machines is not known, so it was not checked that as many replicas have room on one.")
+    return notes
