@@ -1,3 +1,5 @@
+from .advice import Advice as Advice, Asked as Asked, Prices as Prices, WORSE as WORSE, advise as advise
+from .outlook import Outlook as Outlook, PerformanceModel as PerformanceModel
 from .predictors import held_out_errors as held_out_errors, rmse as rmse, seconds_of_prediction as seconds_of_prediction
 from .predictors import (
     Means as Means,
@@ -17,6 +19,7 @@ from .profiles import (
 from .recommend_size import Sizing as Sizing, recommend_size as recommend_size
 from .recommender import Goal as Goal, Recommendation as Recommendation
 from .recommender import Recommender as Recommender
+from .target import Target as Target
 from .testbed import (
     CORES as CORES,
     MEMORY as MEMORY,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tvwrl.checks import one_of
-from tvwrl.lrasched.curves import AS_IT_IS, LOGARITHM, Curves, filled, scales_of, settings
+from tvwrl.lrasched.curves import AS_IT_IS, LOGARITHM, LOGIT, Curves, filled, scales_of, settings
 from tvwrl.lrasched.predictors import PREDICTORS, Predictor
 from tvwrl.lrasched.profiles import Bool, Configuration, Profiles
 from tvwrl.lrasched.target import Target
@@ -25,7 +25,8 @@ CURVES, AUTO = "curves", "auto"
 COMPARED = (CURVES, "means")  # what auto chooses from, with all settings of curves
 FOLDS = 5  # of the history, for predictors that cannot leave one application out by themselves
 MOST = 400  # curves that are kept
-FEWEST = 8  # earlier applications that were measured like the new one; with fewer, all others are asked too
+FEWEST = 8  # earlier applications that were measured like the new one; with fewer, others are asked too
+MORE = 40  # of these at most
 
 
 class How(NamedTuple):
@@ -159,6 +160,8 @@ class PerformanceModel:
         self._values = np.sort(grid[self._known])
         self._rank = np.interp(grid, self._values, np.linspace(0.0, 1.0, len(self._values)))
         self._scales = {one.name: (one, filled(one.to(grid))) for one in scales_of(self._values)}
+        share = LOGIT.name in self._scales
+        self._limits = (0.0, 1.0) if share else (0.0 if self._values[0] >= 0.0 else -np.inf, np.inf)
         self._errors: dict[tuple[How, tuple[int, ...]], _Judged] = {}
 
     def partial_fit(self, application: str, measured: Mapping[str, float]) -> PerformanceModel:
@@ -229,8 +232,8 @@ class PerformanceModel:
         curves = self._sign * (expected[None] + found.errors)
         if self.monotone:
             curves = as_monotone(curves, self._better)
-        scale = self._scales[found.how.scale][0]
-        return Outlook(scale.back(self._sign * curves), found.how.name, found.error, found.how)
+        curves = self._scales[found.how.scale][0].back(self._sign * curves)
+        return Outlook(np.clip(curves, *self._limits), found.how.name, found.error, found.how)
 
     @property
     def _sign(self) -> float:
@@ -256,18 +259,47 @@ class PerformanceModel:
 
     def _judge(self, how: How, which: Int) -> _Judged:
         scale, grid = self._scales[how.scale]
-        rows = np.flatnonzero(self._known[:, which].all(axis=1))
-        if len(rows) < FEWEST:
-            rows = np.arange(len(grid))
-        left_out = Curves(grid, how.nearness, how.shrinkage).left_out(which) if how.name == CURVES else self._folded(how, which)
-        held = np.zeros(grid.shape, np.bool_)
-        held[rows] = self._known[rows]
+        rows, columns = self._alike(which)
+        left_out = self._left_out(how, rows, columns)
+        held = self._known[rows].copy()
         if len(which) < grid.shape[1]:
-            held[:, which] = False
+            np.put_along_axis(held, columns, False, axis=1)
         ranks = np.linspace(0.0, 1.0, len(self._values))
-        error = np.abs(np.interp(scale.back(left_out[held]), self._values, ranks) - self._rank[held])
-        errors = self._without_gaps((grid - left_out)[rows], rows)
+        guess = np.interp(scale.back(left_out[held]), self._values, ranks)
+        error = np.abs(guess - self._rank[rows][held])
+        errors = self._without_gaps(grid[rows] - left_out, rows)
         return _Judged(how, errors, float(error.mean()) if len(error) else 0.0)
+
+    def _alike(self, which: Int) -> tuple[Int, Int]:
+        """(n,) earlier applications, and (n, m) the configurations of each that are taken to be all that is known of it:
+        those that were measured of the new one; where too few applications were measured there, others of their own."""
+        count = len(which)
+        full = np.flatnonzero(self._known[:, which].all(axis=1))
+        columns = np.tile(which, (len(full), 1))
+        if len(full) >= FEWEST:
+            return full, columns
+        rng = np.random.default_rng(self.seed)
+        more = [row for row in range(len(self._grid)) if row not in full and self._known[row].sum() > count]
+        more = more[: MORE - len(full)]
+        others = [rng.choice(np.flatnonzero(self._known[row]), count, replace=False) for row in more]
+        return (
+            np.concatenate([full, np.array(more, np.int64)]),
+            np.concatenate([columns, np.array(others, np.int64).reshape(-1, count)]),
+        )
+
+    def _left_out(self, how: How, rows: Int, columns: Int) -> Float:
+        """(n, C) what is predicted of earlier applications, without themselves, from some columns (n, m) of each."""
+        grid = self._scales[how.scale][1]
+        if how.name != CURVES:
+            return self._folded(how, rows, columns)
+        model = Curves(grid, how.nearness, how.shrinkage)
+        if len(rows) and (columns == columns[0]).all():
+            return np.asarray(model.left_out(columns[0])[rows])
+        found = [
+            Curves(np.delete(grid, row, axis=0), how.nearness, how.shrinkage).predict(own, grid[row, own])
+            for row, own in zip(rows, columns, strict=True)
+        ]
+        return np.array(found).reshape(len(rows), grid.shape[1])
 
     def _expected(self, how: How, which: Int, values: Float) -> Float:
         """(C,) the prediction, on its scale."""
@@ -279,19 +311,18 @@ class PerformanceModel:
         model.learn(len(grid), which, np.clip((scale.to(values) - low) / span, 0.0, 1.0))
         return np.asarray(low + span * model.predict(len(grid), np.arange(grid.shape[1])))
 
-    def _folded(self, how: How, which: Int) -> Float:
-        """(A, C) what a predictor of performance from 0 to 1 says of the history, a part of which is left out at a
-        time."""
+    def _folded(self, how: How, rows: Int, columns: Int) -> Float:
+        """As `_left_out`, by a predictor of performance from 0 to 1, without a part of the history at a time."""
         grid = self._scales[how.scale][1]
         low, span = self._range(grid)
         unit, everywhere = (grid - low) / span, np.arange(grid.shape[1])
-        found, folds = np.empty_like(grid), np.arange(len(grid)) % min(FOLDS, len(grid))
+        found, folds = np.empty((len(rows), grid.shape[1])), np.arange(len(grid)) % min(FOLDS, len(grid))
         for fold in range(folds.max() + 1):
             learnt = np.flatnonzero(folds != fold)
             model = self._fitted(how, unit, learnt)
-            for i, row in enumerate(np.flatnonzero(folds == fold), start=len(learnt)):
-                model.learn(i, which, unit[row, which])
-                found[row] = low + span * model.predict(i, everywhere)
+            for i, place in enumerate(np.flatnonzero(folds[rows] == fold), start=len(learnt)):
+                model.learn(i, columns[place], unit[rows[place], columns[place]])
+                found[place] = low + span * model.predict(i, everywhere)
         return found
 
     def _range(self, grid: Float) -> tuple[float, float]:
@@ -307,14 +338,19 @@ class PerformanceModel:
         return model
 
     def _without_gaps(self, errors: Float, rows: Int) -> Float:
-        """Errors where nobody measured are taken to be as those of another application there."""
+        """Errors where nobody measured are drawn: as those of other applications there, from Student's distribution, as
+        few may be known."""
         gaps, rng = ~self._known[rows], np.random.default_rng(self.seed)
         if gaps.any():
             errors = errors.copy()
+            pooled = errors[~gaps]
             for column in np.flatnonzero(gaps.any(axis=0)):
-                seen = errors[~gaps[:, column], column]
-                if len(seen):
-                    errors[gaps[:, column], column] = rng.choice(seen, int(gaps[:, column].sum()))
+                seen, unseen = errors[~gaps[:, column], column], gaps[:, column]
+                count = len(seen)
+                known = seen if count > 2 else pooled
+                spread = known.std(ddof=1) * np.sqrt(1.0 + 1.0 / max(count, 1)) if len(known) > 1 else 0.0
+                draws = rng.standard_t(max(count - 1, 2), int(unseen.sum()))
+                errors[unseen, column] = (known.mean() if len(known) else 0.0) + spread * draws
         if len(errors) > MOST:
             errors = errors[rng.permutation(len(errors))[:MOST]]
         return errors

@@ -74,9 +74,11 @@ class Profiles:
     configuration : Int
         (n,) Index into `configurations`.
     performance : Float
-        (n,) 0 to 1.
+        (n,) in any unit; what learns performance from 0 to 1 needs that.
     higher_is_better : bool
-        False for performance such as a normalised latency.
+        False for performance such as a latency.
+    repeated : int
+        Pairs that were measured several times, of which the mean counts.
 
     Examples
     --------
@@ -90,6 +92,7 @@ class Profiles:
     configuration: Int
     performance: Float
     higher_is_better: bool = True
+    repeated: int = 0
 
     def __len__(self) -> int:
         return len(self.performance)
@@ -108,6 +111,22 @@ class Profiles:
         grid = np.full((len(self.applications), len(self.configurations)), np.nan)
         grid[self.application, self.configuration] = self.performance
         return grid
+
+    def of_application(self, application: str) -> dict[str, float]:
+        """What was measured of one application: configuration -> performance.
+
+        Parameters
+        ----------
+        application : str
+            Its name.
+        """
+        own = self.application == self.applications.index(application)
+        names = [self.configurations[c] for c in self.configuration[own]]
+        return dict(zip(names, self.performance[own].tolist(), strict=True))
+
+    def measured(self) -> list[str]:
+        """The configurations that some application was measured in, in their order."""
+        return [self.configurations[c] for c in np.unique(self.configuration)]
 
     def select(self, applications: Int | Bool) -> Profiles:
         """Keep the profiles of some of the applications.
@@ -169,17 +188,25 @@ def feature_rows(application: int, configuration: Int, profiled: Int, configurat
     return Rows(start, index.ravel(), value.ravel(), 2 * configurations + application + 1)
 
 
-def read_profiles(path: Path, configurations: Sequence[str] | None = None, higher_is_better: bool = True) -> Profiles:
+def read_profiles(
+    path: Path,
+    configurations: Sequence[str] | None = None,
+    higher_is_better: bool = True,
+    performance: str = "performance",
+) -> Profiles:
     """Read profiles from a table.
 
     Parameters
     ----------
     path : Path
-        A CSV or Parquet file with columns application, configuration and performance (0 to 1).
+        A CSV or Parquet file with columns application, configuration and `performance`; a pair that has several rows
+        counts with their mean.
     configurations : sequence of str or None
         All that are allowed, in order; default: those of the file.
     higher_is_better : bool
         False for latencies.
+    performance : str
+        Name of the column that holds it.
 
     Returns
     -------
@@ -189,32 +216,28 @@ def read_profiles(path: Path, configurations: Sequence[str] | None = None, highe
     Raises
     ------
     InputError
-        A bad value, a configuration that is not allowed, or a pair given twice; with file, row and field.
+        A bad value, or a configuration that is not allowed; with file, row and field.
 
     Examples
     --------
     >>> read_profiles(Path("profiles.csv")).applications  # doctest: +SKIP
     """
-    table = _table(path, "application", "configuration", "performance")
+    table = _table(path, "application", "configuration", performance)
     applications, configuration = (table.names(name).tolist() for name in ("application", "configuration"))
-    performance = table.numbers("performance", 0, 1)
+    values = table.numbers(performance)
     known = list(dict.fromkeys(configuration)) if configurations is None else list(configurations)
     names = list(dict.fromkeys(applications))
     place_a, place_c = ({name: i for i, name in enumerate(of)} for of in (names, known))
-    seen: dict[tuple[str, str], int] = {}
-    for row, pair in enumerate(zip(applications, configuration, strict=True)):
-        if pair[1] not in place_c:
-            table.refuse(row, f"configuration is {pair[1]!r}, which is not among the known ones")
-        if pair in seen:
-            table.refuse(
-                row,
-                f"application {pair[0]!r} in configuration {pair[1]!r} is already in row {seen[pair] + 1}: each pair "
-                "once, e.g. the mean of its runs",
-            )
-        seen[pair] = row
-    a = np.array([place_a[name] for name in applications], np.int64)
-    c = np.array([place_c[name] for name in configuration], np.int64)
-    return Profiles(tuple(names), tuple(known), a, c, performance, higher_is_better)
+    for row, name in enumerate(configuration):
+        if name not in place_c:
+            table.refuse(row, f"configuration is {name!r}, which is not among the known ones")
+    pair = np.array([place_a[name] for name in applications], np.int64) * len(known)
+    pair += np.array([place_c[name] for name in configuration], np.int64)
+    found, cell = np.unique(pair, return_inverse=True)
+    times = np.bincount(cell)
+    mean, repeated = np.bincount(cell, values) / times, int((times > 1).sum())
+    at = found // len(known), found % len(known)
+    return Profiles(tuple(names), tuple(known), *at, mean, higher_is_better, repeated)
 
 
 def read_configurations(path: Path) -> tuple[Configuration, ...]:

@@ -1,4 +1,4 @@
-"""`tvwrl.recommend_size`: how much a new application needs, from a few measurements of it and many of others."""
+"""`tvwrl.recommend_size`: how much an application needs, from a few measurements of it and many of others."""
 
 from __future__ import annotations
 
@@ -9,86 +9,100 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.checks import at_least, one_of
-from tvwrl.lrasched.predictors import PREDICTORS
+from tvwrl.checks import at_least
+from tvwrl.lrasched.advice import LEVEL, Advice, Asked, Prices, advise, order_of
+from tvwrl.lrasched.outlook import AUTO, PerformanceModel
 from tvwrl.lrasched.profiles import Configuration, Profiles, read_configurations, read_profiles
-from tvwrl.lrasched.recommender import Choice, Recommendation, Recommender
+from tvwrl.lrasched.target import Target
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import provenance, whole_file, whole_folder, write_csv, write_json
 from tvwrl.types import InputError
 
 
-def explain(found: Recommendation, source: str) -> str:
-    """Markdown: the decision in words, then both curves as tables. `source` says what was learnt from."""
-    goal, chosen = found.goal, found.configuration
-    sign = ">=" if goal.higher_is_better else "<="
-    known = "measured" if found.degree.measured[found.degree.chosen] else "predicted"
+def explain(found: Advice, source: str) -> str:
+    """Markdown: the decision in words, then what to expect of sizes and of degrees. `source`: what was learnt from."""
+    target, chosen, low_high = found.asked.target, found.configuration, found.outlook.interval(LEVEL)[:, found.chosen]
+    measured = found.measured.get(chosen.name)
+    seen = f"{target.said(measured)} measured" if measured is not None else f"{target.said(found.outlook.expected[found.chosen])} expected"
     words = [
-        f"{found.application}: {source}. Goal: performance {sign} {goal.performance:g}, with the margin {sign} "
-        f"{goal.limit:g}.",
-        f"Recommended: {chosen.name}: {chosen.cpu:g} cores, {chosen.mem:g} GiB, at most {chosen.collocation} on a "
-        f"machine; {known} performance {found.degree.expected:.3f}.",
+        f"{found.application}: {source}. Goal: {target}, with a probability of at least {found.asked.sure:g}.",
+        f"**Recommended: {chosen.name}: {chosen.cpu:g} cores, {chosen.mem:g} GiB, at most {chosen.collocation} on a "
+        f"machine{_priced(found)}.** The goal is met with a probability of {found.probability[found.chosen]:.2f}: {seen}, "
+        f"{low_high.min():.4g} to {target.said(low_high.max())} with a probability of {LEVEL:g}.",
     ]
     if not found.reached:
-        none = "no degree of the sizes that might reach it is" if found.size.reached else "no configuration is"
-        words.append(f"GOAL NOT REACHED: {none} expected to. This is the one expected to perform best.")
-    passed = [c.name for c in found.size.configurations[: found.size.chosen]]
-    promising = [n for n, met in zip(passed, goal.met(found.size.performance), strict=False) if met]
-    if promising:
-        words.append(f"Passed over, because no degree of theirs is expected to reach the goal: {', '.join(promising)}.")
-    if found.size.measured.sum() < 2:
-        words.append("The curve of sizes rests on one measurement: measure a second size, and ask again.")
-    degrees = int(found.degree.measured.sum())
-    if degrees < min(2, len(found.degree.configurations)):
-        names = " and ".join(c.name for c in found.degree.configurations[-3:-1][::-1])
-        count = "none" if found.assumed else "only one"
+        words.append("NOT SURE ENOUGH: no configuration meets the goal so surely. This is the most probable one.")
+    if (after := found.next_measurement) is not None:
+        name, now = after.configuration.name, float(found.cost[found.chosen])
         words.append(
-            f"The degree rests on other applications: {count} was measured. Measure e.g. {names}, and ask again."
+            f"Measure {name} next: the recommendation then costs {after.cost:.4g} on average, and {now:.4g} now."
+            if found.reached
+            else f"Measure {name} next: with a probability of {after.chance:.2f} some configuration is sure enough then."
         )
-    if found.unused:
-        words.append(f"Not used, because their sizes were not considered: {', '.join(found.unused)}.")
-    tables = [
-        f"{title}\n\n{_table(choice)}"
-        for title, choice in (("Sizes, the smallest first", found.size), ("Degrees, the largest first", found.degree))
-    ]
+    words += found.notes
+    configurations, least = found.configurations, min(one.collocation for one in found.configurations)
+    order = order_of(found.cost, configurations)
+    sizes = [i for i in order if configurations[i].collocation == least]
+    degrees = [i for i in order if configurations[i].size == chosen.size]
+    tables = [f"Sizes, the cheapest first\n\n{_table(found, sizes)}"]
+    if len(degrees) > 1:
+        tables.append(f"Replicas of {chosen.cpu:g} cores and {chosen.mem:g} GiB on a machine\n\n{_table(found, degrees)}")
     return "\n\n".join([*words, *tables])
 
 
-def _table(choice: Choice) -> str:
-    rows = []
-    for i, c in enumerate(choice.configurations):
-        value = f"{choice.performance[i]:.3f}" if choice.measured[i] else ""
-        numbers = [f"{c.cpu:g}", f"{c.mem:g}", str(c.collocation), f"{choice.predicted[i]:.3f}", value]
-        rows.append([c.name, *numbers, "<- chosen" if i == choice.chosen else ""])
-    head = ("configuration", "cores", "GiB", "on a machine", "predicted", "measured", "")
-    return markdown_table(head, rows)
+def _priced(found: Advice) -> str:
+    prices = found.asked.prices
+    return "" if prices is None else f", {found.cost[found.chosen]:.4g} {prices.currency}".rstrip()
 
 
-def plot_recommendation(found: Recommendation, file: Path, title: str) -> None:
-    """Write a PNG of both curves: predictions, measurements, the goal and the choice."""
-    choices = {"Size,\nthe smallest first": found.size, "Replicas on a machine,\nthe most first": found.degree}
-    counts = [len(choice.configurations) for choice in choices.values()]
+def _table(found: Advice, which: Sequence[int]) -> str:
+    rows, target = [], found.asked.target
+    (low, high), expected = found.outlook.interval(LEVEL), found.outlook.expected
+    for i in which:
+        c = found.configurations[i]
+        value = f"{found.measured[c.name]:.4g}" if c.name in found.measured else ""
+        numbers = [f"{c.cpu:g}", f"{c.mem:g}", str(c.collocation), f"{found.cost[i]:.4g}", value, f"{expected[i]:.4g}"]
+        mark = "<- chosen" if i == found.chosen else "" if found.possible[i] else "no room"
+        rows.append([c.name, *numbers, f"{low[i]:.4g} to {high[i]:.4g}", f"{found.probability[i]:.2f}", mark])
+    unit = f" ({target.unit})" if target.unit else ""
+    head = ("configuration", "cores", "GiB", "on a machine", "cost", f"measured{unit}", "expected")
+    return markdown_table((*head, f"{LEVEL:.0%} interval", "goal met", ""), rows)
+
+
+def plot_recommendation(found: Advice, file: Path, title: str) -> None:
+    """Write a PNG of what to expect of sizes and of degrees: medians, bands, measurements, the goal and the choice."""
+    configurations, target = found.configurations, found.asked.target
+    least, order = min(one.collocation for one in configurations), order_of(found.cost, configurations)
+    panels = {
+        "Size,\nthe cheapest first": [i for i in order if configurations[i].collocation == least],
+        "Replicas on a machine": [i for i in order if configurations[i].size == found.configuration.size],
+    }
+    counts = [len(which) for which in panels.values()]
     figure = new_figure(WIDTH, 4.6)
     axes = figure.subplots(1, 2, width_ratios=[max(count, sum(counts) / 3) for count in counts], sharey=True)
-    for axis, (label, choice) in zip(axes, choices.items(), strict=True):
-        x, known, chosen = np.arange(len(choice.configurations)), choice.measured, choice.chosen
-        axis.plot(x, choice.predicted, "-o", color=COLOURS[0], ms=4, lw=1.4, label="predicted")
-        axis.plot(x[known], choice.performance[known], "D", color=OTHERS, ms=7, label="measured")
-        axis.axhline(found.goal.performance, color=OTHERS, lw=1.2, label="goal")
-        axis.axhline(found.goal.limit, color=OTHERS, lw=1.2, ls="--", label="goal with margin")
+    (low, high), expected = found.outlook.interval(LEVEL), found.outlook.expected
+    inner = found.outlook.interval(0.5)
+    for axis, (label, which) in zip(axes, panels.items(), strict=True):
+        x, names = np.arange(len(which)), [configurations[i].name for i in which]
+        axis.fill_between(x, low[which], high[which], color=COLOURS[0], alpha=0.15, lw=0, label=f"{LEVEL:.0%} interval")
+        axis.fill_between(x, inner[0][which], inner[1][which], color=COLOURS[0], alpha=0.3, lw=0, label="50% interval")
+        axis.plot(x, expected[which], "-o", color=COLOURS[0], ms=4, lw=1.4, label="expected")
+        known = [k for k, name in enumerate(names) if name in found.measured]
+        axis.plot(known, [found.measured[names[k]] for k in known], "D", color=OTHERS, ms=7, ls="", label="measured")
+        axis.axhline(target.limit, color=OTHERS, lw=1.2, ls="--", label="goal")
         ring = {"ls": "", "marker": "o", "ms": 15, "mfc": "none", "mec": OURS, "mew": 2}
-        axis.plot(chosen, choice.performance[chosen], **ring, label="recommended")
-        axis.set_xticks(x, [c.name for c in choice.configurations], rotation=60, ha="right", rotation_mode="anchor")
+        if found.chosen in which:
+            axis.plot(which.index(found.chosen), expected[found.chosen], **ring, label="recommended")
+        axis.set_xticks(x, names, rotation=60, ha="right", rotation_mode="anchor")
         axis.tick_params(labelsize=9)
-        axis.set_ylim(0, 1.08)
-        axis.set_title(label + ("" if choice.reached else ":\ngoal not reached"), fontsize=10)
+        axis.set_title(label + ("" if found.reached else ":\nnot sure enough"), fontsize=10)
         tidy(axis, "y")
-    better = "higher" if found.goal.higher_is_better else "lower"
-    axes[0].set_ylabel(f"performance ({better} is better)", fontsize=9.5)
+    better = "higher" if target.higher_is_better else "lower"
+    axes[0].set_ylabel(f"{target.name}{f', {target.unit}' if target.unit else ''} ({better} is better)", fontsize=9.5)
     figure.suptitle(title, fontsize=10)
-    legend = axes[0].get_legend_handles_labels()
-    figure.legend(*legend, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+    handles, labels = axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     figure.savefig(file, dpi=DPI, format="png")
 
 
@@ -98,38 +112,40 @@ class Sizing:
 
     Parameters
     ----------
-    recommendation : Recommendation
-        Size and degree, with the curves that they rest on.
+    advice : Advice
+        The configuration, what to expect of all of them, and what to measure next.
     source : str
         What it was learnt from, in a few words.
-    predictor : str
-        A key of `PREDICTORS`.
     note : str
         What was left out, and why.
 
     Examples
     --------
-    >>> print(recommend_size("profiles.csv", "new.csv", goal=0.8))  # doctest: +SKIP
+    >>> print(recommend_size("history.csv", "new.csv", "p99 <= 20 ms"))  # doctest: +SKIP
     """
 
-    recommendation: Recommendation
+    advice: Advice
     source: str
-    predictor: str
     note: str = ""
 
     @property
     def configuration(self) -> Configuration:
         """The recommended one: name, `cpu` (cores), `mem` (GiB) and `collocation` (replicas on a machine)."""
-        return self.recommendation.configuration
+        return self.advice.configuration
+
+    @property
+    def probability(self) -> float:
+        """With which the goal is met there, 0 to 1."""
+        return float(self.advice.probability[self.advice.chosen])
 
     @property
     def reached(self) -> bool:
-        """Whether it is expected to reach the goal with its margin."""
-        return self.recommendation.reached
+        """Whether that is as much as was asked for."""
+        return self.advice.reached
 
     def rows(self) -> list[dict[str, Any]]:
-        """The curves that it rests on: a row per decision (size, then degree) and configuration."""
-        return self.recommendation.rows()
+        """What to expect: a row per configuration, the cheapest first."""
+        return self.advice.rows()
 
     def write(self, folder: str | Path) -> Path:
         """Write recommendation.json, curve.csv and curve.png to a new folder; returns it.
@@ -144,53 +160,79 @@ class Sizing:
         InputError
             The folder is a file or not empty.
         """
-        found, folder = self.recommendation, Path(folder)
-        facts = {"source": self.source, "predictor": self.predictor}
+        found, folder, chosen = self.advice, Path(folder), self.configuration
+        after = found.next_measurement
+        facts = {
+            "application": found.application,
+            "goal": str(found.asked.target),
+            "sure": found.asked.sure,
+            "configuration": chosen.name,
+            "cpu": chosen.cpu,
+            "mem": chosen.mem,
+            "collocation": chosen.collocation,
+            "cost": float(found.cost[found.chosen]),
+            "probability": self.probability,
+            "reached": found.reached,
+            "measure_next": None if after is None else after.configuration.name,
+            "notes": list(found.notes),
+            "predictor": found.outlook.predictor,
+            "error": found.outlook.error,
+            "source": self.source,
+            "curve": self.rows(),
+        }
         with whole_folder(folder) as partial:
-            write_json(partial / "recommendation.json", found.to_dict() | facts | provenance())
-            write_csv(partial / "curve.csv", found.rows())
+            write_json(partial / "recommendation.json", facts | provenance())
+            write_csv(partial / "curve.csv", self.rows())
             with whole_file(partial / "curve.png") as picture:
                 plot_recommendation(found, picture, f"{found.application} ({self.source})")
         return folder
 
     def __str__(self) -> str:
-        return self.note + explain(self.recommendation, self.source)
+        return self.note + explain(self.advice, self.source)
 
 
 def recommend_size(
     profiles: Profiles | str | Path,
-    measured: Mapping[str, float] | str | Path,
-    goal: float = 0.8,
-    margin: float = 0.02,
+    measured: Mapping[str, float] | str | Path | None = None,
+    goal: Target | str | float = "0.8",
     *,
+    application: str | None = None,
     configurations: Sequence[Configuration] | str | Path | None = None,
-    higher_is_better: bool = True,
-    predictor: str = "factorization-machine",
+    sure: float = 0.9,
+    machine: tuple[float, float] | None = None,
+    prices: Prices | None = None,
+    predictor: str = AUTO,
+    monotone: bool = True,
     seed: int = 0,
 ) -> Sizing:
-    """Recommend the smallest size of replicas that reaches a goal, then the most replicas that may share a machine.
+    """Recommend the cheapest size of replicas that meets a goal surely enough, and how many may share a machine.
 
     Parameters
     ----------
     profiles : Profiles, str or Path
         Earlier applications, at least two: `Profiles`, or a table (CSV or Parquet) of columns application,
-        configuration and performance (0 to 1).
-    measured : mapping, str or Path
-        The new application: configuration -> performance (0 to 1), or such a table; two sizes at the lowest degree of
-        collocation at least, then further degrees of the chosen size.
-    goal : float
-        The performance to reach, 0 to 1.
-    margin : float
-        Beyond the goal, against errors of prediction, 0 to 1.
+        configuration and one that is called like what the goal limits (performance, p99, ...).
+    measured : mapping, str, Path or None
+        The application: configuration -> performance, or such a table; None: what `profiles` hold of `application`.
+    goal : Target, str or float
+        Such as `p99 <= 20 ms`; a number alone is the least performance there may be.
+    application : str or None
+        Its name. What `profiles` hold of it counts as measured.
     configurations : sequence of Configuration, str, Path or None
         The configurations, or a table of columns configuration, cpu (cores), mem (GiB) and, optionally, collocation;
         default: these columns of the table of profiles.
-    higher_is_better : bool
-        False where performance is a latency and the goal an upper limit; for tables only.
+    sure : float
+        Probability with which the goal has to be met, 0.5 to 0.999.
+    machine : tuple of float or None
+        Cores and GiB of a machine; replicas that share it do not get more together.
+    prices : Prices or None
+        Of a core and a GiB; None: a replica costs its share of the largest CPU plus its share of the largest memory.
     predictor : str
-        factorization-machine (the paper's), matrix-factorization or means.
+        auto (what predicts these profiles best), curves, factorization-machine, matrix-factorization or means.
+    monotone : bool
+        More CPU or memory is not worse, and more neighbours are not better.
     seed : int
-        Of the predictor, >= 0.
+        Of predictors that draw, >= 0.
 
     Returns
     -------
@@ -206,14 +248,15 @@ def recommend_size(
     Examples
     --------
     >>> sizes = [Configuration("small", 1.0, 2.0), Configuration("large", 4.0, 8.0)]
-    >>> grid = np.array([[0.5, 0.9], [0.6, 1.0], [0.4, 0.8]])
-    >>> history = Profiles.of_grid(["a", "b", "c"], ["small", "large"], grid)
-    >>> found = recommend_size(history, {"small": 0.55, "large": 0.95}, goal=0.9, configurations=sizes)
-    >>> found.configuration.cpu, found.configuration.mem, found.configuration.collocation
-    (4.0, 8.0, 1)
+    >>> rng = np.random.default_rng(0)
+    >>> level = rng.uniform(0.3, 0.6, 20)
+    >>> history = Profiles.of_grid([f"app{i}" for i in range(20)], ["small", "large"], np.stack([level, level + 0.35], 1))
+    >>> found = recommend_size(history, {"small": 0.55}, 0.8, configurations=sizes)
+    >>> found.configuration.name, round(found.probability, 2)
+    ('large', 0.95)
     """
-    one_of(PREDICTORS, predictor=predictor)
     at_least(0, seed=seed)
+    target = goal if isinstance(goal, Target) else Target.parse(str(goal))
     given: Any = profiles if configurations is None else configurations
     if isinstance(given, str | Path):
         given = read_configurations(Path(given))
@@ -221,21 +264,44 @@ def recommend_size(
         raise InputError("configurations is needed in addition to Profiles: Configuration objects, or a table of them")
     offered: tuple[Configuration, ...] = tuple(given)
     names = [one.name for one in offered]
-    history = profiles if isinstance(profiles, Profiles) else read_profiles(Path(profiles), names, higher_is_better)
-    if isinstance(measured, Mapping):
-        application, known = "the new application", dict(measured)
+    if isinstance(profiles, Profiles):
+        history, where = profiles, "the profiles"
     else:
-        new = read_profiles(Path(measured), names, history.higher_is_better)
+        history, where = read_profiles(Path(profiles), names, target.higher_is_better, target.name), Path(profiles).name
+    own, repeated = dict[str, float](), history.repeated
+    if isinstance(measured, Mapping):
+        own = dict(measured)
+    elif measured is not None:
+        new = read_profiles(Path(measured), names, target.higher_is_better, target.name)
         if len(new.applications) > 1:
             raise InputError(f"{measured}: holds {len(new.applications)} applications: must be one, the new one")
+        if application not in (None, new.applications[0]):
+            raise InputError(f"application is {application!r}, but {measured} holds {new.applications[0]!r}")
         application = new.applications[0]
-        known = {names[c]: float(y) for c, y in zip(new.configuration, new.performance, strict=True)}
-    recommender = Recommender(history, offered, PREDICTORS[predictor], seed)
-    where = "the profiles" if isinstance(profiles, Profiles) else Path(profiles).name
-    note = ""
-    if recommender.left_out:
-        left = ", ".join(recommender.left_out)
-        note = f"Left out, because no application of {where} was measured in: {left}.\n\n"
-    found = recommender.recommend(application, known, goal, margin)
-    source = f"learnt from {len(history.applications)} applications of {where}"
-    return Sizing(found, source, predictor, note)
+        own, repeated = new.of_application(application), repeated + new.repeated
+    if application is not None and application in history.applications:
+        own = history.of_application(application) | own
+        history = history.select(np.array([name != application for name in history.applications]))
+    elif measured is None and application is not None:
+        raise InputError(f"application is {application!r}: {where} has no row of it; give what was measured of it")
+    known = set(history.measured())
+    left = [name for name in names if name not in known]
+    offered = _apart([one for one in offered if one.name in known])
+    for name in own:
+        if name in left:
+            raise InputError(f"{name!r} was measured in no earlier application, so nothing can be learnt from it")
+    model = PerformanceModel(history, offered, target.higher_is_better, predictor, monotone, seed)
+    found = advise(model, application or "the new application", own, Asked(target, sure, machine, prices))
+    note = f"Left out, because no application of {where} was measured in: {', '.join(left)}.\n\n" if left else ""
+    if repeated:
+        note += f"Measured several times, so that the mean counts: {repeated} pairs of application and configuration.\n\n"
+    return Sizing(found, f"learnt from {len(model.applications)} applications of {where}", note)
+
+
+def _apart(configurations: Sequence[Configuration]) -> tuple[Configuration, ...]:
+    """Raises InputError if two have the same numbers."""
+    same: dict[tuple[float, float, int], str] = {}
+    for one in configurations:
+        if (twin := same.setdefault((*one.size, one.collocation), one.name)) != one.name:
+            raise InputError(f"configurations {twin!r} and {one.name!r} have the same cpu, mem and collocation")
+    return tuple(configurations)

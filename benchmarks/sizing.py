@@ -1,0 +1,202 @@
+"""How much size each way to recommend costs at the same share of goals met, and whether doubts are true.
+
+python benchmarks/sizing.py --folder FOLDER. Two configurations of each arriving application are measured, drawn at
+random; a size is recommended, and judged by the true performance. `simulated`: sizes of the testbed. From FOLDER: `Erms`
+(erms_inflection.csv.gz), whose sizes are levels of CPU and memory that neighbours leave, and `nginx`
+(ntua_nginx_ibench.csv.gz), whose sizes are a machine's share: one of the pods that run there. A point prediction is safer
+with a larger margin beyond the goal, ours with a larger probability; what is compared is the size at equal shares of
+goals met.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from tvwrl.lrasched import (
+    WORSE,
+    PREDICTORS,
+    Configuration,
+    PerformanceModel,
+    Profiles,
+    Target,
+    configurations,
+    draw_applications,
+    profile,
+)
+from tvwrl.papers.lrasched.cells import read_erms, read_nginx
+from tvwrl.types import Float, Int
+
+GOALS_MET = (0.90, 0.95, 0.99)
+MARGINS = np.linspace(-0.2, 0.9, 221)
+CERTAINTIES = np.concatenate([np.linspace(0.05, 0.95, 91), 1.0 - np.geomspace(0.05, 0.002, 30)])
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+NEIGHBOURS = 0.15  # bandwidth of the kernel over histories, in performance
+QUANTILES = (0.3, 0.5, 0.7)  # of the performance of real applications, which serve as goals
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is known, what arrives, and what it costs."""
+
+    offered: tuple[Configuration, ...]
+    history: Profiles
+    arriving: Float  # (N, C) measured
+    truth: Float  # (N, C)
+    cost: Float  # (C,)
+    goals: tuple[float, ...]
+
+
+def simulated(seed: int, earlier: int = 100, count: int = 40) -> Case:
+    """Sizes of the testbed, one replica on a machine."""
+    offered = configurations((1,))
+    applications = draw_applications(earlier + count, seed)
+    whole = profile(applications, offered, seed)
+    truth = np.array([[one.performance(c) for c in offered] for one in applications[earlier:]])
+    cost = np.array([c.cpu / 4 + c.mem / 4 for c in offered])
+    early = whole.select(np.arange(earlier))
+    return Case(offered, early, whole.grid()[earlier:], truth, cost, (0.9,))
+
+
+def erms(seed: int, folder: Path) -> Case:
+    """Microservices; a larger size is less that neighbours take."""
+    whole = read_erms(folder / "erms_inflection.csv.gz")
+    levels = np.array([[float(part) for part in re.findall(r"[\d.]+", name)] for name in whole.configurations])
+    left = levels.max(axis=0) * 1.25 - levels
+    offered = tuple(Configuration(name, *size) for name, size in zip(whole.configurations, left.tolist(), strict=True))
+    return _split(whole, offered, (left / left.max(axis=0)).sum(axis=1), seed)
+
+
+def nginx(seed: int, folder: Path) -> Case:
+    """Services beside pods of one kind: of CPU, of the cache, of memory bandwidth."""
+    whole = read_nginx(folder / "ntua_nginx_ibench.csv.gz")
+    offered, cost = list[Configuration](), list[float]()
+    for name in whole.configurations:
+        pods = int(name[0]) if name[0].isdigit() else 0
+        cpu, cache, band = (pods if kind in name else 0 for kind in ("CPU", "l3", "memBW"))
+        offered.append(Configuration(name, 5.0 - cpu, 5.0 - cache, 1 + band))
+        cost.append(1.0 / (1 + pods))
+    return _split(whole, tuple(offered), np.array(cost), seed)
+
+
+def _split(whole: Profiles, offered: tuple[Configuration, ...], cost: Float, seed: int) -> Case:
+    """Two thirds are known; the others arrive."""
+    grid, count = whole.grid(), len(whole.applications)
+    late = np.random.default_rng(seed).permutation(count) >= round(2 / 3 * count)
+    goals = tuple(float(one) for one in np.nanquantile(grid, QUANTILES))
+    return Case(offered, whole.select(~late), grid[late], grid[late], cost, goals)
+
+
+def chosen(safe: Float, cost: Float) -> int:
+    """The cheapest that is safe; if none is, the safest."""
+    return int(np.argmin(np.where(safe >= 0, cost, np.inf)) if (safe >= 0).any() else np.lexsort((cost, -safe))[0])
+
+
+def kernel(history: Float, which: Int, values: Float) -> Float:
+    """Mean of earlier curves, by how near they were where the new one was measured."""
+    known = np.isnan(history)
+    near = np.exp(-0.5 * np.nansum((history[:, which] - values) ** 2, axis=1) / NEIGHBOURS**2) + 1e-9
+    weight = np.where(known, 0.0, near[:, None])
+    return np.asarray((weight * np.nan_to_num(history)).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-12))
+
+
+def played(case: Case, seed: int) -> Iterator[tuple[str, Float, Float, Float, Float, float]]:
+    """Method, performance or probability (C,), truth (C,), goal, how often the truth lay below (C,), seconds; of each
+    arriving application."""
+    rng, history = np.random.default_rng(seed + 1), case.history.grid()
+    points = {name: PREDICTORS[name](seed) for name in PREDICTORS}
+    for model in points.values():
+        model.fit(case.history)
+    ours = PerformanceModel(case.history, case.offered)
+    if ours.against_order() > WORSE:  # the command says so too, and how to do without the assumption
+        ours = PerformanceModel(case.history, case.offered, monotone=False)
+    for i, (row, truth) in enumerate(zip(case.arriving, case.truth, strict=True)):
+        there = np.flatnonzero(~np.isnan(row))
+        which = np.sort(rng.choice(there, 2, replace=False))
+        expected = {"kernel": kernel(history, which, row[which])}
+        for name, model in points.items():
+            model.learn(len(history) + i, which, row[which])
+            expected[name] = model.predict(len(history) + i, np.arange(len(row)))
+        start = time.perf_counter()
+        outlook = ours.outlook({case.offered[c].name: float(row[c]) for c in which})
+        took = time.perf_counter() - start
+        below = (outlook.curves < truth - 1e-12).sum(axis=0) / (len(outlook.curves) + 1.0)
+        below[which] = np.nan
+        for goal in case.goals:
+            for name, guess in expected.items():
+                guess = guess.copy()
+                guess[which] = row[which]
+                yield name, guess - goal, truth, np.array(goal), np.full(len(row), np.nan), 0.0
+            yield "ours", outlook.probability(Target(goal)), truth, np.array(goal), below, took
+
+
+def judged(runs: list[tuple[Float, Float, Float]], cost: Float, thresholds: Float) -> Float:
+    """(thresholds, 2) share of goals met and mean size beyond the smallest sufficient one, where one suffices."""
+    table = np.zeros((len(thresholds), 2))
+    for k, threshold in enumerate(thresholds):
+        met, beyond = list[bool](), list[float]()
+        for safe, truth, goal in runs:
+            enough = truth >= goal - 1e-12
+            if not enough.any() or enough[~np.isnan(truth)].all():
+                continue
+            there = np.where(np.isnan(truth), -np.inf, safe - threshold)
+            one = chosen(there, cost)
+            met.append(bool(enough[one]))
+            beyond.append(float(cost[one] / cost[enough].min()) - 1.0)
+        table[k] = np.mean(met), np.mean(beyond)
+    return table
+
+
+def main(folder: Path | None = None, seeds: int = 20, earlier: int = 100) -> None:
+    """Print the tables.
+
+    Args:
+        folder: with the real files; default: the testbed alone.
+        seeds: of what is drawn.
+        earlier: applications of the testbed that were measured before.
+    """
+    cases: dict[str, Callable[[int], Case]] = {"simulated": lambda seed: simulated(seed, earlier)}
+    if folder is not None:
+        cases |= {"Erms": lambda seed: erms(seed, folder), "nginx": lambda seed: nginx(seed, folder)}
+    for name, make in cases.items():
+        found: dict[str, list[list[tuple[Float, Float, Float]]]] = {}
+        below, seconds, cost = list[Float](), list[float](), np.zeros(0)
+        for seed in range(seeds):
+            case = make(seed)
+            cost = case.cost
+            for method, safe, truth, goal, under, took in played(case, seed):
+                runs = found.setdefault(method, [[] for _ in range(seeds)])
+                runs[seed].append((safe, truth, goal))
+                if method == "ours":
+                    below.append(under[~np.isnan(under) & ~np.isnan(truth)])
+                    seconds.append(took)
+        print(f"\n## {name}: mean size beyond the smallest sufficient one, at equal shares of goals met\n")
+        print(f"| method | {' | '.join(f'{share:.0%}' for share in GOALS_MET)} |")
+        for method, by_seed in found.items():
+            sweep = CERTAINTIES if method == "ours" else MARGINS
+            tables = np.array([judged(runs, cost, sweep) for runs in by_seed])
+            mean = tables.mean(axis=0)
+            cells = []
+            for share in GOALS_MET:
+                enough = np.flatnonzero(mean[:, 0] >= share)
+                cells.append(f"+{mean[enough, 1].min():.1%}" if len(enough) else f"at most {mean[:, 0].max():.1%} met")
+            print(f"| {method} | {' | '.join(cells)} |")
+            if method == "ours":
+                for sure in (0.9, 0.95, 0.99):
+                    k = int(np.abs(sweep - sure).argmin())
+                    print(f"    asked {sure:g}: {mean[k, 0]:.1%} met, +{mean[k, 1]:.1%}")
+        under = np.concatenate(below)
+        for level in LEVELS:
+            inside = (under >= (1 - level) / 2) & (under <= 1 - (1 - level) / 2)
+            print(f"    {level:.0%} interval holds {inside.mean():.1%}")
+        print(f"    {np.mean(seconds):.3f} s each")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
