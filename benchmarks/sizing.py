@@ -20,8 +20,8 @@ import numpy as np
 import tyro
 
 from tvwrl.lrasched import (
-    WORSE,
     PREDICTORS,
+    WORSE,
     Configuration,
     PerformanceModel,
     Profiles,

@@ -12,7 +12,7 @@ from tvwrl.checks import positive, within
 from tvwrl.lrasched.outlook import FEWEST, Outlook, PerformanceModel, not_worse
 from tvwrl.lrasched.profiles import Bool, Configuration
 from tvwrl.lrasched.target import Target
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, InputError
 
 CANDIDATES, OUTCOMES = 8, 7  # configurations that might be measured next, and values that each might show
 LEVEL = 0.9  # of intervals
@@ -300,7 +300,10 @@ class _Judge:
             sure = [one for one in costs if one <= largest]
             expected = float(np.mean(costs))
             if best is None or expected < best[0]:
-                best = expected, Next(self._configurations[column], len(sure) / len(costs), float(np.mean(sure or [now])))
+                best = (
+                    expected,
+                    Next(self._configurations[column], len(sure) / len(costs), float(np.mean(sure or [now]))),
+                )
         return None if best is None or best[0] >= now - 1e-9 else best[1]
 
 
@@ -312,7 +315,9 @@ def _check(model: PerformanceModel, application: str, measured: Mapping[str, flo
                 f"application {application!r}: unknown configuration {name!r}; known are: {', '.join(sorted(known))}"
             )
         if not np.isfinite(value):
-            raise InputError(f"application {application!r} in {name!r}: performance is {value}: must be a finite number")
+            raise InputError(
+                f"application {application!r} in {name!r}: performance is {value}: must be a finite number"
+            )
         low, high = model.seen(name)
         if low > 0.0 and not low / FOREIGN <= value <= high * FOREIGN:
             raise InputError(
@@ -339,7 +344,9 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked,
             )
     best = model.best()
     if not target.met(np.array(best)):
-        notes.append(f"No earlier application reached this goal in any configuration; the best had {target.said(best)}.")
+        notes.append(
+            f"No earlier application reached this goal in any configuration; the best had {target.said(best)}."
+        )
     few = [one.name for one in model.configurations if model.count(one.name) < FEWEST]
     if few:
         notes.append(f"Fewer than {FEWEST} earlier applications were measured in: {', '.join(few)}.")

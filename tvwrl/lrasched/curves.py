@@ -19,6 +19,7 @@ from tvwrl.types import Float, Int
 EDGE = 1e-3  # of performance from 0 to 1, nearer to which its logit is not told apart
 NEARNESS = (0.2, 0.4, 0.8, 1.6, 10.0)  # standard deviations within which a curve counts as near
 SHRINKAGE = (0.01, 0.1, 0.5)  # of the variance of a measurement that is taken for noise
+FAR = 1e-6  # how much a curve counts at least, so that an application unlike all is predicted too
 FILLINGS = 3  # rounds in which cells that nobody measured are predicted
 
 
@@ -80,7 +81,9 @@ class Curves:
         centred = self.grid - self.grid.mean(axis=0)
         cross = centred.T @ centred[:, measured] / max(count - 1, 1)  # (C, m)
         gain = self._gain(cross[None], measured)[0]
-        near = self._near(self.grid[:, measured], values[None], self._spread(centred))[0]
+        spread = np.sqrt((centred**2).mean(keepdims=True))[0]
+        near = self._near(self.grid[:, measured], values[None], spread)[0]
+        near /= near.sum()
         mean = near @ self.grid
         return np.asarray(mean + gain @ (values - mean[measured]))
 
@@ -93,7 +96,9 @@ class Curves:
         cross = centred.T @ centred[:, measured]
         own = centred[:, :, None] * centred[:, None, measured] * (count / (count - 1))  # what each adds to the products
         gain = self._gain((cross[None] - own) / max(count - 2, 1), measured)  # (A, C, m)
-        near = self._near(grid[:, measured], grid[:, measured], self._spread(centred))
+        squares = (centred**2).sum() - (centred**2).sum(axis=1) * (count / (count - 1))
+        spread = np.sqrt(np.maximum(squares, 0.0) / ((count - 1) * grid.shape[1]))
+        near = self._near(grid[:, measured], grid[:, measured], spread)
         np.fill_diagonal(near, 0.0)
         mean = near / near.sum(axis=1, keepdims=True) @ grid
         error = grid[:, measured] - mean[:, measured]
@@ -107,14 +112,11 @@ class Curves:
         within = within + noise[:, :, None] * np.eye(len(measured))
         return np.asarray(np.linalg.solve(within, cross.transpose(0, 2, 1)).transpose(0, 2, 1))
 
-    def _spread(self, centred: Float) -> float:
-        return float(np.sqrt((centred**2).mean())) + 1e-12
-
-    def _near(self, earlier: Float, values: Float, spread: float) -> Float:
-        """(..., A) how much each earlier curve counts; rows add up to 1."""
-        distance = ((values[:, None] - earlier[None]) ** 2).sum(axis=2) / (self.nearness * spread) ** 2
-        weight = np.exp(-0.5 * (distance - distance.min(axis=1, keepdims=True))) + 1e-6
-        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+    def _near(self, earlier: Float, values: Float, spread: Float) -> Float:
+        """(n, A) how much each earlier curve counts for each of n applications; `spread` (n,) of the curves."""
+        scale = self.nearness * spread[:, None] + 1e-12
+        distance = ((values[:, None] - earlier[None]) ** 2).sum(axis=2) / scale**2
+        return np.asarray(np.exp(-0.5 * distance) + FAR)
 
 
 def filled(grid: Float) -> Float:
@@ -127,9 +129,8 @@ def filled(grid: Float) -> Float:
     whole = np.where(missing, mean + own[:, None], grid)
     for _ in range(FILLINGS):
         model = Curves(whole, NEARNESS[-1], SHRINKAGE[1])
-        whole = np.array(
-            [np.where(gap, model.predict(np.flatnonzero(~gap), row[~gap]), row) for row, gap in zip(whole, missing, strict=True)]
-        )
+        guesses = [model.predict(np.flatnonzero(~gap), row[~gap]) for row, gap in zip(whole, missing, strict=True)]
+        whole = np.where(missing, guesses, whole)
     return whole
 
 

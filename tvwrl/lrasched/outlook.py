@@ -187,7 +187,9 @@ class PerformanceModel:
         place = {name: i for i, name in enumerate(self.profiles.configurations)}
         for name, value in measured.items():
             if name not in place:
-                raise InputError(f"application {application!r}: unknown configuration {name!r}; known are: {', '.join(place)}")
+                raise InputError(
+                    f"application {application!r}: unknown configuration {name!r}; known are: {', '.join(place)}"
+                )
             grid[names.index(application), place[name]] = value
         self._learn(Profiles.of_grid(names, self.profiles.configurations, grid))
         return self
@@ -370,9 +372,7 @@ def not_worse(configurations: Sequence[Configuration]) -> Bool:
     cpu, mem, degree = (
         np.array([getattr(one, name) for one in configurations]) for name in ("cpu", "mem", "collocation")
     )
-    return np.asarray(
-        (cpu[:, None] >= cpu) & (mem[:, None] >= mem) & (degree[:, None] <= degree)
-    )
+    return np.asarray((cpu[:, None] >= cpu) & (mem[:, None] >= mem) & (degree[:, None] <= degree))
 
 
 def as_monotone(curves: Float, better: Bool) -> Float:

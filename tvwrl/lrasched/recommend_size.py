@@ -24,7 +24,11 @@ def explain(found: Advice, source: str) -> str:
     """Markdown: the decision in words, then what to expect of sizes and of degrees. `source`: what was learnt from."""
     target, chosen, low_high = found.asked.target, found.configuration, found.outlook.interval(LEVEL)[:, found.chosen]
     measured = found.measured.get(chosen.name)
-    seen = f"{target.said(measured)} measured" if measured is not None else f"{target.said(found.outlook.expected[found.chosen])} expected"
+    seen = (
+        f"{target.said(measured)} measured"
+        if measured is not None
+        else f"{target.said(found.outlook.expected[found.chosen])} expected"
+    )
     words = [
         f"{found.application}: {source}. Goal: {target}, with a probability of at least {found.asked.sure:g}.",
         f"**Recommended: {chosen.name}: {chosen.cpu:g} cores, {chosen.mem:g} GiB, at most {chosen.collocation} on a "
@@ -47,7 +51,9 @@ def explain(found: Advice, source: str) -> str:
     degrees = [i for i in order if configurations[i].size == chosen.size]
     tables = [f"Sizes, the cheapest first\n\n{_table(found, sizes)}"]
     if len(degrees) > 1:
-        tables.append(f"Replicas of {chosen.cpu:g} cores and {chosen.mem:g} GiB on a machine\n\n{_table(found, degrees)}")
+        tables.append(
+            f"Replicas of {chosen.cpu:g} cores and {chosen.mem:g} GiB on a machine\n\n{_table(found, degrees)}"
+        )
     return "\n\n".join([*words, *tables])
 
 
@@ -294,7 +300,9 @@ def recommend_size(
     found = advise(model, application or "the new application", own, Asked(target, sure, machine, prices))
     note = f"Left out, because no application of {where} was measured in: {', '.join(left)}.\n\n" if left else ""
     if repeated:
-        note += f"Measured several times, so that the mean counts: {repeated} pairs of application and configuration.\n\n"
+        note += (
+            f"Measured several times, so that the mean counts: {repeated} pairs of application and configuration.\n\n"
+        )
     return Sizing(found, f"learnt from {len(model.applications)} applications of {where}", note)
 
 

@@ -144,7 +144,9 @@ def _simulated(settings: SizingSettings) -> Sizing:
     offered, rng = configurations(), np.random.default_rng(settings.seed)
     history, by_name = profile(earlier, offered, settings.seed), {one.name: one for one in offered}
     alone = [one for one in offered if one.collocation == 1]
-    measured = {alone[i].name: new.measure(alone[i], rng) for i in sorted(rng.choice(len(alone), MEASURED, replace=False))}
+    measured = {
+        alone[i].name: new.measure(alone[i], rng) for i in sorted(rng.choice(len(alone), MEASURED, replace=False))
+    }
     asked = settings.asked
     return recommend_size(
         history,

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from tvwrl.lrasched.profiles import Bool
 from tvwrl.types import Float, InputError
 
-FORM = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)\s*)?(?P<sign><=|>=|<|>)?\s*(?P<limit>[-+0-9.eE]+)\s*(?P<unit>[^\d\s].*)?")
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+FORM = re.compile(
+    rf"\s*(?:(?P<name>[A-Za-z_]\w*)?\s*(?P<sign><=|>=|<|>)\s*)?(?P<limit>{NUMBER})\s*(?P<unit>[A-Za-z%µ][^<>=]*)?"
+)
 TOLERANCE = 1e-12  # relative, of sums of floats
 
 
@@ -63,12 +66,9 @@ class Target:
             It is no such text.
         """
         found = FORM.fullmatch(text)
-        try:
-            limit = float(found["limit"]) if found else math.nan
-        except ValueError:
-            limit = math.nan
-        if found is None or not math.isfinite(limit):
+        if found is None:
             raise InputError(f"goal is {text!r}: must be like 'p99 <= 20 ms', 'throughput >= 900' or 0.8")
+        limit = float(found["limit"])
         higher = (found["sign"] or ">=").startswith(">")
         return cls(limit, higher, found["name"] or "performance", (found["unit"] or "").strip())
 
