@@ -1,11 +1,11 @@
 """How much size each way to recommend costs at the same share of goals met, and whether doubts are true.
 
 python benchmarks/sizing.py --folder FOLDER. Two configurations of each arriving application are measured, drawn at
-random; a size is recommended, and judged by the true performance. `simulated`: sizes of the testbed. From FOLDER: `Erms`
-(erms_inflection.csv.gz), whose sizes are levels of CPU and memory that neighbours leave, and `nginx`
-(ntua_nginx_ibench.csv.gz), whose sizes are a machine's share: one of the pods that run there. A point prediction is safer
-with a larger margin beyond the goal, ours with a larger probability; what is compared is the size at equal shares of
-goals met.
+random; a size is recommended, and judged by the true performance. `simulated`: sizes of the testbed. From FOLDER:
+`Erms` (erms_inflection.csv.gz), whose sizes are levels of CPU and memory that neighbours leave, and `nginx`
+(ntua_nginx_ibench.csv.gz), whose sizes are a machine's share: one of the pods that run there. A point prediction is
+safer with a larger margin beyond the goal, ours with a larger probability; what is compared is the size at equal shares
+of goals met.
 """
 
 from __future__ import annotations

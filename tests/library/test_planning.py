@@ -119,12 +119,12 @@ PROFILES = "application,configuration,performance,cpu,mem\n" + "".join(
 def test_the_smallest_size_that_reaches_the_goal(tmp_path):
     file = tmp_path / "profiles.csv"
     file.write_text(PROFILES)
-    found = tvwrl.recommend_size(file, {"s": 0.3, "l": 0.95}, goal=0.9, margin=0.0)
+    found = tvwrl.recommend_size(file, {"s": 0.3, "l": 0.95}, goal=0.9)
     assert (found.configuration.name, found.reached) == ("l", True)
     assert "Recommended: l: 4 cores, 4 GiB" in str(found)
     assert (found.write(tmp_path / "out") / "curve.png").is_file()
     for arguments, message in (
-        ({"goal": 2}, "goal is 2"),
+        ({"goal": "fast"}, "goal is 'fast'"),
         ({"measured": {"xl": 0.3}}, "unknown configuration 'xl'"),
         ({"predictor": "oracle"}, "predictor is 'oracle'"),
         ({"profiles": tmp_path / "nothing.csv"}, "nothing.csv"),

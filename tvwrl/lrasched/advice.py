@@ -235,10 +235,10 @@ def advise(model: PerformanceModel, application: str, measured: Mapping[str, flo
     chosen, reached = judge.choice(probability)
     found = judge.next_measurement(outlook, measured, probability, chosen, reached)
     notes = tuple(_notes(model, measured, asked, outlook))
+    known, choice = dict(measured), (chosen, reached)
     return Advice(
-        application, asked, configurations, dict(measured), outlook, probability, cost, possible, chosen, reached, found,
-        notes,
-    )  # fmt: skip
+        application, asked, configurations, known, outlook, probability, cost, possible, *choice, found, notes
+    )
 
 
 class _Judge:

@@ -273,8 +273,11 @@ class PerformanceModel:
         return _Judged(how, errors, float(error.mean()) if len(error) else 0.0)
 
     def _alike(self, which: Int) -> tuple[Int, Int]:
-        """(n,) earlier applications, and (n, m) the configurations of each that are taken to be all that is known of it:
-        those that were measured of the new one; where too few applications were measured there, others of their own."""
+        """(n,) earlier applications, and (n, m) the configurations of each that are taken to be all that is known.
+
+        These are those that were measured of the new one; where too few applications were measured there, others of
+        their own.
+        """
         count = len(which)
         full = np.flatnonzero(self._known[:, which].all(axis=1))
         columns = np.tile(which, (len(full), 1))

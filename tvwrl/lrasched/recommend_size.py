@@ -22,18 +22,17 @@ from tvwrl.types import InputError
 
 def explain(found: Advice, source: str) -> str:
     """Markdown: the decision in words, then what to expect of sizes and of degrees. `source`: what was learnt from."""
-    target, chosen, low_high = found.asked.target, found.configuration, found.outlook.interval(LEVEL)[:, found.chosen]
-    measured = found.measured.get(chosen.name)
-    seen = (
-        f"{target.said(measured)} measured"
-        if measured is not None
-        else f"{target.said(found.outlook.expected[found.chosen])} expected"
-    )
+    target, chosen = found.asked.target, found.configuration
+    low, high = np.sort(found.outlook.interval(LEVEL)[:, found.chosen])
+    expected, probability = found.outlook.expected[found.chosen], found.probability[found.chosen]
+    seen = f"expected are {target.said(expected)}"
+    if chosen.name in found.measured:
+        seen = f"measured were {target.said(found.measured[chosen.name])}"
     words = [
         f"{found.application}: {source}. Goal: {target}, with a probability of at least {found.asked.sure:g}.",
         f"**Recommended: {chosen.name}: {chosen.cpu:g} cores, {chosen.mem:g} GiB, at most {chosen.collocation} on a "
-        f"machine{_priced(found)}.** The goal is met with a probability of {found.probability[found.chosen]:.2f}: {seen}, "
-        f"{low_high.min():.4g} to {target.said(low_high.max())} with a probability of {LEVEL:g}.",
+        f"machine{_priced(found)}.** It meets the goal with a probability of {probability:.2f}: {seen}, and {low:.4g} to "
+        f"{target.said(high)} with a probability of {LEVEL:g}.",
     ]
     if not found.reached:
         words.append("NOT SURE ENOUGH: no configuration meets the goal so surely. This is the most probable one.")
@@ -42,7 +41,7 @@ def explain(found: Advice, source: str) -> str:
         words.append(
             f"Measure {name} next: the recommendation then costs {after.cost:.4g} on average, and {now:.4g} now."
             if found.reached
-            else f"Measure {name} next: with a probability of {after.chance:.2f} some configuration is sure enough then."
+            else f"Measure {name} next: with a probability of {after.chance:.2f} one is sure enough then."
         )
     words += found.notes
     configurations, least = found.configurations, min(one.collocation for one in found.configurations)
@@ -256,7 +255,8 @@ def recommend_size(
     >>> sizes = [Configuration("small", 1.0, 2.0), Configuration("large", 4.0, 8.0)]
     >>> rng = np.random.default_rng(0)
     >>> level = rng.uniform(0.3, 0.6, 20)
-    >>> history = Profiles.of_grid([f"app{i}" for i in range(20)], ["small", "large"], np.stack([level, level + 0.35], 1))
+    >>> grid = np.stack([level, level + 0.35], axis=1)
+    >>> history = Profiles.of_grid([f"app{i}" for i in range(20)], ["small", "large"], grid)
     >>> found = recommend_size(history, {"small": 0.55}, 0.8, configurations=sizes)
     >>> found.configuration.name, round(found.probability, 2)
     ('large', 0.95)

@@ -139,21 +139,18 @@ def size_application(settings: SizingSettings) -> str:
 
 
 def _simulated(settings: SizingSettings) -> Sizing:
-    """A new application of the testbed, measured in two sizes, and then as long as a measurement promises anything."""
+    """A new application of the testbed, measured in two sizes."""
     *earlier, new = draw_applications(settings.earlier + 1, settings.seed)
     offered, rng = configurations(), np.random.default_rng(settings.seed)
-    history, by_name = profile(earlier, offered, settings.seed), {one.name: one for one in offered}
+    history, asked = profile(earlier, offered, settings.seed), settings.asked
     alone = [one for one in offered if one.collocation == 1]
-    measured = {
-        alone[i].name: new.measure(alone[i], rng) for i in sorted(rng.choice(len(alone), MEASURED, replace=False))
-    }
-    asked = settings.asked
+    drawn = [alone[i] for i in sorted(rng.choice(len(alone), MEASURED, replace=False))]
     return recommend_size(
         history,
-        measured,
+        {one.name: new.measure(one, rng) for one in drawn},
         asked.target,
         application=new.name,
-        configurations=list(by_name.values()),
+        configurations=offered,
         sure=asked.sure,
         machine=(CORES, MEMORY),
         prices=asked.prices,
