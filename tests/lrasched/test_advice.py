@@ -198,7 +198,7 @@ def test_an_application_of_the_history_is_asked_about(tmp_path):
     file.write_text(file.read_text() + rest)
     found = tvwrl.recommend_size(file, None, "p99 <= 20 ms", application="a3")
     assert len(found.advice.measured) == len(SHARED)
-    assert "measured several times" in str(found)
+    assert "1 were measured several times" in str(found)
     with pytest.raises(InputError, match="has no row of it"):
         tvwrl.recommend_size(file, None, "p99 <= 20 ms", application="unheard of")
 

@@ -31,8 +31,8 @@ def explain(found: Advice, source: str) -> str:
     words = [
         f"{found.application}: {source}. Goal: {target}, with a probability of at least {found.asked.sure:g}.",
         f"**Recommended: {chosen.name}: {chosen.cpu:g} cores, {chosen.mem:g} GiB, at most {chosen.collocation} on a "
-        f"machine{_priced(found)}.** It meets the goal with a probability of {probability:.2f}: {seen}, and {low:.4g} to "
-        f"{target.said(high)} with a probability of {LEVEL:g}.",
+        f"machine{_priced(found)}.** It meets the goal with a probability of {probability:.2f}: {seen}, and "
+        f"{low:.4g} to {target.said(high)} with a probability of {LEVEL:g}.",
     ]
     if not found.reached:
         words.append("NOT SURE ENOUGH: no configuration meets the goal so surely. This is the most probable one.")
@@ -301,7 +301,7 @@ def recommend_size(
     note = f"Left out, because no application of {where} was measured in: {', '.join(left)}.\n\n" if left else ""
     if repeated:
         note += (
-            f"Measured several times, so that the mean counts: {repeated} pairs of application and configuration.\n\n"
+            f"Of pairs of application and configuration, {repeated} were measured several times: their mean counts.\n\n"
         )
     return Sizing(found, f"learnt from {len(model.applications)} applications of {where}", note)
 
