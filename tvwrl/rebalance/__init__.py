@@ -30,4 +30,5 @@ __all__ = [
     "state_of",
     "state_of_record",
     "with_record",
+    "worth_emptying",
 ]
