@@ -24,7 +24,7 @@ from tvwrl.what_if.from_csv import read_csv_record
 from tvwrl.what_if.moves import compare_moves, usual_moves_per_hour
 
 SECONDS = 1800  # of a slot in which moves are decided
-OURS = tuple(f"most-allocated + {Rebalance.name}(price={price})" for price in (0.5, 1.5, 2.0, 2.4, 3.0))
+PRICES = (0.5, 1.5, 2.0, 2.4, 3.0)
 OTHERS = (
     *(f"{profile}karpenter(after={hours})" for profile in ("", "most-allocated + ") for hours in (0, 2, 4, 8)),
     *(f"most-allocated + high-node-utilization(low={low})" for low in (0.5, 0.6, 0.7)),
@@ -105,6 +105,7 @@ def main(
     nodes: int = 60,
     seeds: tuple[int, ...] = (0, 1, 2),
     asked: tuple[float, float] = (1.0, 4.0),
+    prices: tuple[float, ...] = PRICES,
     rules: tuple[str, ...] = OTHERS,
     bitbrains: Path | None = None,
 ) -> None:
@@ -114,6 +115,7 @@ def main(
         nodes: of a cluster.
         seeds: that draw the clusters.
         asked: requests, in mean uses.
+        prices: of a move, at which ours is played.
         rules: beside ours.
         bitbrains: a folder with that trace: its week instead of the generated clusters.
     """
@@ -121,9 +123,10 @@ def main(
         clusters = ((f"{nodes} nodes, seed {seed}", generated_cluster(nodes, seed, asked).whole) for seed in seeds)
     else:
         clusters = iter([("Bitbrains", week_of(bitbrains))])
+    ours = tuple(f"most-allocated + {Rebalance.name}(price={price:g})" for price in prices)
     rows = []
     for name, recorded in clusters:
-        for row in rows_of(name, recorded, (*OURS, *rules)):
+        for row in rows_of(name, recorded, (*ours, *rules)):
             rows.append(row)
             print(row, flush=True)
     print(markdown_table(HEAD, rows))
