@@ -187,7 +187,9 @@ def test_a_forecast_holds_on_a_day_that_was_not_seen(seed):
 
 @pytest.mark.parametrize(("price", "nodes"), [(0.0, 2), (5.0, 1), (6.0, 1), (7.0, 0)])
 def test_a_node_is_worth_emptying_for_the_hours_until_requests_need_it(price, nodes):
-    stays = [(f"shop/{name}", "shop/deployment/a", node, 0, np.ones(48)) for name, node in zip("abc", (0, 1, 1))]
+    stays = [
+        (f"shop/{name}", "shop/deployment/a", node, 0, np.ones(48)) for name, node in (("a", 0), ("b", 1), ("c", 1))
+    ]
     comes = [
         (f"shop/{day}-{i}", "shop/deployment/b", i, day * DAY + 6, np.ones(12)) for day in range(2) for i in range(2)
     ]
