@@ -24,7 +24,7 @@ from tvwrl.what_if.from_csv import read_csv_record
 from tvwrl.what_if.moves import compare_moves, usual_moves_per_hour
 
 SECONDS = 1800  # of a slot in which moves are decided
-PRICES = (0.5, 1.5, 2.0, 2.4, 3.0)
+PRICES = (1.5, 2.0, 2.4, 2.7, 3.0)
 OTHERS = (
     *(f"{profile}karpenter(after={hours})" for profile in ("", "most-allocated + ") for hours in (0, 2, 4, 8)),
     *(f"most-allocated + high-node-utilization(low={low})" for low in (0.5, 0.6, 0.7)),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.rebalance import Goal, expected_worth, foresee, generated_cluster, state_of_record, worth_emptying
+from tvwrl.rebalance import expected_worth, foresee, generated_cluster, state_of_record
 from tvwrl.rebalance.from_record import with_owners
 from tvwrl.types import InputError
 from tvwrl.what_if import Recorded, Trust
@@ -183,22 +183,3 @@ def test_a_forecast_holds_on_a_day_that_was_not_seen(seed):
         really += used[:, 0].sum() * generated.whole.reference[0]
         forecasted += forecast.use[i, :, : len(used), 0].mean(axis=0).sum()
     assert forecasted == pytest.approx(really, rel=0.1)
-
-
-@pytest.mark.parametrize(("price", "nodes"), [(0.0, 2), (5.0, 1), (6.0, 1), (7.0, 0)])
-def test_a_node_is_worth_emptying_for_the_hours_until_requests_need_it(price, nodes):
-    stays = [
-        (f"shop/{name}", "shop/deployment/a", node, 0, np.ones(48)) for name, node in (("a", 0), ("b", 1), ("c", 1))
-    ]
-    comes = [
-        (f"shop/{day}-{i}", "shop/deployment/b", i, day * DAY + 6, np.ones(12)) for day in range(2) for i in range(2)
-    ]
-    recorded = record([*stays, *comes], 2 * DAY)
-    # Three pods now; at 6:00 five request more than one node has.
-    assert worth_emptying(state_of_record(recorded), recorded, Goal(price_per_move=price)) == nodes
-
-
-def test_without_a_day_that_was_seen_requests_stay_as_they_are():
-    recorded = record([(f"shop/{i}", "shop/deployment/a", i, 0, np.ones(3)) for i in range(2)], 3)
-    state = state_of_record(recorded)
-    assert [worth_emptying(state, recorded, Goal(price_per_move=price)) for price in (24.0, 25.0)] == [1, 0]

@@ -30,5 +30,4 @@ __all__ = [
     "state_of",
     "state_of_record",
     "with_record",
-    "worth_emptying",
 ]

@@ -9,5 +9,5 @@ from .plan_of_moves import MovePlan as MovePlan, PodMove as PodMove
 from .planner import make_plan as make_plan
 from .referee import faults as faults
 from .search import Beside as Beside, Found as Found, Goal as Goal, find_moves as find_moves
-from .search import most_emptied as most_emptied, movable_now as movable_now, worth_emptying as worth_emptying
+from .search import most_emptied as most_emptied, movable_now as movable_now
 from .worth import expected_worth as expected_worth

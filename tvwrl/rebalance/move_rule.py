@@ -12,7 +12,7 @@ from tvwrl.checks import at_least, positive, within
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import DAY, HOUR, foresee
 from tvwrl.rebalance.from_record import in_slots, state_of_rows, until
-from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves, worth_emptying
+from tvwrl.rebalance.search import MACHINES, OVERLOAD, Found, Goal, find_moves
 from tvwrl.rebalance.worth import nodes_to_spare
 from tvwrl.schedulers import REQUESTS, MoveRule, move_rule
 from tvwrl.simulation import Cluster
@@ -33,9 +33,8 @@ class Rebalance(MoveRule):
 
     Parameters
     ----------
-    price : float, default 2
-        Machine-hours that each move has to save before the node is expected to be needed again, and within a day, >= 0:
-        see `worth_emptying`.
+    price : float, default 2.4
+        Machine-hours that each move has to save over the next day, >= 0: 2.4 empties nodes of nine pods or fewer.
     limit : float, default 0.8
         Share of a node that forecast load may take, above 0.
     every : float, default 1
@@ -51,13 +50,13 @@ class Rebalance(MoveRule):
 
     name, knowledge = "rebalance", REQUESTS.and_also("what pods and their owners used on the days before")
     options: ClassVar = {
-        "price": (0.5, 1.0, 1.5, 2.0, 2.4, 3.0),
+        "price": (1.5, 2.0, 2.4, 2.7, 3.0),
         "limit": (0.7, 0.8, 0.9, 1.0),
         "every": (1, 2, 4, 6, 12, 24),
         "share": (0.02, 0.05, 0.1, 0.2),
     }
 
-    def __init__(self, price: float = 2.0, limit: float = 0.8, every: float = 1.0, share: float = 0.1) -> None:
+    def __init__(self, price: float = 2.4, limit: float = 0.8, every: float = 1.0, share: float = 0.1) -> None:
         at_least(0, price=price)
         within(0, 1, share=share)
         positive(limit=limit, every=every)
@@ -114,7 +113,7 @@ class Rebalance(MoveRule):
         state = replace(state, stays=np.where(may_move, "", "may not move"))
         known = past.slots * past.interval >= DAY
         load: Float | Float32 = state.request[:, None, :]
-        limit, spare = max(self.limit, 1.0), len(state.node)
+        limit, spare = max(self.limit, 1.0), None
         if known:
             forecast, limit = foresee(past, state), self.limit
             load = forecast.in_steps(STEP).reshape(len(state), -1, 2)
@@ -123,8 +122,6 @@ class Rebalance(MoveRule):
         machine = np.argsort(self._nodes)  # of each node
         for name, most_load in ((OVERLOAD, max(limit, 1.0)), (MACHINES, limit)):
             goal = Goal(name, most, self.price, limit=most_load, rounds=ROUNDS)
-            if name == MACHINES:
-                spare = min(spare, worth_emptying(state, past, goal))
             found = find_moves(state, load, goal, most_nodes=spare)
             for i, target in zip(found.pod.tolist(), found.target.tolist(), strict=True):
                 yield Move(int(running.workload[i]), int(machine[target]))

@@ -11,7 +11,7 @@ from tvwrl.rebalance.batches import NEVER, BatchLimits, batches_of, needed_befor
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
-from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, movable_now, on_nodes, worth_emptying
+from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, movable_now, on_nodes
 from tvwrl.rebalance.worth import expected_worth, nodes_to_spare
 from tvwrl.types import Bool, Float, Int
 from tvwrl.what_if import Recorded
@@ -45,7 +45,7 @@ def make_plan(
     goal : Goal or None
         What to reach; None: to empty nodes with 2 % of the pods.
     recorded : Recorded or None
-        The past, for what comes over a day: see `expected_worth`, `nodes_to_spare` and `worth_emptying`.
+        The past, for what comes over a day: see `expected_worth` and `nodes_to_spare`.
     limits : BatchLimits or None
         How many pods may be on their way at a time.
     finds : callable
@@ -70,9 +70,7 @@ def make_plan(
     True
     """
     goal = goal or Goal()
-    spare = None
-    if recorded is not None:
-        spare = min(nodes_to_spare(state, forecast, recorded, goal.limit), worth_emptying(state, recorded, goal))
+    spare = None if recorded is None else nodes_to_spare(state, forecast, recorded, goal.limit)
     found = finds(state, forecast, goal, spare)
     batch = batches_of(state, found, limits)
     found, batch = _worth_making(state, found, batch, finds is search and goal.name != OVERLOAD)

@@ -9,7 +9,6 @@ import numpy as np
 from tvwrl.checks import at_least, one_of, positive
 from tvwrl.planning import Affinity
 from tvwrl.rebalance.cluster_state import AFFINITY, ANTI_AFFINITY, ClusterState
-from tvwrl.rebalance.forecast import DAY
 from tvwrl.rebalance.search_kernels import (
     CARRIES,
     IS_AFFINITY,
@@ -25,7 +24,6 @@ from tvwrl.rebalance.search_kernels import (
     shift,
 )
 from tvwrl.types import Bool, Float, Float32, InputError, Int
-from tvwrl.what_if import Recorded
 
 MACHINES, COST, OVERLOAD = "machines", "cost", "overload"
 GOALS = (MACHINES, COST, OVERLOAD)
@@ -271,73 +269,6 @@ def most_emptied(state: ClusterState, moves: int) -> int:
     used = np.bincount(state.at[~state.bound], minlength=len(state.node))
     stuck = np.bincount(state.at[~state.bound & ~movable_now(state)], minlength=len(state.node)) > 0
     return int((np.cumsum(np.sort(used[(used > 0) & ~stuck])) <= moves).sum())
-
-
-def worth_emptying(state: ClusterState, recorded: Recorded, goal: Goal) -> int:
-    """Tell how many nodes it is worth to empty before they are needed again.
-
-    Requests are taken to rise and fall from now on as they did, on average, on the days before. The nodes with the
-    fewest pods for their price come first; each is saved until the requests exceed what the nodes that are left have,
-    for a day at most, and has to save the price of the moves that empty it.
-
-    Parameters
-    ----------
-    state : ClusterState
-        N pods on M nodes.
-    recorded : Recorded
-        The past; with less than a day of it, requests are taken to stay as they are.
-    goal : Goal
-        With the price of a move; if that is 0, all nodes that can be emptied are worth it.
-
-    Returns
-    -------
-    int
-        0 or more.
-
-    Raises
-    ------
-    InputError
-        Goal `cost` where the price of a node in use is unknown.
-
-    Examples
-    --------
-    >>> worth_emptying(state, recorded, Goal(price_per_move=1))  # doctest: +SKIP
-    12
-    """
-    free, count = ~state.bound, len(state.node)
-    used = np.bincount(state.at[free], minlength=count)
-    stuck = np.bincount(state.at[free & ~movable_now(state)], minlength=count) > 0
-    hourly = _worth(state, goal) / HOURS
-    nodes = np.flatnonzero((used > 0) & ~stuck & (hourly > 0))
-    room = state.size - on_nodes(state.request[~free], state.at[~free], count)
-    coming = state.request[free].sum(axis=0) + _rise(recorded)
-    left, number = room[used > 0].sum(axis=0), 0
-    for m in nodes[np.argsort(used[nodes] / hourly[nodes], kind="stable")].tolist():
-        left = left - room[m]
-        full = (coming > left).any(axis=1)
-        hours = HOURS * (full.argmax() / len(full) if full.any() else 1.0)
-        if hours * hourly[m] < goal.price_per_move * used[m]:
-            break
-        number += 1
-    return number
-
-
-def _rise(recorded: Recorded) -> Float:
-    """(P, D) cores and GiB that pods request at each step of the next day beyond those that they request now."""
-    steps, free = DAY // recorded.interval, np.flatnonzero(~recorded.bound)
-    days = recorded.slots // steps
-    if not days:
-        return np.zeros((1, recorded.request.shape[1]))
-    begin = recorded.slots - days * steps
-    first = np.maximum(recorded.start[free] - begin, 0)
-    last = np.maximum(recorded.start[free] + recorded.length[free] - begin, 0)
-    request = np.nan_to_num(recorded.request[free]) * recorded.reference
-    change = np.zeros((days * steps + 1, request.shape[1]))
-    np.add.at(change, first, request)
-    np.add.at(change, last, -request)
-    asked = change[:-1].cumsum(axis=0).reshape(days, steps, -1)
-    rise: Float = (asked - asked[:, :1]).mean(axis=0)
-    return rise
 
 
 def _most_worth(used: Int, worth: Float, most: int) -> float:
