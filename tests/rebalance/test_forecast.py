@@ -7,8 +7,10 @@ import pytest
 
 from tvwrl.rebalance import expected_worth, foresee, generated_cluster, state_of_record
 from tvwrl.rebalance.from_record import with_owners
+from tvwrl.rebalance.move_rule import Rebalance
+from tvwrl.schedulers import Moving, make_scheduler
 from tvwrl.types import InputError
-from tvwrl.what_if import Recorded, Trust
+from tvwrl.what_if import Recorded, Replay, Trust
 
 SLOT, DAY = 3600, 24  # seconds, slots of a day
 NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0, 0, 0)
@@ -183,3 +185,11 @@ def test_a_forecast_holds_on_a_day_that_was_not_seen(seed):
         really += used[:, 0].sum() * generated.whole.reference[0]
         forecasted += forecast.use[i, :, : len(used), 0].mean(axis=0).sum()
     assert forecasted == pytest.approx(really, rel=0.1)
+
+
+def test_on_the_first_day_requests_may_fill_a_node():
+    recorded = record([(f"shop/{i}", "shop/deployment/a", i % 2, 0, np.full(6, 0.5)) for i in range(4)], 6)
+    rule = Rebalance(price=0.0, limit=0.5, share=1.0)
+    placed = Replay(recorded, SLOT).play_moves(Moving(make_scheduler("most-allocated"), rule), 10)
+    last = placed.segments.end == 6
+    assert len(np.unique(placed.segments.node[last])) == 1

@@ -26,17 +26,17 @@ ROUNDS = 4  # orders of nodes that are tried
 
 @move_rule("Plans by the day (tvwrl rebalance)")
 class Rebalance(MoveRule):
-    """Plans every few hours, as `tvwrl rebalance` does, from what was recorded until then; moves as the plan says.
+    """Plans every hour, as `tvwrl rebalance` does, from what was recorded until then; moves as the plan says.
 
     It first relieves nodes whose load would exceed their size, then empties nodes. In the first day, of which nothing
-    was known before, pods are taken to use what they request, and may fill nodes.
+    was known before, pods are taken to use what they request, and may fill nodes, as in Kubernetes.
 
     Parameters
     ----------
     price : float, default 2.4
         Machine-hours that each move has to save over the next day, >= 0: 2.4 empties nodes of nine pods or fewer.
     limit : float, default 0.8
-        Share of a node that forecast load may take, above 0.
+        Share of a node that forecast load may take, above 0; there is no forecast on the first day.
     every : float, default 1
         Hours between plans, above 0.
     share : float, default 0.1
