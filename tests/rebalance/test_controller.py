@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter, defaultdict
+from operator import itemgetter
 
 import pytest
 from hypothesis import given, settings
@@ -361,8 +362,8 @@ def wild(folder, seed, faults, wanted):
 
 
 def targets_in(folder):
-    """Uid of an evicted pod -> where it should go, from all records."""
-    lines = (line for file in folder.glob("*.jsonl") for line in read_record(file))
+    """Uid of an evicted pod -> where it should go by its last try, from all records."""
+    lines = sorted((line for file in folder.glob("*.jsonl") for line in read_record(file)), key=itemgetter("time"))
     return {line["uid"]: line["target"] for line in lines if line["event"] == "evicting"}
 
 

@@ -161,7 +161,7 @@ def test_old_plans_and_old_usage_evict_nothing(world, monkeypatch):
     world.prometheus.mood = "gone"
     with pytest.raises(InputError, match="nothing was evicted: what is needed cannot be read"):
         rebalance(act)
-    with pytest.raises(InputError, match="damaged|cannot be reached"):
+    with pytest.raises(InputError, match=r"damaged|cannot be reached"):
         rebalance(replace(world.settings, dry_run=False, out=world.folder / "out"))
     world.watch(monkeypatch, 2, dry_run=False)
     world.prometheus.mood = "normal"
