@@ -419,11 +419,11 @@ def _judge(world: Rebalancing, report: Report, before: int, took: float, lines: 
         f"{max(n for key, n in spent.items() if key.startswith('node'))}, of an owner "
         f"{max(n for key, n in spent.items() if key.startswith('owner'))}",
     )
-    returns, refused = _returns(lives, evictions), sum(line.get("reason", "").startswith("no return") for line in lines)
+    back, refused = returns(lives, evictions), sum(line.get("reason", "").startswith("no return") for line in lines)
     report.check(
         "rebalance: replacements on a node that their owner had left",
-        not returns,
-        f"{len(returns)}; {refused} such moves refused",
+        not back,
+        f"{len(back)}; {refused} such moves refused",
     )
     # A successor may see a replacement again that the one that was killed has seen.
     outcomes = Counter({line["uid"]: line["outcome"] for line in lines if line["event"] == "replaced"}.values())
@@ -442,7 +442,7 @@ def _judge(world: Rebalancing, report: Report, before: int, took: float, lines: 
     )
 
 
-def _returns(lives: dict[str, Any], evictions: list[Evicted]) -> list[str]:
+def returns(lives: dict[str, Any], evictions: list[Evicted]) -> list[str]:
     """Pods that were made since a pod of their owner was evicted from a node, and bound to that node."""
     left: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for one in evictions:

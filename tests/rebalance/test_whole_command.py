@@ -15,8 +15,10 @@ from tests.serve.fake_prometheus import FakePrometheus, RunningPod
 from tvwrl.rebalance import execution
 from tvwrl.rebalance.command import RebalanceSettings, rebalance
 from tvwrl.rebalance.controller import Controller
+from tvwrl.rebalance.latest_usage import read_latest
 from tvwrl.rebalance.plan_of_moves import read_plan
 from tvwrl.types import InputError
+from tvwrl.what_if import Asked
 
 pytest.importorskip("kubernetes")
 CORES, MEMORY, MOVES = 8, 32, 4
@@ -170,3 +172,14 @@ def test_old_plans_and_old_usage_evict_nothing(world, monkeypatch):
     with pytest.raises(InputError, match=r"nothing was evicted: the plan is 14\d\d\.\d min old"):
         rebalance(act)
     assert not world.evicted
+
+
+def test_what_was_read_in_older_hours_is_not_kept(world):
+    asked = Asked(world.prometheus.url, days=1.0)
+    ends = []
+    for ago in (5, 4, 0):
+        world.prometheus.ahead = -3600.0 * ago
+        recorded = read_latest(asked, lambda line: None)
+        assert recorded.slots == 288
+        ends.append(len(list((world.folder / "data" / "rebalance").glob("*/[0-9]*"))))
+    assert ends == [1, 2, 1]
