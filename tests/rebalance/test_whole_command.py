@@ -120,6 +120,8 @@ def test_a_plan_is_carried_out_as_it_stands(world):
     assert replaced == {move.uid: move.target for move in plan.moves}
     assert world.used == used - set(plan.drained)
     assert plan.expected["machine_hours"].value == 24 * len(plan.drained)
+    rebalance(replace(world.settings, execute=world.folder / "dry" / "plan.json", most_moves=None, dry_run=False))
+    assert len(world.evicted) == len(plan.moves)
 
 
 def test_planned_and_carried_out_in_one_call(world, capsys):
@@ -159,6 +161,9 @@ def test_old_plans_and_old_usage_evict_nothing(world, monkeypatch):
     act = replace(world.settings, execute=file, most_moves=None, dry_run=False)
     world.prometheus.mood = "old"
     with pytest.raises(InputError, match="nothing was evicted: the newest usage is 36"):
+        rebalance(act)
+    world.prometheus.mood = "empty"
+    with pytest.raises(InputError, match="nothing was evicted: no usage is recorded any more"):
         rebalance(act)
     world.prometheus.mood = "gone"
     with pytest.raises(InputError, match="nothing was evicted: what is needed cannot be read"):

@@ -215,7 +215,7 @@ def rebalance(settings: RebalanceSettings) -> None:
         nonlocal ready
         if ready is None:
             forecast, ready = _plan(settings, state)
-            print(write(out, state, forecast, ready, settings.wanted, settings.currency, settings.hourly))
+            print(write(out, state, forecast, ready, settings.wanted, settings.currency, settings))
         return ready
 
     done = Controller(plan_of, settings.options, usage_age=_age(settings)).once()
@@ -236,7 +236,7 @@ def _written(settings: RebalanceSettings, out: Path, state: ClusterState, record
     with phase("forecasting the next day"):
         forecast = foresee(recorded, state, max(int(settings.days), 1))
     plan = planned(settings, state, forecast, recorded)
-    return write(out, state, forecast, plan, settings.wanted, settings.currency, settings.hourly)
+    return write(out, state, forecast, plan, settings.wanted, settings.currency, settings)
 
 
 def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
@@ -282,7 +283,8 @@ class Executor:
         name, options = result.plan, self._options
         self._too_old(plan)
         if self._usage_age is not None and not (age := self._ask(self._usage_age)) < options.stale_seconds:
-            raise Stopped(f"the newest usage is {age:.0f} s old: must be less than {options.stale_seconds:g}")
+            old = f"the newest usage is {age:.0f} s old" if isfinite(age) else "no usage is recorded any more"
+            raise Stopped(f"{old}: must be less than {options.stale_seconds:g} s old")
         self._evictions.forget(self._hands.now())
         if why := self._evictions.refusal(move, self._hands.now()):
             self._refuse(result, lost, plan, move, why)
