@@ -161,3 +161,20 @@ def moved_before(placed, slot):
     segments = placed.segments
     rows = zip(segments.pod.tolist(), segments.node.tolist(), segments.begin.tolist(), strict=True)
     return sorted(row for row in rows if row[2] < slot)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "says"),
+    [
+        ({}, ""),
+        ({"hourly": 10}, "By --hourly 10 this takes 2 hours"),
+        ({"hourly_per_owner": 1}, "By --hourly-per-owner 1 this takes 3 hours"),
+    ],
+)
+def test_the_page_says_how_long_the_budgets_make_it_take(tmp_path, capsys, budgets, says):
+    """Whichever of them takes longest."""
+    large = {"hourly": 100, "hourly_per_node": 100, "hourly_per_namespace": 100, "hourly_per_owner": 100}
+    rebalance(RebalanceSettings(generated=12, most_moves=20, out=tmp_path / "out", **large | budgets))
+    page = " ".join(capsys.readouterr().out.split())
+    assert says in page
+    assert ("hours, and a plan is carried out" in page) == bool(says)

@@ -23,6 +23,7 @@ from tvwrl.rebalance.handing_over import ExtenderOptions
 from tvwrl.rebalance.kube_api import ApiError, ApiOptions, connect
 from tvwrl.rebalance.kubernetes_objects import COMMAND, read_objects
 from tvwrl.rebalance.kubernetes_state import state_of
+from tvwrl.rebalance.latest_usage import read_latest
 from tvwrl.rebalance.leadership import LeaseOptions
 from tvwrl.rebalance.page import write
 from tvwrl.rebalance.plan_of_moves import MovePlan, read_plan
@@ -214,7 +215,7 @@ def rebalance(settings: RebalanceSettings) -> None:
         nonlocal ready
         if ready is None:
             forecast, ready = _plan(settings, state)
-            print(write(out, state, forecast, ready, settings.wanted, settings.currency, settings.hourly))
+            print(write(out, state, forecast, ready, settings.wanted, settings.currency, settings))
         return ready
 
     done = Controller(plan_of, settings.options, usage_age=_age(settings)).once()
@@ -235,7 +236,7 @@ def _written(settings: RebalanceSettings, out: Path, state: ClusterState, record
     with phase("forecasting the next day"):
         forecast = foresee(recorded, state, max(int(settings.days), 1))
     plan = planned(settings, state, forecast, recorded)
-    return write(out, state, forecast, plan, settings.wanted, settings.currency, settings.hourly)
+    return write(out, state, forecast, plan, settings.wanted, settings.currency, settings)
 
 
 def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan]:
@@ -300,17 +301,9 @@ def _read(settings: RebalanceSettings) -> Recorded:
             return read_csv_record(settings.usage, settings.nodes, settings.interval)
     names = ("days", "interval", "selector", "chunk", "timeout", "retries")
     asked = Asked(settings.prometheus or "", **{name: getattr(settings, name) for name in names})
-    end = last_hour(asked) if settings.end == NOW else settings.end
-    return read_prometheus_record(replace(asked, end=end), say)
-
-
-def last_hour(asked: Asked) -> str:
-    """The last whole hour on the clock of a server, as seconds since 1970. Raises InputError if it cannot be reached.
-
-    What was read is kept until the hour is over, so that the same command within it reads nothing again.
-    """
-    server = Server(address(asked.url), RetryPolicy(asked.retries + 1, asked.timeout))
-    return str(server.clock() // HOUR * HOUR)
+    if settings.end == NOW:
+        return read_latest(asked, say)
+    return read_prometheus_record(replace(asked, end=settings.end), say)
 
 
 def _age(settings: RebalanceSettings) -> Callable[[], float]:

@@ -9,7 +9,8 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -47,6 +48,23 @@ class EvictionBudgets:
         at_least(0, hourly_per_owner=self.hourly_per_owner)
         at_least(1, on_their_way=self.on_their_way, no_return=self.no_return)
 
+    def hours(self, moves: Sequence[PodMove]) -> tuple[int, str]:
+        """How many hours these moves take at least, and the option that decides it; 0 hours without moves.
+
+        >>> EvictionBudgets().hours([PodMove(0, f"shop/a-{i}", "", "shop/a", "x", "y", "", 0.0, "") for i in range(5)])
+        (3, 'hourly_per_owner')
+        """
+        kinds = {
+            "hourly": Counter("" for _ in moves),
+            "hourly_per_node": Counter(move.source for move in moves),
+            "hourly_per_namespace": Counter(move.pod.partition("/")[0] for move in moves),
+            "hourly_per_owner": Counter(move.owner for move in moves),
+        }
+        most = {name: max(found.values(), default=0) for name, found in kinds.items()}
+        length = {name: -(-count // max(getattr(self, name), 1)) for name, count in most.items()}
+        longest = max(length, key=length.__getitem__)
+        return length[longest], longest
+
 
 class Eviction(NamedTuple):
     """A pod that was evicted, or may have been: one that was tried without an answer counts."""
@@ -81,7 +99,7 @@ class Evictions:
     >>> evictions.refusal(move._replace(uid="u2"), now=10.0)
     'budget: 1 eviction of shop/Deployment/web in an hour'
     >>> evictions.refusal(move._replace(uid="u2", source="node-3", target="node-1"), now=4000.0)
-    'no return: shop/Deployment/web left node-1 0.0 h ago'
+    'no return: shop/Deployment/web left node-1 1.1 h ago'
     """
 
     budgets: EvictionBudgets

@@ -316,6 +316,8 @@ def _official(options: ApiOptions) -> tuple[Transport, str]:
             )
     except (config.ConfigException, OSError, ValueError) as error:
         raise InputError(f"kubeconfig {options.kubeconfig or '(default)'}: {error}") from None
+    if not made.verify_ssl:  # the kubeconfig says so: that need not be repeated at every request
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     pool = client.ApiClient(made).rest_client.pool_manager
 
     def send(method: str, path: str, body: bytes | None, seconds: float) -> Answer:

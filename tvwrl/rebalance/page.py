@@ -11,6 +11,7 @@ import numpy as np
 
 from tvwrl.markdown import markdown_table
 from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.forecast import HOUR, Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, Point
 from tvwrl.rebalance.search import OVERLOAD, Goal, most_emptied, movable_now, on_nodes
@@ -34,14 +35,16 @@ def places_after(state: ClusterState, plan: MovePlan) -> Int:
     return at
 
 
-def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "", hourly: int | None = None) -> str:
+def page(
+    state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "", budgets: EvictionBudgets | None = None
+) -> str:
     """The report in Markdown, which also reads well in a terminal; without the picture.
 
-    `hourly`: pods that may be evicted in an hour, None where nothing is said about it
+    `budgets`: of evictions, None where nothing is said about the hours that the moves take
     """
     parts = [
         f"# Which pods to move in {plan.source}",
-        *map(_wrapped, _verdict(state, plan, goal, currency, hourly)),
+        *map(_wrapped, _verdict(state, plan, goal, currency, budgets)),
         *_moves(plan),
         *_drained(plan),
         "## What stays, and why",
@@ -61,7 +64,9 @@ ALWAYS = (
 )
 
 
-def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hourly: int | None) -> list[str]:
+def _verdict(
+    state: ClusterState, plan: MovePlan, goal: Goal, currency: str, budgets: EvictionBudgets | None
+) -> list[str]:
     used = int(state.in_use.sum())
     if not plan.moves:
         if not movable_now(state).any():
@@ -102,11 +107,11 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hou
     what = f"Hours (mean of a day) with CPU or memory above {above:.0%} of a node, summed over nodes, over the next day"
     same = over.value == over.low == over.high == 0
     lines.append(f"{what}: {'as many as without the moves' if same else _interval(over, 1, signed=True)}.")
-    if hourly is not None and len(plan.moves) > hourly:
-        length = -(-len(plan.moves) // max(hourly, 1))
+    length, option = (0, "") if budgets is None else budgets.hours(plan.moves)
+    if length > 1:
         lines.append(
-            f"At {hourly} evictions an hour (--hourly) this takes {length} hours, and a plan is carried out for "
-            "--longest-age at most: --watch plans anew for what is left."
+            f"By --{option.replace('_', '-')} {getattr(budgets, option)} this takes {length} hours, and a plan is "
+            "carried out for --longest-age at most: --watch plans anew for what is left."
         )
     if nodes.value < 0:
         lines.append("Nodes that are empty now come into use.")
@@ -156,10 +161,10 @@ def write(
     plan: MovePlan,
     goal: Goal,
     currency: str = "",
-    hourly: int | None = None,
+    budgets: EvictionBudgets | None = None,
 ) -> str:
     """Write the page, the plan, pictures and the explorer to a folder; returns the page."""
-    text = page(state, plan, goal, currency, hourly)
+    text = page(state, plan, goal, currency, budgets)
     out.mkdir(parents=True, exist_ok=True)
     at = places_after(state, plan)
     write_json(out / PLAN, provenance() | plan.as_dict())
