@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tvwrl.rebalance import expected_worth, foresee, generated_cluster, state_of_record
-from tvwrl.rebalance.from_record import with_owners
+from tvwrl.rebalance.from_record import as_now
 from tvwrl.types import InputError
 from tvwrl.what_if import Recorded, Trust
 
@@ -130,17 +130,17 @@ def test_owners_of_a_record_are_called_as_kubernetes_calls_them():
     state = state_of_record(recorded)
     assert state.pod.tolist() == ["shop/here", "shop/other"]
     known = replace(state, owner=np.array(["shop/deployment/web", "shop/statefulset/db"], object))
-    assert with_owners(recorded, known).owner.tolist() == ["shop/deployment/web"] * 2 + ["shop/statefulset/db"]
+    assert as_now(recorded, known).owner.tolist() == ["shop/deployment/web"] * 2 + ["shop/statefulset/db"]
     strangers = replace(known, pod=np.array(["here", "other"], object))
     with pytest.raises(InputError, match=r"no pod of by hand is in it.*shop/gone.*here"):
-        with_owners(recorded, strangers)
+        as_now(recorded, strangers)
 
 
 def test_what_comes_is_counted_by_owners_however_they_are_called():
     recorded = record([("shop/a", "web", 0, 0, course(1)), ("shop/b", "web", 1, 0, course(1))], DAY)
     state = state_of_record(recorded)
     state = replace(state, owner=np.array(["shop/deployment/web"] * 2, object))
-    recorded = with_owners(recorded, state)
+    recorded = as_now(recorded, state)
     assert expected_worth(state, np.zeros(2, int), foresee(recorded, state), recorded)["machine_hours"].value == 24
 
 

@@ -17,7 +17,7 @@ from tvwrl.rebalance.controller import Controller, ControllerOptions, WatchOptio
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.execution import ExecutionOptions, Result
 from tvwrl.rebalance.forecast import HOUR, Forecast, foresee
-from tvwrl.rebalance.from_record import state_of_record, with_owners, with_record
+from tvwrl.rebalance.from_record import as_now, state_of_record, with_record
 from tvwrl.rebalance.generated import generated_cluster
 from tvwrl.rebalance.handing_over import ExtenderOptions
 from tvwrl.rebalance.kube_api import ApiError, ApiOptions, connect
@@ -32,7 +32,7 @@ from tvwrl.rebalance.search import OVERLOAD, Goal
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.traces import ClusterMetrics, RetryPolicy, Selector, Server, address
 from tvwrl.types import InputError
-from tvwrl.what_if import Asked, Recorded, prices_of, read_csv_record, read_prometheus_record, with_prices
+from tvwrl.what_if import Asked, Recorded, prices_of, read_csv_record, read_prometheus_record, trust, with_prices
 
 NOW, SEARCH = "now", "search"
 FAR = float("inf")  # seconds since usage that nobody has seen
@@ -184,10 +184,15 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
             self._part(WatchOptions),
             self._part(ApiOptions),
             self._part(LeaseOptions),
-            self._part(EvictionBudgets),
+            self.budgets,
             self._part(ExecutionOptions),
             self._part(ExtenderOptions),
         )
+
+    @property
+    def budgets(self) -> EvictionBudgets:
+        """How many pods may be evicted in an hour."""
+        return self._part(EvictionBudgets)
 
     def _part(self, kind: type[Part]) -> Part:
         return kind(**{one.name: getattr(self, one.name) for one in fields(kind)})  # type: ignore[arg-type]
@@ -213,8 +218,8 @@ def rebalance(settings: RebalanceSettings) -> None:
     def plan_of(state: ClusterState) -> MovePlan:
         nonlocal ready
         if ready is None:
-            forecast, ready = _plan(settings, state)
-            print(write(out, state, forecast, ready, settings.wanted, settings.currency, settings.hourly))
+            forecast, ready, trusted = _plan(settings, state)
+            print(write(out, state, forecast, ready, settings.wanted, settings.currency, trusted))
         return ready
 
     done = Controller(plan_of, settings.options, usage_age=_age(settings)).once()
@@ -235,22 +240,27 @@ def _written(settings: RebalanceSettings, out: Path, state: ClusterState, record
     with phase("forecasting the next day"):
         forecast = foresee(recorded, state, max(int(settings.days), 1))
     plan = planned(settings, state, forecast, recorded)
-    return write(out, state, forecast, plan, settings.wanted, settings.currency, settings.hourly)
+    return write(out, state, forecast, plan, settings.wanted, settings.currency, _trusted(settings, recorded))
 
 
-def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan]:
-    """A plan for the cluster as the API server shows it."""
-    recorded = with_owners(_recorded(settings), state)
+def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan, list[str]]:
+    """A plan for the cluster as the API server shows it, and how far what it rests on can be trusted."""
+    recorded = as_now(_recorded(settings), state)
     state = with_record(state, recorded)
     forecast = foresee(recorded, state, max(int(settings.days), 1))
-    return forecast, planned(settings, state, forecast, recorded)
+    return forecast, planned(settings, state, forecast, recorded), _trusted(settings, recorded)
+
+
+def _trusted(settings: RebalanceSettings, recorded: Recorded) -> list[str]:
+    """How far the record can be trusted, in sentences; of a generated one there is nothing to say."""
+    return [] if settings.generated is not None else trust(recorded, replayed=False)
 
 
 def planned(settings: RebalanceSettings, state: ClusterState, forecast: Forecast, recorded: Recorded) -> MovePlan:
     """A plan that the referee found no fault in."""
     goal = settings.wanted
     with phase("searching for moves"):
-        plan = make_plan(state, forecast, goal, recorded, settings.batches, _finds(settings, recorded))
+        plan = make_plan(state, forecast, goal, recorded, settings.batches, _finds(settings, recorded), settings.budgets)
         load = forecast.in_steps(goal.step_seconds).astype(float)
         found = faults(state, plan.moves, plan.drained, load.reshape(len(state), -1, load.shape[-1]), goal.limit)
     if found:
@@ -284,7 +294,7 @@ def seen(settings: RebalanceSettings) -> tuple[Recorded, ClusterState]:
                     f"the API server of Kubernetes: {error}; where it cannot be reached give --objects FILE, which "
                     f"this writes, or --assume-movable:\n  {COMMAND}"
                 ) from error
-    recorded = with_owners(recorded, state)
+    recorded = as_now(recorded, state)
     return recorded, with_record(state, recorded)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
@@ -34,20 +36,21 @@ def places_after(state: ClusterState, plan: MovePlan) -> Int:
     return at
 
 
-def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "", hourly: int | None = None) -> str:
+def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "", trusted: Sequence[str] = ()) -> str:
     """The report in Markdown, which also reads well in a terminal; without the picture.
 
-    `hourly`: pods that may be evicted in an hour, None where nothing is said about it
+    `trusted`: sentences about how far the record of usage can be trusted
     """
     parts = [
         f"# Which pods to move in {plan.source}",
-        *map(_wrapped, _verdict(state, plan, goal, currency, hourly)),
+        *map(_wrapped, _verdict(state, plan, goal, currency)),
         *_moves(plan),
-        *_drained(plan),
+        *_drained(state, plan),
         "## What stays, and why",
         _wrapped(_staying(state, plan)),
         "## What is not known",
         _bullets([*plan.unknown, *ALWAYS]),
+        *(["## How far the record can be trusted", _bullets([*trusted])] if trusted else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -61,7 +64,7 @@ ALWAYS = (
 )
 
 
-def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hourly: int | None) -> list[str]:
+def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str) -> list[str]:
     used = int(state.in_use.sum())
     if not plan.moves:
         if not movable_now(state).any():
@@ -102,16 +105,25 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hou
     what = f"Hours (mean of a day) with CPU or memory above {above:.0%} of a node, summed over nodes, over the next day"
     same = over.value == over.low == over.high == 0
     lines.append(f"{what}: {'as many as without the moves' if same else _interval(over, 1, signed=True)}.")
-    if hourly is not None and len(plan.moves) > hourly:
-        length = -(-len(plan.moves) // max(hourly, 1))
-        lines.append(
-            f"At {hourly} evictions an hour (--hourly) this takes {length} hours, and a plan is carried out for "
-            "--longest-age at most: --watch plans anew for what is left."
-        )
+    lines += _lasting(plan)
     if nodes.value < 0:
         lines.append("Nodes that are empty now come into use.")
     lines.append("95 % intervals of the mean over the days that were seen.")
     return lines
+
+
+def _lasting(plan: MovePlan) -> list[str]:
+    """How long the moves take, where that is known."""
+    lasting = plan.expected.get("hours", Point(0.0, 0.0, 0.0)).value
+    if lasting == np.inf:
+        return ["Within a day the hourly budgets (--hourly and others) do not allow all moves."]
+    text = f"The last move is taken to be made {lasting:.1f} hours after the cluster was seen, within the hourly budgets"
+    if lasting > 1:
+        return [
+            f"{text} (--hourly and others); what it saves counts from then on. A plan is carried out for --longest-age "
+            "at most: --watch plans anew for what is left."
+        ]
+    return [f"{text}; what it saves counts from then on."] if lasting else []
 
 
 def _moves(plan: MovePlan) -> list[str]:
@@ -131,12 +143,18 @@ def _moves(plan: MovePlan) -> list[str]:
     ]
 
 
-def _drained(plan: MovePlan) -> list[str]:
+def _drained(state: ClusterState, plan: MovePlan) -> list[str]:
     if not plan.drained:
         return []
     names = ", ".join(plan.drained[:NAMED]) + (
         f" and {len(plan.drained) - NAMED:,} more" if len(plan.drained) > NAMED else ""
     )
+    closed = set(state.node[~state.open]).intersection(plan.drained)
+    if closed:
+        names += (
+            f". Of these {_count(len(closed), 'node')} take no new pods already, such as {min(closed)}: whoever closed "
+            "them may be about to remove them, and then the plan saves less"
+        )
     return ["## Nodes that can be removed afterwards", _wrapped(names + ".")]
 
 
@@ -144,9 +162,15 @@ def _staying(state: ClusterState, plan: MovePlan) -> str:
     may, free = int(movable_now(state).sum()), int((~state.bound).sum())
     text = f"{may:,} of {free:,} pods may be moved"
     text += f", beside {len(state) - free:,} that belong to their nodes." if len(state) > free else "."
-    return text + (
-        f" Of the others: {'; '.join(f'{why}: {count:,}' for why, count in plan.stays.items())}." if plan.stays else ""
-    )
+    if plan.stays:
+        text += f" Of the others: {'; '.join(f'{why}: {count:,}' for why, count in plan.stays.items())}."
+    if state.unsaved:
+        kinds = Counter(state.unsaved.values()).most_common()
+        text += (
+            " Nodes that no plan empties, as that would save nothing: "
+            f"{'; '.join(f'a node that {why}: {count:,}' for why, count in kinds)}."
+        )
+    return text
 
 
 def write(
@@ -156,13 +180,13 @@ def write(
     plan: MovePlan,
     goal: Goal,
     currency: str = "",
-    hourly: int | None = None,
+    trusted: Sequence[str] = (),
 ) -> str:
     """Write the page, the plan, pictures and the explorer to a folder; returns the page."""
-    text = page(state, plan, goal, currency, hourly)
+    text = page(state, plan, goal, currency, trusted)
     out.mkdir(parents=True, exist_ok=True)
     at = places_after(state, plan)
-    write_json(out / PLAN, provenance() | plan.as_dict())
+    write_json(out / PLAN, provenance() | plan.as_dict() | {"trusted": list(trusted)})
     write_csv(out / MOVES, [move._asdict() for move in plan.moves])
     with whole_file(out / PICTURE) as partial:
         draw(partial, state, forecast, at)
