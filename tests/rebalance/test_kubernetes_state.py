@@ -165,7 +165,7 @@ def test_owners_are_spelled_as_the_reader_of_metrics_does():
         pod("cart-1"),
         owned("db-0", ("StatefulSet", "db")),
         owned("night-1", ("Job", "night-29")),
-        owned("bare"),
+        owned("only"),
         owned("static", ("Node", "a")),
         owned("two", ("Widget", "w"), ("Gadget", "g")),
     )
@@ -246,10 +246,10 @@ def test_affinity_and_anti_affinity():
         ({"selector": None}, []),
         ({"selector": {}}, [0, 1, 2]),
         ({"namespaces": ["shop"]}, [0, 1]),
-        ({"namespaces": ["other"]}, [3]),
-        ({"namespaces": ["other", "shop"]}, [0, 1, 3]),
+        ({"namespaces": ["test"]}, [3]),
+        ({"namespaces": ["test", "shop"]}, [0, 1, 3]),
         ({"namespaceSelector": {}}, [0, 1, 3]),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}, [3]),
+        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "test"}}}, [3]),
         ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "none"}}}, []),
         ({"namespaceSelector": {"matchLabels": {"team": "x"}}}, [3]),
         ({"namespaceSelector": {"matchLabels": {"team": "x"}}, "namespaces": ["shop"]}, [0, 1, 3]),
@@ -262,14 +262,14 @@ def test_affinity_and_anti_affinity():
 def test_whom_a_rule_about_neighbours_matches(more, matched):
     namespaces = [
         {"kind": "Namespace", "metadata": {"name": "shop"}},
-        {"kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "x"}}},
+        {"kind": "Namespace", "metadata": {"name": "test", "labels": {"team": "x"}}},
     ]
     state = read(
         *ZONES,
         pod("cart-1", spec=neighbour(**more), metadata={"labels": {"version": "1"}}),
         pod("cart-2", metadata={"labels": {"version": "2"}}),
         pod("web-1", app="web"),
-        pod("cart-9", metadata={"namespace": "other", "labels": {"version": "3"}}),
+        pod("cart-9", metadata={"namespace": "test", "labels": {"version": "3"}}),
         *namespaces,
     )
     if more == {"selector": {}}:
@@ -281,7 +281,7 @@ def test_whom_a_rule_about_neighbours_matches(more, matched):
 
 def test_a_rule_about_namespaces_of_which_nothing_is_known_keeps_a_pod_and_holds_for_all():
     rule = neighbour(namespaceSelector={"matchLabels": {"team": "x"}})
-    state = read(*ZONES, pod("cart-1", spec=rule), pod("cart-9", metadata={"namespace": "other"}))
+    state = read(*ZONES, pod("cart-1", spec=rule), pod("cart-9", metadata={"namespace": "test"}))
     assert reason(state, "cart-1") == "has a rule about namespaces whose labels are not known"
     assert shown(state)[0][1:3] == ([0], [0, 1])
 
@@ -294,7 +294,7 @@ def test_of_several_affinities_a_neighbour_meets_all():
     spec = {"affinity": {"podAffinity": {REQUIRED: rules}}}
     others = [pod("cart-1"), pod("cart-2", metadata={"labels": {"tier": "x"}}), pod("db-1", app="db")]
     state = read(*ZONES, pod("web-1", app="web", spec=spec), *others)
-    assert shown(state) == [(AFFINITY, [0], [2], [0, 0, 1, -1]), (AFFINITY, [0], [2], [0, 1, 2, 3])]
+    assert shown(state) == [(AFFINITY, [3], [1], [0, 0, 1, -1]), (AFFINITY, [3], [1], [0, 1, 2, 3])]
 
 
 def test_ports_of_the_host_keep_pods_apart():
@@ -362,7 +362,7 @@ def test_which_pods_count_for_a_spread():
         pod("cart-2", spec=rule, metadata={"labels": {"pod-template-hash": "new"}}),
         pod("cart-3", spec=rule, metadata={"labels": {"pod-template-hash": "old"}}),
         pod("cart-4", metadata={"labels": {"pod-template-hash": "new"}, "deletionTimestamp": "x"}),
-        pod("cart-5", metadata={"labels": {"pod-template-hash": "new"}, "namespace": "other"}),
+        pod("cart-5", metadata={"labels": {"pod-template-hash": "new"}, "namespace": "test"}),
     )
     assert [(one.carriers.tolist(), one.matched.tolist(), one.skew) for one in state.terms] == [
         ([0, 1], [0, 1], 2),
