@@ -116,7 +116,9 @@ def test_nothing_goes_to_a_node_that_is_not_well(pressure):
 
 
 def test_pods_go_to_nodes_of_their_system_alone():
-    nodes = [node(name, {"kubernetes.io/arch": arch}) for name, arch in (("a", "amd64"), ("b", "arm64"), ("c", "amd64"))]
+    nodes = [
+        node(name, {"kubernetes.io/arch": arch}) for name, arch in (("a", "amd64"), ("b", "arm64"), ("c", "amd64"))
+    ]
     state = read(*nodes, pod("one", "a"), pod("two", "b"))
     assert goes(state, "one") == {"a", "c"}
     assert goes(state, "two") == {"b"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.rebalance.test_referee import cluster, column
-from tvwrl.rebalance import Forecast, Found, Goal, expected_worth, faults, find_moves, make_plan
+from tvwrl.rebalance import Forecast, Found, Goal, expected_worth, find_moves, make_plan
 from tvwrl.rebalance.cluster_state import Waiting
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.page import page
@@ -120,6 +120,6 @@ def test_a_plan_says_how_long_it_takes():
     def said(plan):
         return page(cluster([0]), plan, Goal()).replace("\n", " ")
 
-    assert "1.2 hours after the cluster was seen" in said(leaving(11))
+    assert "1.2 h after the cluster was seen" in said(leaving(11))
     assert "--watch plans anew" in said(leaving(11))
     assert "do not allow all moves" in said(leaving(4, hourly=0))

@@ -25,6 +25,7 @@ MOST_TEXT = 200_000  # characters: Kubernetes allows 256 KiB for all annotations
 class EvictionBudgets:
     """How many pods may be evicted, whatever a plan says."""
 
+    heading = "budgets of evictions"
     hourly: int = 20
     """Evictions in an hour, in the whole cluster."""
     hourly_per_node: int = 10

@@ -20,9 +20,7 @@ ASSUMED = (
     "metrics: taken as none, as --assume-movable says."
 )
 
-LEFT_OUT = (
-    "Pods that are left out of the record are not in this plan: a node that looks empty, or has room, may run some of them."
-)
+LEFT_OUT = "Pods that are left out of the record are not in this plan: a node that looks empty may run some of them."
 GONE = "Nodes on which no pod ran at the end of the record may be gone: nothing is moved there."
 
 

@@ -160,7 +160,10 @@ class Taints:
     def tolerated(self, tolerations: Field) -> Bool:
         """(M,) nodes of which a pod with these tolerations tolerates every taint, for as long as it runs."""
         rules = [
-            (*(one.at(name).text() for name in ("key", "operator", "value", "effect")), one.at("tolerationSeconds").given)
+            (
+                *(one.at(name).text() for name in ("key", "operator", "value", "effect")),
+                one.at("tolerationSeconds").given,
+            )
             for one in tolerations
         ]
         allowed = np.ones(self._number, np.bool_)

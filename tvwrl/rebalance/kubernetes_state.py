@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,16 @@ WANTED = {  # kind -> what is assumed of pods that need its objects, where nothi
 }
 
 
+@dataclass(frozen=True)
+class MovableOptions:
+    """Which pods may be moved."""
+
+    heading = "what may move"
+    delete_emptydir_data: bool = False
+    """Move pods with emptyDir volumes too, which lose what is in them, as with kubectl drain; without it only those
+    that are marked with the cluster autoscaler's safe-to-evict or safe-to-evict-local-volumes."""
+
+
 def read_state(
     path: Path, schedulers: Collection[str] = SCHEDULERS, delete_emptydir_data: bool = False
 ) -> ClusterState:
@@ -114,7 +125,8 @@ def state_of(
     Returns
     -------
     ClusterState
-        Nodes and pods in the order of their names. Its `unknown` says what could not be known, and what is assumed instead.
+        Nodes and pods in the order of their names. Its `unknown` says what could not be known, and what is assumed
+        instead.
 
     Raises
     ------
@@ -301,7 +313,9 @@ class _Reading:
             cpu, memory, pods = (_amount(amounts.at(name)) for name in ("cpu", "memory", "pods"))
             size[row], most_pods[row] = (cpu, memory / GIB), int(pods)
             unsized += not (cpu and memory and pods)
-            true = {one.at("type").text() for one in node.at("status", "conditions") if one.at("status").text() == "True"}
+            true = {
+                one.at("type").text() for one in node.at("status", "conditions") if one.at("status").text() == "True"
+            }
             well = "Ready" in true and not true.intersection(ILL)
             going = _leaves(node) or node.at("spec", "unschedulable").flag()
             open_[row] = well and not going and bool(cpu and memory and pods)

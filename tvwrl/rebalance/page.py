@@ -117,7 +117,7 @@ def _lasting(plan: MovePlan) -> list[str]:
     lasting = plan.expected.get("hours", Point(0.0, 0.0, 0.0)).value
     if lasting == np.inf:
         return ["Within a day the hourly budgets (--hourly and others) do not allow all moves."]
-    text = f"The last move is taken to be made {lasting:.1f} hours after the cluster was seen, within the hourly budgets"
+    text = f"The last move is taken to be made {lasting:.1f} h after the cluster was seen, within the hourly budgets"
     if lasting > 1:
         return [
             f"{text} (--hourly and others); what it saves counts from then on. A plan is carried out for --longest-age "

@@ -110,7 +110,13 @@ def make_plan(
         else:
             reason = "makes room for another"
         full = f"target then {asked[target]:.0%} requested, {used[target]:.0%} used at most"
-        saving = max(HOURS - done[source], 0.0) / leaving[source] if gained[source] else relief if goal.name == OVERLOAD else 0.0
+        saving = (
+            max(HOURS - done[source], 0.0) / leaving[source]
+            if gained[source]
+            else relief
+            if goal.name == OVERLOAD
+            else 0.0
+        )
         words = "; ".join(filter(None, (full, risk[i])))
         moves.append(
             PodMove(
