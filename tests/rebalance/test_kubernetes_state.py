@@ -74,6 +74,13 @@ def test_pods_that_hold_room():
     assert any(one.startswith("2 pods without a node are held back") for one in state.unknown)
 
 
+def test_a_pod_that_shrinks_holds_its_room_until_it_has():
+    """As KEP 1287 has it: the larger of what is asked for and what it has."""
+    spec = {"containers": [container("1", "1Gi"), {"name": "log"}]}
+    has = [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "512Mi"}}}, {"name": "log"}]
+    assert read(pod("cart-1", spec=spec, status={"containerStatuses": has})).request.tolist() == [[2, 1]]
+
+
 def test_where_what_waits_may_go():
     state = read(
         node("a", {"disk": "ssd"}),

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -231,7 +232,7 @@ class _Reading:
         group, allowed = self._groups(volumes)
         request = np.zeros((number, 2))
         for row, pod in enumerate(self.pods):
-            request[row] = request_of(pod.at("spec").value or {}, str(pod.at("spec")))
+            request[row] = request_of(_with_resizes(pod), str(pod.at("spec")))
         return ClusterState(
             source=objects.source,
             time=objects.time,
@@ -653,6 +654,23 @@ def _strings(texts: Iterable[str]) -> Strings:
 
 def _amount(field: Field) -> float:
     return quantity(field.value, str(field)) if field.given else 0.0
+
+
+def _with_resizes(pod: Field) -> dict[str, Any]:
+    """The specification of a pod, where containers that are being resized request the larger of then and now, as for
+    kube-scheduler: they hold that room meanwhile."""
+    spec = pod.at("spec")
+    held = {one.at("name").text(): one.at("resources", "requests") for one in pod.at("status", "containerStatuses")}
+    listed = []
+    for one in spec.at("containers"):
+        asked = one.at("resources", "requests")
+        has = held.get(one.at("name").text(), Field(None, ""))
+        larger = {name: has.value[name] for name in has.fields() if _amount(has.at(name)) > _amount(asked.at(name))}
+        more = {"requests": {**(asked.value or {}), **larger}}
+        listed.append(
+            {**one.value, "resources": {**(one.at("resources").value or {}), **more}} if larger else one.value
+        )
+    return {**(spec.value or {}), "containers": listed}
 
 
 def _disk(pod: Field) -> float:
