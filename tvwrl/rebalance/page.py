@@ -190,7 +190,7 @@ def write(
     write_csv(out / MOVES, [move._asdict() for move in plan.moves])
     with whole_file(out / PICTURE) as partial:
         draw(partial, state, forecast, at)
-    _explore(out / EXPLORER, state, forecast, at)
+    _explore(out / EXPLORER, state, forecast, plan)
     head, rest = text.split("\n\n", 1)
     with whole_file(out / PAGE) as partial:
         partial.write_text(f"{head}\n\n![Nodes before and after]({PICTURE})\n\n{rest}", encoding="utf-8")
@@ -238,27 +238,84 @@ def _hourly(state: ClusterState, forecast: Forecast) -> Float:
     return hourly
 
 
-def _explore(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
-    """The explorer's page: what is on every node now and after the moves, but for pods that belong to it."""
-    from tvwrl.planning import Affinity, Fleet, Instance, Plan, PlanningProblem, Result, Results, explore, validate
+NAMES = {"machine": "node", "replica": "pod", "application": "pod", "planner": "state"}  # on the explorer's page
+WORDS = (  # of the explorer's page, and what stands for them: each pod is an application with one replica
+    (r"^([\d,]+) applications?, [\d,]+ replicas?$", "$1 pods"),
+    (r"([\d,]+) replicas? of [\d,]+ applications?", "$1 pods"),
+    (r"\b1 pods\b", "1 pod"),
+    (r"^It has 1 replica\. $", ""),
+    (r"^Each needs ", "It needs "),
+    (r", \d+ (is|are) started\. Replicas of an application are alike.*", "."),
+    (r"It has no affinity limits\.", ""),
+    (r"^What limits the plan$", "Moves, and nodes"),
+    (r"^Where its replicas are$", "Where it is"),
+    (r"In the plan of ", "In the state "),
+    (r"running replica", "pod"),
+    *(
+        (rf"(?<![\w./:-]){old}(s?)(?![\w/:-]|\.\w)", rf"{new}$1")
+        for one, other in NAMES.items()
+        for old, new in ((one, other), (one.capitalize(), other.capitalize()))
+    ),
+)
+ABOUT = (
+    "Every column of the picture is a node, and its colour or height says how much of it the pods on it use, or "
+    "request, at their most. Pods that belong to their nodes, as those of DaemonSets, are not shown.",
+    "The states are the cluster as it is now, after each batch of moves has been made, and after all of them. Choose "
+    "one as A and another as B to compare them. The list of moves has all that are made until then.",
+    "Times are the hours of the next day from now: the mean, over the past days, of the largest use in each hour.",
+)
+MOST_STATES = 24  # between now and the end; of more batches as many are shown, at even distances
+NOW, AFTER = "as it is now", "after the moves"
+
+
+def _explore(file: Path, state: ClusterState, forecast: Forecast, plan: MovePlan) -> None:
+    """The explorer's page: what is on every node now and after each batch, but for pods that belong to it."""
+    from tvwrl.planning import (
+        Affinity,
+        Fleet,
+        Instance,
+        Plan,
+        PlanningProblem,
+        Result,
+        Results,
+        Wording,
+        explore,
+        validate,
+    )
 
     mine = ~state.bound  # the others keep no node in use
     hourly = _hourly(state, forecast)
     asked = np.broadcast_to(state.request[:, None, :], hourly.shape)
     demand = np.concatenate([hourly, asked], axis=2)
     size = np.concatenate([state.size, state.size], axis=1)
-    used = np.maximum(size, _most_on(demand, state.at, len(size)))  # what runs now exceeds no node of the page
-    resources = ("cpu", "memory", "cpu requested", "memory requested")
+    states = _states(state, plan)
+    # What runs exceeds no node of the page, now or on the way.
+    used = np.maximum.reduce([size, *(_most_on(demand, at, len(size)) for at in states.values())])
+    resources = ("cores used", "GiB used", "cores requested", "GiB requested")
     count = np.ones(int(mine.sum()), np.int64)
     instance = Instance(state.source, state.pod[mine], count, demand[mine], resources, Affinity.of(len(count)))
     every = np.arange(len(count))
-    now = Plan.of("as it is now", every, state.at[mine], count)
+    now = Plan.of(NOW, every, state.at[mine], count)
     problem = PlanningProblem(instance, Fleet(used, fixed=True, name=state.node), running=now)
     results = Results(problem, None, "", file.parent, renumber=False)
-    for name, where in (("after the moves", at), ("as it is now", state.at)):
-        plan = replace(now, algorithm=name, machine=where[mine])
-        results.made[name] = Result(plan, validate(problem, plan), 0.0)
-    explore(results, file)
+    for name, where in states.items():
+        one = replace(now, algorithm=name, machine=where[mine])
+        results.made[name] = Result(one, validate(problem, one), 0.0)
+    explore(results, file, Wording(WORDS, ABOUT, AFTER if plan.moves else NOW))
+
+
+def _states(state: ClusterState, plan: MovePlan) -> dict[str, Int]:
+    """Where all pods are now, after batches of moves and after all of them, by name."""
+    row = {name: i for i, name in enumerate(state.pod)}
+    node = {name: m for m, name in enumerate(state.node)}
+    batches = plan.moves[-1].batch + 1 if plan.moves else 0
+    shown = {int(one) for one in np.linspace(0, batches - 2, min(batches - 1, MOST_STATES))} if batches > 1 else set()
+    at, found = state.at.copy(), {NOW: state.at}
+    for k, move in enumerate(plan.moves):
+        at[row[move.pod]] = node[move.target]
+        if k + 1 < len(plan.moves) and plan.moves[k + 1].batch > move.batch and move.batch in shown:
+            found[f"after batch {move.batch}"] = at.copy()
+    return found | {AFTER: at} if plan.moves else found
 
 
 def _most_on(demand: Float, at: Int, nodes: int) -> Float:
