@@ -41,16 +41,18 @@ def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "", tr
 
     `trusted`: sentences about how far the record of usage can be trusted
     """
+    grave = [one for one in trusted if one.startswith("**")]  # such as that pods are left out
+    rest = [one for one in trusted if one not in grave]
     parts = [
         f"# Which pods to move in {plan.source}",
-        *map(_wrapped, _verdict(state, plan, goal, currency)),
+        *map(_wrapped, [*_verdict(state, plan, goal, currency), *grave]),
         *_moves(plan),
         *_drained(state, plan),
         "## What stays, and why",
         _wrapped(_staying(state, plan)),
         "## What is not known",
         _bullets([*plan.unknown, *ALWAYS]),
-        *(["## How far the record can be trusted", _bullets([*trusted])] if trusted else []),
+        *(["## How far the record can be trusted", _bullets(rest)] if rest else []),
     ]
     return "\n\n".join(parts) + "\n"
 
