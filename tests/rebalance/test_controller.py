@@ -55,7 +55,7 @@ def kill_after(cluster, what, count=1):
 @pytest.mark.parametrize("what", ["/eviction", "/events"])
 def test_killed_between_eviction_and_replacement(tmp_path, disk, what):
     """The next one waits for that replacement first, counts it, and evicts that pod's owner no more than it may."""
-    cluster = scattered(5, 2, 4, cores=16)
+    cluster = scattered(5, 2, 4, seed=2, cores=16)
     budgets = EvictionBudgets(hourly=3, hourly_per_owner=1)
     first = controller(cluster, tmp_path, moving_all, budgets=budgets)
     first._api.transport = kill_after(cluster, what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -70,8 +71,11 @@ def test_a_dry_run_reads_only_and_says_what_the_real_run_evicts(tmp_path):
         return plan_of(state, moves, batches=[i // 4 for i in range(len(moves))])
 
     budgets = EvictionBudgets(hourly=12, hourly_per_node=4, hourly_per_namespace=12, hourly_per_owner=2)
-    controller(cluster, tmp_path, make_plan, dry_run=True, budgets=budgets, record="dry.jsonl").turn()
+    rehearsing = controller(cluster, tmp_path, make_plan, dry_run=True, budgets=budgets, record="dry.jsonl")
+    rehearsing.turn()
     assert not cluster.evicted
+    shown = rehearsing.monitoring.text().decode()
+    assert sum(map(float, re.findall(r"^tvwrl_rebalance_evictions_total.* (.*)", shown, re.MULTILINE))) == 0
     assert {method for method, _ in cluster.requests} == {"GET"}
     controller(twin, tmp_path, make_plan, budgets=budgets).turn()
     dry, real = (
@@ -80,6 +84,8 @@ def test_a_dry_run_reads_only_and_says_what_the_real_run_evicts(tmp_path):
     )
     assert dry == real == [uid for uid, *_ in twin.evicted]
     assert len(real) >= 8
+    assert f'tvwrl_rebalance_imagined_evictions_total{{outcome="as_planned"}} {float(len(dry))}' in shown
+    assert f"tvwrl_rebalance_budget_left {12.0 - len(dry)}" in shown
 
 
 def test_a_disruption_budget_refuses_and_the_pod_is_given_up(tmp_path):

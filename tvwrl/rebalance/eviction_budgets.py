@@ -9,8 +9,7 @@ import base64
 import binascii
 import json
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ MOST_TEXT = 200_000  # characters: Kubernetes allows 256 KiB for all annotations
 class EvictionBudgets:
     """How many pods may be evicted, whatever a plan says."""
 
+    heading = "budgets of evictions"
     hourly: int = 20
     """Evictions in an hour, in the whole cluster."""
     hourly_per_node: int = 10
@@ -47,23 +47,6 @@ class EvictionBudgets:
         )
         at_least(0, hourly_per_owner=self.hourly_per_owner)
         at_least(1, on_their_way=self.on_their_way, no_return=self.no_return)
-
-    def hours(self, moves: Sequence[PodMove]) -> tuple[int, str]:
-        """How many hours these moves take at least, and the option that decides it; 0 hours without moves.
-
-        >>> EvictionBudgets().hours([PodMove(0, f"shop/a-{i}", "", "shop/a", "x", "y", "", 0.0, "") for i in range(5)])
-        (3, 'hourly_per_owner')
-        """
-        kinds = {
-            "hourly": Counter("" for _ in moves),
-            "hourly_per_node": Counter(move.source for move in moves),
-            "hourly_per_namespace": Counter(move.pod.partition("/")[0] for move in moves),
-            "hourly_per_owner": Counter(move.owner for move in moves),
-        }
-        most = {name: max(found.values(), default=0) for name, found in kinds.items()}
-        length = {name: -(-count // max(getattr(self, name), 1)) for name, count in most.items()}
-        longest = max(length, key=length.__getitem__)
-        return length[longest], longest
 
 
 class Eviction(NamedTuple):

@@ -39,6 +39,7 @@ OUTCOMES = (AS_PLANNED, ELSEWHERE, RETURNED, MISSING, NOT_EVICTED, BY_BUDGET, RE
 class ExecutionOptions:
     """When a plan is carried out no further."""
 
+    heading = "when to stop"
     longest_age: float = 15.0
     """Minutes from reading the cluster after which a plan is not carried out any more."""
     replacement_timeout: float = 300.0

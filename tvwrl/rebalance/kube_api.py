@@ -62,6 +62,7 @@ NEEDED = ("Node", "Pod")  # without these nothing is known
 class ApiOptions:
     """How the API server is reached."""
 
+    heading = "API server of Kubernetes"
     kubeconfig: Path | None = None
     """File that says where the API server is; default: in a cluster the pod's service account, elsewhere KUBECONFIG or
     ~/.kube/config."""

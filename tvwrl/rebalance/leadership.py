@@ -23,6 +23,7 @@ NOTE = "tvwrl.io/evictions"  # annotation
 class LeaseOptions:
     """Which controllers elect one of them to act."""
 
+    heading = "lease, by which one controller acts"
     lease: str = "tvwrl-rebalance"
     """Name of the Lease whose holder may evict; in an annotation it keeps what was evicted, for budgets."""
     lease_namespace: str = "tvwrl"
