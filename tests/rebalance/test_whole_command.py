@@ -119,7 +119,9 @@ def test_a_plan_is_carried_out_as_it_stands(world):
     replaced = {line["uid"]: line["node"] for line in world.lines("replaced")}
     assert replaced == {move.uid: move.target for move in plan.moves}
     assert world.used == used - set(plan.drained)
-    assert plan.expected["machine_hours"].value == 24 * len(plan.drained)
+    late = 2 * 24 - plan.expected["machine_hours"].value  # from when they are empty on
+    assert len(plan.drained) == 2
+    assert 0 < late < 2 * 0.5
     rebalance(replace(world.settings, execute=world.folder / "dry" / "plan.json", most_moves=None, dry_run=False))
     assert len(world.evicted) == len(plan.moves)
 
