@@ -260,10 +260,11 @@ class Polling:
         would never be released: after there are some, the process starts from nothing.
         """
         alone = threading.active_count() == 1 and "polars" not in sys.modules  # which has threads of its own
-        context = multiprocessing.get_context("fork" if alone and hasattr(os, "fork") else "spawn")
+        kind = "fork" if alone and hasattr(os, "fork") else "spawn"
+        context: Any = multiprocessing.get_context(kind)
         ours, theirs = context.Pipe(duplex=False)
-        forked = ours if context.get_start_method() == "fork" else None
-        process = context.Process(target=poll, args=(*self._looking, theirs, forked), daemon=True)
+        inherited = ours if kind == "fork" else None
+        process = context.Process(target=poll, args=(*self._looking, theirs, inherited), daemon=True)
         try:
             process.start()
         except BaseException:
