@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SPARE = 4096  # pods that can be placed between two looks at the metrics
 MOST_MACHINES = 4.0  # of the largest kind that a pod is taken to need at most
-AT_A_TIME = 256  # pods that are classified and forecast: what that takes for all at once is more than all else
+AT_A_TIME = 512  # pods that are classified and forecast: what that takes for all at once is more than all else
 YOUNG = 1  # slots: usage of a pod that was not seen before the current slot is still rising in the metrics
 
 
