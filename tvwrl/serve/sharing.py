@@ -54,5 +54,5 @@ def receive(pipe: Connection) -> Any:
     arrays = [np.empty(size, np.uint8) for size in sizes]
     for array in arrays:
         for begin in range(0, len(array), PIECE):
-            pipe.recv_bytes_into(memoryview(array[begin : begin + PIECE]))
+            pipe.recv_bytes_into(array.data[begin : begin + PIECE])
     return pickle.loads(text, buffers=arrays)
