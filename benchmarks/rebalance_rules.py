@@ -47,7 +47,8 @@ def most_saved(recorded: Recorded, moves_per_hour: int) -> float:
     """A bound on the machine-hours a day that any rule can save with so many moves an hour, which knows the future.
 
     Requests have to fit in total: pods can be cut in pieces. A node can be empty from some moment on only if the pods
-    that were recorded there and run at that moment, or fewer earlier, were moved.
+    that were recorded there and run at that moment, or fewer earlier, were moved; pods that came elsewhere, as others
+    had filled their node, are taken to have been moved too.
     """
     slots, nodes, free = recorded.slots, len(recorded.size), np.flatnonzero(~recorded.bound)
     end = recorded.start + recorded.length
