@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from e2e.processes import Process, free_port
+from e2e.processes import Failure, Process, free_port
 from e2e.reference_extender import Server
 
 SCRAPE_SECONDS = 2
+LONGEST_BLOCK = "96h"  # few blocks: promtool reads all samples for each
 
 
 class Monitoring:
@@ -30,6 +32,18 @@ class Monitoring:
     def url(self) -> str:
         """Where it answers."""
         return f"http://127.0.0.1:{self.port}"
+
+    def remember(self, lines: Iterable[str]) -> None:
+        """Before it starts: give it a past, samples in the OpenMetrics format, a line each."""
+        samples = self.folder / "samples"
+        with samples.open("w") as file:
+            file.writelines(f"{line}\n" for line in lines)
+            file.write("# EOF\n")
+        blocks = ["promtool", "tsdb", "create-blocks-from", f"--max-block-duration={LONGEST_BLOCK}", "openmetrics"]
+        done = subprocess.run([*blocks, samples, self.folder / "prometheus"], capture_output=True, text=True)
+        samples.unlink()
+        if done.returncode:
+            raise Failure(f"promtool made no blocks: {done.stderr[-500:]}")
 
     def start(self) -> None:
         """Start it and wait until it answers."""

@@ -33,6 +33,7 @@ HOUR = {
     "hourly_per_owner": 60,
     "on_their_way": 20,
 }
+IDLE = load.Usage(0.05, load.GIB / 16)
 RIGHTS = ("rebalance", "rebalance-evicts")  # components of deploy/
 
 
@@ -79,12 +80,14 @@ class Rebalancing:
         self.api.delete(PODS)
         return not self.setting.kubelets.alive()
 
-    def owner(self, name: str, replicas: int, cpu: str = "100m") -> list[str]:
-        """A ReplicaSet; namespace/name of its pods, once they run."""
-        usage = load.Usage(0.05, load.GIB / 16)
-        pod = load.pod(name, usage, {"cpu": cpu, "memory": "64Mi"})
+    def owner(
+        self, name: str, replicas: int, cpu: str = "100m", usage: load.Usage = IDLE, memory: str = "64Mi", **more: Any
+    ) -> list[str]:
+        """A ReplicaSet; namespace/name of its pods, once they run. `more`: annotations, and fields of their spec."""
+        annotations = more.pop("annotations", {})
+        pod = load.pod(name, usage, {"cpu": cpu, "memory": memory}, **more)
         template = {
-            "metadata": {"labels": {"app": name}, "annotations": pod["metadata"]["annotations"]},
+            "metadata": {"labels": {"app": name}, "annotations": pod["metadata"]["annotations"] | annotations},
             "spec": pod["spec"],
         }
         self.api.create(
@@ -180,7 +183,7 @@ class Rebalancing:
 
 def run(setting: Setting, report: Report) -> None:
     """All questions, one after another in an empty cluster."""
-    _rights(setting)
+    give_rights(setting)
     world = Rebalancing(setting)
     try:
         for part in (_golden, _refused, _vanishes, _killed, _two_budgets_of_time, _dry_is_real, _thousand):
@@ -190,7 +193,7 @@ def run(setting: Setting, report: Report) -> None:
         world.stop()
 
 
-def _rights(setting: Setting) -> None:
+def give_rights(setting: Setting) -> None:
     """Give the user of the controller what deploy/ gives its service account, and nothing else."""
     import yaml
 
@@ -416,11 +419,11 @@ def _judge(world: Rebalancing, report: Report, before: int, took: float, lines: 
         f"{max(n for key, n in spent.items() if key.startswith('node'))}, of an owner "
         f"{max(n for key, n in spent.items() if key.startswith('owner'))}",
     )
-    returns, refused = _returns(lives, evictions), sum(line.get("reason", "").startswith("no return") for line in lines)
+    back, refused = returns(lives, evictions), sum(line.get("reason", "").startswith("no return") for line in lines)
     report.check(
         "rebalance: replacements on a node that their owner had left",
-        not returns,
-        f"{len(returns)}; {refused} such moves refused",
+        not back,
+        f"{len(back)}; {refused} such moves refused",
     )
     # A successor may see a replacement again that the one that was killed has seen.
     outcomes = Counter({line["uid"]: line["outcome"] for line in lines if line["event"] == "replaced"}.values())
@@ -439,7 +442,7 @@ def _judge(world: Rebalancing, report: Report, before: int, took: float, lines: 
     )
 
 
-def _returns(lives: dict[str, Any], evictions: list[Evicted]) -> list[str]:
+def returns(lives: dict[str, Any], evictions: list[Evicted]) -> list[str]:
     """Pods that were made since a pod of their owner was evicted from a node, and bound to that node."""
     left: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for one in evictions:

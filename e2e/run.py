@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from e2e import holds, load, rebalance, steady, throughput, trouble, variants
+from e2e import holds, load, plans, rebalance, steady, throughput, trouble, variants
 from e2e.processes import Failure
 from e2e.report import Report
 from e2e.setting import DEFAULT_POLICY, Setting
@@ -26,6 +26,7 @@ PARTS: dict[str, Callable[[Setting, Report], None]] = {
     "trouble": trouble.run,
     "throughput": throughput.run,
     "rebalance": rebalance.run,
+    "plans": plans.run,
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -22,17 +23,22 @@ def quantity(text: str) -> float:
 
 
 class Exporter:
-    """Serves /metrics on a free port. ``twist`` may change the text before it is sent, as a broken exporter would."""
+    """Serves /metrics on a free port. ``twist`` may change the text before it is sent, as a broken exporter would;
+    while it is ``silent`` it answers nothing."""
 
     def __init__(self, kubelets: Kubelets, nodes: Callable[[], list[Json]]):
         self.kubelets, self.nodes = kubelets, nodes
         self.twist: Callable[[str], str] | None = None
+        self.silent = False
         exporter = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
+                if exporter.silent:
+                    self.close_connection = True
+                    return
                 text = exporter.text()
                 body = (exporter.twist(text) if exporter.twist else text).encode()
                 self.send_response(200)
@@ -50,16 +56,27 @@ class Exporter:
 
     def text(self) -> str:
         """All series as of now."""
-        now = time.time()
-        lines = [line for node in self.nodes() for line in _of_node(node)]
-        for life in self.kubelets.alive():
-            lines += _of_pod(life, now)
-        return "\n".join(lines) + "\n"
+        return "\n".join(_lines(self.nodes(), self.kubelets.alive(), time.time())) + "\n"
+
+    def history(self, nodes: list[Json], first: int, last: int, step: int) -> Iterator[str]:
+        """What it would have shown every `step` seconds, a line each with its moment, had the pods that run now run on
+        their nodes since `first`. Of these nodes only."""
+        lives = [replace(life, bound_at=first) for life in self.kubelets.alive() if life.bound]
+        for moment in range(first, last + 1, step):
+            for line in _lines(nodes, lives, moment):
+                yield f"{line} {moment}"
 
     def stop(self) -> None:
         """Listen no longer."""
         self._server.shutdown()
         self._server.server_close()
+
+
+def _lines(nodes: list[Json], lives: list[Life], now: float) -> list[str]:
+    lines = [line for node in nodes for line in _of_node(node)]
+    for life in lives:
+        lines += _of_pod(life, now)
+    return lines
 
 
 def _of_node(node: Json) -> list[str]:

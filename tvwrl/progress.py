@@ -21,6 +21,8 @@ SOON = 2.0  # seconds to the first of them, where what is done in the meantime c
 class Bar(tqdm):  # type: ignore[misc]
     """A bar that counts even where it is not shown."""
 
+    monitor_interval = 0  # no thread that outlives it, to draw it anew: `ticking` does
+
     def update(self, n: float = 1) -> None:
         """Count `n` more."""
         if self.disable:

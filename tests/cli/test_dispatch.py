@@ -66,6 +66,20 @@ def test_every_figure_has_a_command(paper: str) -> None:
     assert {name: papers.command(name).__name__.replace("_", "-") for name in listed} == {name: name for name in listed}
 
 
+def test_options_that_are_inherited_stand_in_the_groups_of_their_classes():
+    every = long_help(line_of(["rebalance"]))
+    titles = re.findall(r"^(\w[^:\n]*):$", every, re.MULTILINE)
+    assert titles[:5] == [
+        "what to do",
+        "reading the cluster",
+        "what may move",
+        "goal, and prices",
+        "budgets of evictions",
+    ]
+    assert "options" not in titles
+    assert every.index("budgets of evictions:") < every.index("--hourly-per-node") < every.index("when to stop:")
+
+
 def test_short_help_shows_few_options_and_how_to_see_the_rest() -> None:
     line = line_of(["train", "--help"])
     short, every = short_help(line), long_help(line)

@@ -330,7 +330,10 @@ def _status(code: int, reason: str, message: str, details: Json | None = None) -
 
 @contextmanager
 def over_http(cluster: FakeCluster) -> Iterator[str]:
-    """The address of a server in a thread of its own that answers for a cluster; OSError from `trouble` hangs."""
+    """The address of a server in a thread of its own that answers for a cluster; OSError from `trouble` hangs.
+
+    It also takes targets, as `tvwrl serve` does.
+    """
     ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -340,7 +343,11 @@ def over_http(cluster: FakeCluster) -> Iterator[str]:
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length) if length else None
             try:
-                answer = cluster.transport(self.command, self.path, body, 10.0)
+                if self.path == "/targets":
+                    cluster.hand_over(**json.loads(body or b""))
+                    answer = Answer(200, {}, b"{}")
+                else:
+                    answer = cluster.transport(self.command, self.path, body, 10.0)
             except OSError:
                 ended.wait(30)
                 self.close_connection = True

@@ -77,6 +77,44 @@ def test_tables_of_usage_without_kubernetes(tables, tmp_path, capsys):
     assert "--assume-movable" in capsys.readouterr().out
 
 
+def test_what_the_record_lacks_is_on_the_page_as_what_if_says_it(tables, tmp_path):
+    """A pod on a node of which no size is known is left out, and with it what it uses."""
+    usage = pl.read_csv(tables["usage"])
+    stray = usage.filter(pl.col("pod") == usage["pod"][0]).with_columns(
+        pod=pl.lit("shop/stray"), node=pl.lit("nowhere"), cpu=pl.lit(1.0)
+    )
+    pl.concat([usage, stray], how="vertical_relaxed").write_csv(tmp_path / "usage.csv")
+    rebalance(
+        RebalanceSettings(**tables | {"usage": tmp_path / "usage.csv"}, assume_movable=True, out=tmp_path / "out")
+    )
+    page = " ".join((tmp_path / "out" / "report.md").read_text().split())
+    head, said = page.split("## How far the record can be trusted")
+    assert "1 on 1 node without a size (nowhere)" in head
+    assert "The cluster looks emptier than it was." in head
+    assert "The pods used" in said
+    assert "a node that looks empty may run some of them" in head
+    kept = json.loads((tmp_path / "out" / "plan.json").read_text())["trusted"]
+    assert any("nowhere" in one for one in kept)
+    assert not any("replay" in one for one in kept)
+
+
+def test_a_plan_does_not_depend_on_the_order_of_rows(tables, tmp_path):
+    def made(name, seed):
+        files = {one: tmp_path / f"{name}-{one}.csv" for one in ("usage", "nodes")}
+        for one, file in files.items():
+            table = pl.read_csv(tables[one])
+            (table if seed is None else table.sample(fraction=1.0, shuffle=True, seed=seed)).write_csv(file)
+        out = tmp_path / name
+        rebalance(RebalanceSettings(**tables | files, assume_movable=True, most_moves=40, out=out))
+        return read_plan(out / "plan.json")
+
+    first = made("first", None)
+    assert first.moves
+    for seed in range(2):
+        again = made(f"again-{seed}", seed)
+        assert (again.moves, again.drained, again.expected) == (first.moves, first.drained, first.expected)
+
+
 def test_a_rule_in_place_of_the_search(tmp_path):
     rebalance(
         RebalanceSettings(generated=12, moves_by="most-allocated + karpenter", most_moves=30, out=tmp_path / "out")
@@ -161,3 +199,17 @@ def moved_before(placed, slot):
     segments = placed.segments
     rows = zip(segments.pod.tolist(), segments.node.tolist(), segments.begin.tolist(), strict=True)
     return sorted(row for row in rows if row[2] < slot)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "hours"),
+    [({}, 0), ({"hourly": 10}, 1), ({"hourly_per_owner": 1}, 2)],
+)
+def test_the_page_says_how_long_the_budgets_make_it_take(tmp_path, capsys, budgets, hours):
+    """Whichever of them takes longest: 19 moves, three of which are of one owner."""
+    large = {"hourly": 100, "hourly_per_node": 100, "hourly_per_namespace": 100, "hourly_per_owner": 100}
+    rebalance(RebalanceSettings(generated=12, most_moves=20, out=tmp_path / "out", **large | budgets))
+    page = " ".join(capsys.readouterr().out.split())
+    said = re.search(r"The last move is taken to be made ([0-9.]+) h after", page)
+    assert int(float(said[1])) == hours
+    assert ("--watch plans anew for what is left" in page) == (hours > 0)

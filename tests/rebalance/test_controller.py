@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter, defaultdict
+from operator import itemgetter
 
 import pytest
 from hypothesis import given, settings
@@ -54,7 +55,7 @@ def kill_after(cluster, what, count=1):
 @pytest.mark.parametrize("what", ["/eviction", "/events"])
 def test_killed_between_eviction_and_replacement(tmp_path, disk, what):
     """The next one waits for that replacement first, counts it, and evicts that pod's owner no more than it may."""
-    cluster = scattered(5, 2, 4, cores=16)
+    cluster = scattered(5, 2, 4, seed=2, cores=16)
     budgets = EvictionBudgets(hourly=3, hourly_per_owner=1)
     first = controller(cluster, tmp_path, moving_all, budgets=budgets)
     first._api.transport = kill_after(cluster, what)
@@ -285,6 +286,14 @@ def test_a_replacement_that_never_came_pauses_the_successor_too(tmp_path):
     assert second.evictions.paused_until > cluster.time
 
 
+def test_a_namespace_for_the_lease_that_is_not_there_is_named(tmp_path):
+    cluster = scattered(2, 2, 4)
+    cluster.trouble = lambda method, path: Answer(404, {}, b"{}") if "/leases" in path else None
+    with pytest.raises(InputError, match="lease_namespace is tvwrl: there is no such namespace"):
+        controller(cluster, tmp_path, moving_all).once()
+    assert not cluster.evicted
+
+
 FAULTS = ("none", "500 before", "500 after", "429", "409", "hang before", "hang after", "503 of reads", "kill")
 
 
@@ -361,8 +370,8 @@ def wild(folder, seed, faults, wanted):
 
 
 def targets_in(folder):
-    """Uid of an evicted pod -> where it should go, from all records."""
-    lines = (line for file in folder.glob("*.jsonl") for line in read_record(file))
+    """Uid of an evicted pod -> where it should go by its last try, from all records."""
+    lines = sorted((line for file in folder.glob("*.jsonl") for line in read_record(file)), key=itemgetter("time"))
     return {line["uid"]: line["target"] for line in lines if line["event"] == "evicting"}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +12,7 @@ from tests.rebalance.controlling import LARGE, controller, plan_of
 from tests.rebalance.fake_cluster import Answer, FakeCluster, scattered
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.execution import ExecutionOptions
+from tvwrl.rebalance.hands import is_ready
 from tvwrl.rebalance.moves_record import read_record
 from tvwrl.types import InputError
 
@@ -68,8 +71,11 @@ def test_a_dry_run_reads_only_and_says_what_the_real_run_evicts(tmp_path):
         return plan_of(state, moves, batches=[i // 4 for i in range(len(moves))])
 
     budgets = EvictionBudgets(hourly=12, hourly_per_node=4, hourly_per_namespace=12, hourly_per_owner=2)
-    controller(cluster, tmp_path, make_plan, dry_run=True, budgets=budgets, record="dry.jsonl").turn()
+    rehearsing = controller(cluster, tmp_path, make_plan, dry_run=True, budgets=budgets, record="dry.jsonl")
+    rehearsing.turn()
     assert not cluster.evicted
+    shown = rehearsing.monitoring.text().decode()
+    assert sum(map(float, re.findall(r"^tvwrl_rebalance_evictions_total.* (.*)", shown, re.MULTILINE))) == 0
     assert {method for method, _ in cluster.requests} == {"GET"}
     controller(twin, tmp_path, make_plan, budgets=budgets).turn()
     dry, real = (
@@ -78,6 +84,8 @@ def test_a_dry_run_reads_only_and_says_what_the_real_run_evicts(tmp_path):
     )
     assert dry == real == [uid for uid, *_ in twin.evicted]
     assert len(real) >= 8
+    assert f'tvwrl_rebalance_imagined_evictions_total{{outcome="as_planned"}} {float(len(dry))}' in shown
+    assert f"tvwrl_rebalance_budget_left {12.0 - len(dry)}" in shown
 
 
 def test_a_disruption_budget_refuses_and_the_pod_is_given_up(tmp_path):
@@ -270,18 +278,19 @@ def test_stale_usage_stops(tmp_path):
 
 def test_usage_that_cannot_be_read_stops_and_what_is_on_its_way_is_waited_for(tmp_path):
     cluster, asked = small(), []
+    cluster.add_owner("cache", ["node-a"])
 
     def age():
         asked.append(1)
-        if len(asked) > 1:
+        if len(asked) > 2:
             raise InputError("prometheus: the connection is refused")
         return 10.0
 
     def make_plan(state):
-        return plan_of(state, [(move.pod, move.target) for move in drain_a(state).moves], batches=[0, 0])
+        return plan_of(state, [(move.pod, move.target) for move in drain_a(state).moves], batches=[0, 0, 0])
 
     controller(cluster, tmp_path, make_plan, usage_age=age).turn()
-    assert len(cluster.evicted) == 1
+    assert len(cluster.evicted) == 2
     assert events(tmp_path)[-2:] == ["stopped", "replaced"]
 
 
@@ -295,6 +304,33 @@ def test_a_gain_that_is_gone_stops(tmp_path):
     controller(cluster, tmp_path, make_plan).turn()
     assert len(cluster.evicted) == 1
     assert "gain is gone" in list(read_record(tmp_path / "moves.jsonl"))[-1]["reason"]
+
+
+@pytest.mark.parametrize(("steered", "most"), [(True, 3), (False, 1)])
+def test_pods_go_alone_until_one_ends_where_it_should(tmp_path, steered, most):
+    """Where kube-scheduler does not know the targets it fills the nodes that were emptied: few pods are to show it."""
+    cluster, waiting = FakeCluster(), []
+    for name in "abc":
+        cluster.add_node(f"node-{name}")
+    for i in range(8):
+        cluster.add_owner(f"app-{i}", ["node-a"])
+    cluster.place = lambda pod, nodes: "node-c"
+    evict = cluster._evict
+
+    def counted(key, body):
+        waiting.append(1 + 8 - sum(is_ready(pod) for pod in cluster.pods.values()))
+        return evict(key, body)
+
+    cluster._evict = counted
+
+    def make_plan(state):
+        return plan_of(state, [(str(pod), "node-b") for pod in state.pod], ["node-a"], batches=[0] * 6 + [1, 1])
+
+    budgets = replace(LARGE, on_their_way=3)
+    controller(cluster, tmp_path, make_plan, hand_over=steered, budgets=budgets).turn()
+    assert len(cluster.evicted) == (8 if steered else 2)
+    assert waiting[0] == 1
+    assert max(waiting) == most
 
 
 def test_replacements_that_go_elsewhere_stop_it_and_an_owner_that_returned_is_left_alone(tmp_path):
@@ -363,19 +399,20 @@ def test_pods_of_a_batch_wait_for_each_other_under_one_disruption_budget(tmp_pat
 
 
 def test_room_is_kept_for_pods_on_their_way(tmp_path):
-    """Node b has room for one of two; no other replica says how large the first is."""
+    """Node b has room for one of two beside the first; no other replica says how large that one is."""
     cluster = FakeCluster()
     cluster.add_node("node-a", cores=8)
     cluster.add_node("node-b", cores=2)
+    cluster.add_owner("first", ["node-a"], cpu="100m")
     for owner in ("one", "two"):
         cluster.add_owner(owner, ["node-a"], cpu="1500m")
     cluster.startup = 60.0
 
     def make_plan(state):
-        return plan_of(state, [(str(pod), "node-b") for pod in state.pod], batches=[0, 0])
+        return plan_of(state, [(str(pod), "node-b") for pod in state.pod], batches=[0] * len(state))
 
     controller(cluster, tmp_path, make_plan).turn()
-    assert len(cluster.evicted) == 1
+    assert len(cluster.evicted) == 2
     (refused,) = [line for line in read_record(tmp_path / "moves.jsonl") if line["event"] == "refused"]
     assert "it has 0.5" in refused["reason"]
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from tvwrl.rebalance import expected_worth, foresee, generated_cluster, state_of_record
-from tvwrl.rebalance.from_record import with_owners
+from tvwrl.rebalance.from_record import LEFT_OUT, as_now, with_record
+from tvwrl.rebalance.move_rule import Rebalance
+from tvwrl.schedulers import Moving, make_scheduler
 from tvwrl.types import InputError
-from tvwrl.what_if import Recorded, Trust
+from tvwrl.what_if import Recorded, Replay, Trust
 
 SLOT, DAY = 3600, 24  # seconds, slots of a day
 NO_TRUST = Trust(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0, 0, 0)
@@ -130,17 +132,39 @@ def test_owners_of_a_record_are_called_as_kubernetes_calls_them():
     state = state_of_record(recorded)
     assert state.pod.tolist() == ["shop/here", "shop/other"]
     known = replace(state, owner=np.array(["shop/deployment/web", "shop/statefulset/db"], object))
-    assert with_owners(recorded, known).owner.tolist() == ["shop/deployment/web"] * 2 + ["shop/statefulset/db"]
+    assert as_now(recorded, known).owner.tolist() == ["shop/deployment/web"] * 2 + ["shop/statefulset/db"]
     strangers = replace(known, pod=np.array(["here", "other"], object))
     with pytest.raises(InputError, match=r"no pod of by hand is in it.*shop/gone.*here"):
-        with_owners(recorded, strangers)
+        as_now(recorded, strangers)
+
+
+def test_a_node_that_was_resized_counts_at_its_size_now():
+    """The record has the largest: four cores and four GiB."""
+    recorded = record([("shop/a", "web", 0, 0, course(1)), ("shop/b", "web", 1, 0, course(1))], DAY)
+    now = replace(state_of_record(recorded), size=np.array([[2.0, 1.0], [0.0, 0.0]]))
+    assert (as_now(recorded, now).size * recorded.reference).tolist() == [[2, 1], [4, 4]]  # of b nothing is known
+    assert with_record(now, recorded).size.tolist() == now.size.tolist()
+
+
+def test_what_was_left_out_of_a_record_is_missed_in_its_state():
+    recorded = record([("shop/a", "web", 0, 0, course(1))], DAY)
+    assert LEFT_OUT not in state_of_record(recorded).unknown
+    for name in ("unknown_node", "unsized_node", "half_recorded"):
+        assert LEFT_OUT in state_of_record(replace(recorded, trust=replace(NO_TRUST, **{name: 1}))).unknown
+
+
+def test_a_state_does_not_depend_on_the_order_of_a_record():
+    pods = [("shop/a", "web", 0, 0, course(1)), ("shop/b", "web", 1, 0, course(1, 2.0))]
+    one, other = (state_of_record(record(rows, DAY)) for rows in (pods, pods[::-1]))
+    assert one.pod.tolist() == other.pod.tolist() == ["shop/a", "shop/b"]
+    assert one.at.tolist() == other.at.tolist() == [0, 1]
 
 
 def test_what_comes_is_counted_by_owners_however_they_are_called():
     recorded = record([("shop/a", "web", 0, 0, course(1)), ("shop/b", "web", 1, 0, course(1))], DAY)
     state = state_of_record(recorded)
     state = replace(state, owner=np.array(["shop/deployment/web"] * 2, object))
-    recorded = with_owners(recorded, state)
+    recorded = as_now(recorded, state)
     assert expected_worth(state, np.zeros(2, int), foresee(recorded, state), recorded)["machine_hours"].value == 24
 
 
@@ -183,3 +207,11 @@ def test_a_forecast_holds_on_a_day_that_was_not_seen(seed):
         really += used[:, 0].sum() * generated.whole.reference[0]
         forecasted += forecast.use[i, :, : len(used), 0].mean(axis=0).sum()
     assert forecasted == pytest.approx(really, rel=0.1)
+
+
+def test_on_the_first_day_requests_may_fill_a_node():
+    recorded = record([(f"shop/{i}", "shop/deployment/a", i % 2, 0, np.full(6, 0.5)) for i in range(4)], 6)
+    rule = Rebalance(price=0.0, limit=0.5, share=1.0)
+    placed = Replay(recorded, SLOT).play_moves(Moving(make_scheduler("most-allocated"), rule), 10)
+    last = placed.segments.end == 6
+    assert len(np.unique(placed.segments.node[last])) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -225,3 +226,16 @@ def test_without_the_client_it_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(InputError, match=r"pip install 'tvwrl\[kubernetes\]'"):
         connect(ApiOptions(kubeconfig=tmp_path / "none"))
+
+
+def test_a_kubeconfig_that_verifies_nothing_is_not_complained_of_at_every_request(tmp_path):
+    from urllib3.exceptions import InsecureRequestWarning
+
+    content = json.loads(kubeconfig("https://127.0.0.1:1"))
+    content["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+    (tmp_path / "config").write_text(json.dumps(content))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        connect(ApiOptions(kubeconfig=tmp_path / "config"))
+        warnings.warn("unverified", InsecureRequestWarning, stacklevel=1)
+    assert not told

@@ -74,7 +74,7 @@ def taint(key, value="", effect="NoSchedule"):
 
 
 def toleration(key="", operator="", value="", effect=""):
-    return {"key": key, "operator": operator, "value": value, "effect": effect, "tolerationSeconds": 5}
+    return {"key": key, "operator": operator, "value": value, "effect": effect}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_taints_and_tolerations(taints, tolerations, goes_there):
     ],
 )
 def test_label_selectors(selector, covered):
-    elsewhere = pod("cart-9", metadata={"namespace": "other"})
+    elsewhere = pod("cart-9", metadata={"namespace": "test"})
     pods = [pod("cart-1"), pod("cart-2", metadata={"labels": {"tier": "x"}}), pod("web-1", app="web"), elsewhere]
     state = read(*pods, budget("b", selector))
     assert [one.pods.tolist() for one in state.budgets] == ([covered] if covered else [])

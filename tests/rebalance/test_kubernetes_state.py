@@ -14,6 +14,7 @@ from tests.rebalance.clusters import (
     claiming,
     container,
     goes,
+    marked,
     merged,
     node,
     objects,
@@ -58,13 +59,97 @@ def test_pods_that_hold_room():
         pod("lost", "nowhere"),
         pod("waits", None),
         pod("chosen", None, status={"phase": "Pending", "nominatedNodeName": "b"}),
+        pod("gated", None, spec={"schedulingGates": [{"name": "quota"}]}),
+        pod("ending", None, metadata={"deletionTimestamp": "2026-01-05T00:00:00Z"}),
     )
-    assert state.pod.tolist() == ["shop/runs", "shop/starts", "shop/chosen"]
-    assert state.at.tolist() == [0, 0, 1]
-    assert state.uid.tolist() == ["uid-runs", "uid-starts", "uid-chosen"]
+    assert state.pod.tolist() == ["shop/chosen", "shop/runs", "shop/starts"]
+    assert state.at.tolist() == [1, 0, 0]
+    assert state.uid.tolist() == ["uid-chosen", "uid-runs", "uid-starts"]
+    assert [one.pod for one in state.waiting] == ["shop/waits"]
+    assert state.waiting[0].owner == "shop/deployment/cart"
+    assert state.waiting[0].request.tolist() == [0.25, 0.5]
     assert reason(state, "chosen") == "waits for this node"
     assert "1 pod on nodes that are not there; assumed is that they do not count." in state.unknown
-    assert "1 pod without a node; assumed is that no room must be kept for what waits." in state.unknown
+    assert any(one.startswith("1 pod waits for a node, such as shop/waits") for one in state.unknown)
+    assert any(one.startswith("2 pods without a node are held back") for one in state.unknown)
+
+
+def test_a_pod_that_shrinks_holds_its_room_until_it_has():
+    """As KEP 1287 has it: the larger of what is asked for and what it has."""
+    spec = {"containers": [container("1", "1Gi"), {"name": "log"}]}
+    has = [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "512Mi"}}}, {"name": "log"}]
+    assert read(pod("cart-1", spec=spec, status={"containerStatuses": has})).request.tolist() == [[2, 1]]
+
+
+def test_where_what_waits_may_go():
+    state = read(
+        node("a", {"disk": "ssd"}),
+        node("b", {"disk": "ssd"}, taints=[{"key": "team", "value": "x", "effect": "NoSchedule"}]),
+        node("c", status={"allocatable": {"nvidia.com/gpu": "2"}}),
+        pod("any", None),
+        pod("ssd", None, spec={"nodeSelector": {"disk": "ssd"}}),
+        pod("gpu", None, spec={"containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}}}]}),
+    )
+    assert {one.pod: one.allowed.tolist() for one in state.waiting} == {
+        "shop/any": [True, False, True],
+        "shop/gpu": [False, False, True],
+        "shop/ssd": [True, False, False],
+    }
+
+
+def test_nodes_that_no_plan_saves():
+    state = read(
+        node("a", spec={"unschedulable": True}),
+        node("b", taints=[{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]),
+        node("c", {"node-role.kubernetes.io/control-plane": ""}),
+        node("d", metadata=marked(cluster_autoscaler_kubernetes_io__x="")),
+        node("e", metadata={"annotations": {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}}),
+        node("f", metadata={"deletionTimestamp": "2026-01-05T00:00:00Z"}),
+    )
+    assert dict(state.unsaved) == {
+        "b": "is being removed anyway",
+        "c": "is of the control plane",
+        "e": "is marked cluster-autoscaler.kubernetes.io/scale-down-disabled",
+        "f": "is being removed anyway",
+    }
+    assert state.savable.tolist() == [True, False, False, True, False, False]
+    assert state.open.tolist() == [False, False, True, True, True, False]
+
+
+@pytest.mark.parametrize("pressure", ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"])
+def test_nothing_goes_to_a_node_that_is_not_well(pressure):
+    ill = [*READY, {"type": pressure, "status": "True"}]
+    assert read(node("a", status={"conditions": ill}), node("b")).open.tolist() == [False, True]
+
+
+def test_pods_go_to_nodes_of_their_system_alone():
+    nodes = [
+        node(name, {"kubernetes.io/arch": arch}) for name, arch in (("a", "amd64"), ("b", "arm64"), ("c", "amd64"))
+    ]
+    state = read(*nodes, pod("one", "a"), pod("two", "b"))
+    assert goes(state, "one") == {"a", "c"}
+    assert goes(state, "two") == {"b"}
+
+
+def test_a_taint_that_is_tolerated_for_a_while_keeps_pods_away():
+    taints = [{"key": "spot", "effect": "NoExecute"}]
+    state = read(
+        node("a"),
+        node("b", taints=taints),
+        pod("brief", spec={"tolerations": [{"key": "spot", "operator": "Exists", "tolerationSeconds": 60}]}),
+        pod("long", spec={"tolerations": [{"key": "spot", "operator": "Exists"}]}),
+    )
+    assert goes(state, "brief") == {"a"}
+    assert goes(state, "long") == {"a", "b"}
+
+
+def test_the_order_of_a_list_changes_nothing():
+    given = [node("b"), node("a"), pod("y", "a"), pod("x", "b"), budget("q", CART), budget("p", CART)]
+    one, other = read(*given), read(*reversed(given))
+    assert one.pod.tolist() == other.pod.tolist() == ["shop/x", "shop/y"]
+    assert one.node.tolist() == other.node.tolist() == ["a", "b"]
+    assert one.at.tolist() == other.at.tolist() == [1, 0]
+    assert [budget.name for budget in one.budgets] == [budget.name for budget in other.budgets]
 
 
 def test_requests_are_those_of_kubernetes():
@@ -89,7 +174,7 @@ def test_owners_are_spelled_as_the_reader_of_metrics_does():
         pod("cart-1"),
         owned("db-0", ("StatefulSet", "db")),
         owned("night-1", ("Job", "night-29")),
-        owned("bare"),
+        owned("only"),
         owned("static", ("Node", "a")),
         owned("two", ("Widget", "w"), ("Gadget", "g")),
     )
@@ -170,10 +255,10 @@ def test_affinity_and_anti_affinity():
         ({"selector": None}, []),
         ({"selector": {}}, [0, 1, 2]),
         ({"namespaces": ["shop"]}, [0, 1]),
-        ({"namespaces": ["other"]}, [3]),
-        ({"namespaces": ["other", "shop"]}, [0, 1, 3]),
+        ({"namespaces": ["test"]}, [3]),
+        ({"namespaces": ["test", "shop"]}, [0, 1, 3]),
         ({"namespaceSelector": {}}, [0, 1, 3]),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}, [3]),
+        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "test"}}}, [3]),
         ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "none"}}}, []),
         ({"namespaceSelector": {"matchLabels": {"team": "x"}}}, [3]),
         ({"namespaceSelector": {"matchLabels": {"team": "x"}}, "namespaces": ["shop"]}, [0, 1, 3]),
@@ -186,14 +271,14 @@ def test_affinity_and_anti_affinity():
 def test_whom_a_rule_about_neighbours_matches(more, matched):
     namespaces = [
         {"kind": "Namespace", "metadata": {"name": "shop"}},
-        {"kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "x"}}},
+        {"kind": "Namespace", "metadata": {"name": "test", "labels": {"team": "x"}}},
     ]
     state = read(
         *ZONES,
         pod("cart-1", spec=neighbour(**more), metadata={"labels": {"version": "1"}}),
         pod("cart-2", metadata={"labels": {"version": "2"}}),
         pod("web-1", app="web"),
-        pod("cart-9", metadata={"namespace": "other", "labels": {"version": "3"}}),
+        pod("cart-9", metadata={"namespace": "test", "labels": {"version": "3"}}),
         *namespaces,
     )
     if more == {"selector": {}}:
@@ -205,7 +290,7 @@ def test_whom_a_rule_about_neighbours_matches(more, matched):
 
 def test_a_rule_about_namespaces_of_which_nothing_is_known_keeps_a_pod_and_holds_for_all():
     rule = neighbour(namespaceSelector={"matchLabels": {"team": "x"}})
-    state = read(*ZONES, pod("cart-1", spec=rule), pod("cart-9", metadata={"namespace": "other"}))
+    state = read(*ZONES, pod("cart-1", spec=rule), pod("cart-9", metadata={"namespace": "test"}))
     assert reason(state, "cart-1") == "has a rule about namespaces whose labels are not known"
     assert shown(state)[0][1:3] == ([0], [0, 1])
 
@@ -218,7 +303,7 @@ def test_of_several_affinities_a_neighbour_meets_all():
     spec = {"affinity": {"podAffinity": {REQUIRED: rules}}}
     others = [pod("cart-1"), pod("cart-2", metadata={"labels": {"tier": "x"}}), pod("db-1", app="db")]
     state = read(*ZONES, pod("web-1", app="web", spec=spec), *others)
-    assert shown(state) == [(AFFINITY, [0], [2], [0, 0, 1, -1]), (AFFINITY, [0], [2], [0, 1, 2, 3])]
+    assert shown(state) == [(AFFINITY, [3], [1], [0, 0, 1, -1]), (AFFINITY, [3], [1], [0, 1, 2, 3])]
 
 
 def test_ports_of_the_host_keep_pods_apart():
@@ -286,7 +371,7 @@ def test_which_pods_count_for_a_spread():
         pod("cart-2", spec=rule, metadata={"labels": {"pod-template-hash": "new"}}),
         pod("cart-3", spec=rule, metadata={"labels": {"pod-template-hash": "old"}}),
         pod("cart-4", metadata={"labels": {"pod-template-hash": "new"}, "deletionTimestamp": "x"}),
-        pod("cart-5", metadata={"labels": {"pod-template-hash": "new"}, "namespace": "other"}),
+        pod("cart-5", metadata={"labels": {"pod-template-hash": "new"}, "namespace": "test"}),
     )
     assert [(one.carriers.tolist(), one.matched.tolist(), one.skew) for one in state.terms] == [
         ([0, 1], [0, 1], 2),

@@ -110,6 +110,11 @@ def test_one_fault_by_hand(more, given, said):
             raise AssertionError(found[0])
 
 
+def test_a_pod_that_requests_nothing_finds_room_on_a_node_that_is_too_full():
+    assert faults(cluster([0, 1], request=[[0, 0], [5, 5]]), moves("p0 n0 n1")) == []
+    assert len(faults(cluster([0, 1], request=[[0.1, 0], [5, 5]]), moves("p0 n0 n1"))) == 2
+
+
 def test_another_pod_of_the_same_name():
     one = moves("p0 n0 n1")[0]
     assert faults(cluster([0]), [one._replace(uid="u0")]) == []
@@ -196,6 +201,61 @@ def test_expected_load():
             faults(state, [], load=bad)
     with pytest.raises(InputError, match="limit is 0"):
         faults(state, [], limit=0)
+
+
+@pytest.mark.parametrize(
+    ("over", "wrong"),
+    [(-1e-6, False), (1e-12, False), (1e-6, True), (0.01, True)],
+)
+def test_rounding_is_no_fault_and_a_millionth_is(over, wrong):
+    """Of a node of four cores, requests and load beside a pod of one core on it."""
+    request = np.array([[1.0, 1.0], [3.0 + 4 * over, 1.0]])
+    found = faults(cluster([0, 1], request=request), moves("p0 n0 n1"))
+    assert bool(found) == wrong
+    load = np.array([[[1.0, 1.0]], [[3.0 + 4 * over, 1.0]]])
+    found = faults(cluster([0, 1]), moves("p0 n0 n1"), load=load)
+    assert len(found) == 2 * wrong  # while it arrives, and afterwards
+
+
+def test_load_is_that_of_every_node_at_every_time():
+    """Two pods arrive on two nodes; only the later node, at the last time and of memory, would have too much."""
+    state = cluster([0, 0, 1, 2])
+    load = np.ones((4, 3, 2))
+    load[3, 2, 1] = 3.5
+    found = faults(state, moves("p0 n0 n1", "p1 n0 n2"), load=load)
+    assert found == [
+        "batch 0: n2 would exceed 100% of its size while pods arrive",
+        "n2 is expected to use 4.5 GiB of memory in slot 2, above the limit of 4",
+    ]
+    load[3, 2, 1], load[2, 2, 1] = 1.0, 3.5  # and so of the earlier one
+    assert len(faults(state, moves("p0 n0 n1", "p1 n0 n2"), load=load)) == 2
+    # A node that had too much and has less in the end is only at fault while pods arrive.
+    load = np.array([1.0, 3.0, 3.0, 3.0])[:, None, None].repeat(2, axis=2)
+    assert faults(cluster([0, 1, 1, 1]), moves("p1 n1 n2 0", "p0 n0 n1 1"), load=load) == [
+        "batch 1: n1 would exceed 100% of its size while pods arrive"
+    ]
+    # What arrives counts beside all that is there, and beside what arrives with it.
+    load = np.full((4, 1, 2), 1.5)
+    assert len(faults(state, moves("p0 n0 n1"), load=load)) == 0
+    assert len(faults(state, moves("p0 n0 n1", "p1 n0 n1"), load=load)) == 3
+    # And what leaves in the same batch still counts while others arrive.
+    assert faults(cluster([0, 1, 1]), moves("p0 n0 n1", "p1 n1 n2"), load=np.full((3, 1, 2), 1.5)) == [
+        "batch 0: n1 would exceed 100% of its size while pods arrive"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "wrong"), [("u0", "u0", False), ("u9", "u0", True), ("", "u0", False), ("u9", "", False)]
+)
+def test_a_pod_is_the_one_that_was_meant(asked, there, wrong):
+    """A uid that one of them does not know says nothing."""
+    move = moves("p0 n0 n1")[0]._replace(uid=asked)
+    found = faults(cluster([0], uid=column([there])), [move])
+    assert found == (["batch 0: p0 has the uid u0, not u9"] if wrong else [])
+    # In a later batch, too.
+    first = moves("p1 n0 n1 0")
+    found = faults(cluster([0, 0], uid=column([there, "u1"])), [*first, move._replace(batch=1)])
+    assert found == (["batch 1: p0 has the uid u0, not u9"] if wrong else [])
 
 
 def near(domain, carrier, matched):

@@ -1,10 +1,14 @@
 """Moves that empty or relieve nodes: by hand, then on generated clusters, judged by the referee."""
 
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.rebalance.fake_cluster import scattered
 from tvwrl.planning import Affinity
 from tvwrl.rebalance import (
     BatchLimits,
@@ -22,6 +26,7 @@ from tvwrl.rebalance import (
     make_plan,
     most_emptied,
     movable_now,
+    state_of,
 )
 from tvwrl.types import InputError
 
@@ -246,3 +251,18 @@ def test_a_node_that_shrank_takes_nothing_that_it_has_no_room_for():
     assert moved(smaller)[0] == [(2, 1)]
     less_than_it_runs = replace(state, size=np.array([[1.0, 16.0], [0.0, 0.0], [4.0, 16.0]]))
     assert moved(less_than_it_runs) == ([], [])
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=10, deadline=None)
+def test_moves_do_not_depend_on_the_order_in_which_objects_are_listed(seed):
+    draw = random.Random(seed)
+    objects = scattered(12, 4, 10, seed=3, cores=4).api().objects()
+    listed = {kind: draw.sample(list(some), len(some)) for kind, some in objects.by_kind.items()}
+    one, other = state_of(objects), state_of(replace(objects, by_kind=listed))
+    for name in ("pod", "node", "at", "group", "request", "stays", "allowed"):
+        assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
+    found = [find_moves(state, state.request[:, None, :], Goal("machines", 20)) for state in (one, other)]
+    assert len(found[0].pod) > 0
+    assert found[0].pod.tolist() == found[1].pod.tolist()
+    assert found[0].target.tolist() == found[1].target.tolist()

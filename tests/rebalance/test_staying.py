@@ -13,11 +13,13 @@ from tests.rebalance.clusters import (
     container,
     merged,
     node,
+    objects,
     pod,
     read,
     reason,
     volume,
 )
+from tvwrl.rebalance import state_of
 from tvwrl.types import InputError
 
 SAFE = {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}}
@@ -56,6 +58,8 @@ def local(kind="emptyDir", name="v", **about):
         ({"status": {"conditions": None}}, "is not ready"),
         ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "is not ready"),
         ({"status": {"conditions": [*READY, {"type": "PodResizePending", "status": "True"}]}}, "is being resized"),
+        ({"status": {"resize": "InProgress"}}, "is being resized"),  # of Kubernetes before 1.33
+        ({"metadata": annotated("karpenter.sh/do-not-evict", "true")}, "do-not-evict"),
         ({"metadata": annotated("cluster-autoscaler.kubernetes.io/safe-to-evict", "false")}, "safe-to-evict: false"),
         ({"metadata": annotated("cluster-autoscaler.kubernetes.io/safe-to-evict", "on-completion")}, "safe-to-evict"),
         ({"metadata": SAFE}, ""),
@@ -118,6 +122,19 @@ def test_each_reason(more, said):
     assert said.replace("\\", "") in found if said else found == ""
 
 
+def test_emptydir_data_may_be_lost_if_somebody_says_so():
+    nodes = (node("a"), node("b"))
+
+    def why(spec):
+        state = state_of(objects(*nodes, pod("cart-1", spec=spec)), delete_emptydir_data=True)
+        return reason(state, "cart-1")
+
+    assert why(local()) == ""
+    assert why(local("hostPath", path="/x")) == "has local storage (hostPath)"  # that is the node's, not the pod's
+    two = {"volumes": [*local()["volumes"], *local("hostPath", "w", path="/x")["volumes"]]}
+    assert why(two) == "has local storage (hostPath)"
+
+
 def test_a_pod_whose_replica_set_will_not_replace_it():
     def with_replicas(**more):
         one = {"kind": "ReplicaSet", "metadata": {"name": "cart-5d9c7b6f4", "namespace": "shop"}}
@@ -125,6 +142,8 @@ def test_a_pod_whose_replica_set_will_not_replace_it():
 
     assert with_replicas(spec={"replicas": 2}, status={"replicas": 2}) == ""
     assert with_replicas(spec={"replicas": 1}, status={"replicas": 2}) == "its ReplicaSet is being scaled down"
+    tied = {"template": {"spec": {"nodeName": "a"}}}  # what replaces it comes back to this node
+    assert with_replicas(spec=tied) == "its ReplicaSet names its node"
     assert with_replicas(metadata={"deletionTimestamp": "x"}) == "its ReplicaSet is being deleted"
     assert with_replicas(metadata={"name": "other"}) == "its ReplicaSet is not there"
     assert reason(read(pod("cart-1"), empty=("ReplicaSet",)), "cart-1") == "its ReplicaSet is not there"

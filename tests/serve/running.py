@@ -105,7 +105,7 @@ class Server:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         found = {int(pid) for file in (children, *threads) for pid in file.read_text().split()}
-        return {pid for pid in found if b"spawn_main" in command_of(pid)}
+        return {pid for pid in found if b"resource_tracker" not in command_of(pid)}
 
     def end(self, number=signal.SIGTERM):
         """End it; its exit code."""

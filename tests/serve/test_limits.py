@@ -212,7 +212,7 @@ class _DiesHalfway:
     exitcode = -9
 
     def __init__(self, target, args, daemon):
-        self.pipe = args[-1]
+        self.pipe = args[-2]
 
     def start(self):
         os.write(self.pipe.fileno(), struct.pack("!i", 1000) + b"abc")
@@ -242,7 +242,7 @@ def test_a_reader_that_dies_while_it_sends_comes_back(monkeypatch):
         if len(failures) == 2:
             twice.set()
 
-    watched = watching.Polling({}, 1.0, lambda found: None, failed)
+    watched = watching.Polling({}, lambda seen: seen, 1.0, lambda found: None, failed)
     watched.start()
     came = twice.wait(3.0)
     watched.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tvwrl.cli.dispatch import Line, members_of
@@ -73,7 +73,7 @@ def _help(line: Line, everything: bool) -> str:
             _sections(
                 {
                     title: dict(_shown(one, everything) for one in own)
-                    for title, own in _grouped(chosen, everything).items()
+                    for title, own in _grouped(chosen, everything, _headings(line.settings())).items()
                 }
             )
         )
@@ -87,12 +87,19 @@ def _field(action: Any) -> str:
     return str(action.dest).rpartition(".")[2].replace("-", "_")
 
 
-def _grouped(actions: Iterable[Any], everything: bool) -> dict[str, list[Any]]:
-    """Options by the dataclass that they are fields of: its name is the title."""
+def _headings(settings: Any) -> dict[str, str]:
+    """Of settings that inherit their options, the `heading` of the class that declares each."""
+    classes = [one for one in getattr(settings, "__mro__", ()) if "heading" in vars(one)]
+    return {name: str(one.heading) for one in classes for name in vars(one).get("__annotations__", {})}
+
+
+def _grouped(actions: Iterable[Any], everything: bool, headings: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Options by the dataclass that they are fields of: its heading, or where it has none its name, is the title."""
     groups: dict[str, list[Any]] = {}
     for action in actions:
         inner = str(action.dest).rpartition(".")[0].rpartition(".")[2].replace("-", " ")
         title = {"config": "hyper-parameters", "scenario": "environment", "common": ""}.get(inner, inner)
+        title = headings.get(_field(action), title)
         groups.setdefault(title if everything and title else "options", []).append(action)
     return groups
 

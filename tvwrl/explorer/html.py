@@ -99,7 +99,17 @@ PARTS = {  # by `index["kind"]`: the scripts that follow; KIND.html is the body 
         *("model", "tip", "heatmap", "clock", "machine", "workload"),
         *("decision", "decisions", "compare", "bar", "episodes"),
     ),
-    "plans": ("plan_model", "plan_words", "plan_bar", "fleet", "contents", "application", "plan_lists", "plans"),
+    "plans": (
+        "wording",
+        "plan_model",
+        "plan_words",
+        "plan_bar",
+        "fleet",
+        "contents",
+        "application",
+        "plan_lists",
+        "plans",
+    ),
 }
 
 

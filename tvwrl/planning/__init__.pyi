@@ -4,7 +4,7 @@ from .base import IMPROVED as IMPROVED, REGISTERED as REGISTERED, SEARCH as SEAR
 from .best import search as search
 from .bounds_on_machines import by_volume as by_volume
 from .bounds_on_machines import PlanBound as PlanBound, bound_or_reason as bound_or_reason, lower_bound as lower_bound
-from .explored import FILE as FILE, explore as explore
+from .explored import FILE as FILE, Wording as Wording, explore as explore
 from .flow.aladdin import arrival_order as arrival_order
 from .flow.network import FlowNetwork as FlowNetwork, FlowSettings as FlowSettings
 from .handover import Planned as Planned, hand_over as hand_over, play as play

@@ -153,15 +153,41 @@ MOST_BARRED = 100_000
 MOST_PAIRS = 25_000_000  # combinations of a row and a limit, for all plans together
 
 
-def explore(results: Results, file: Path) -> None:
+@dataclass(frozen=True)
+class Wording:
+    """What the page of plans calls what it shows, where that is not planners, applications and machines.
+
+    Parameters
+    ----------
+    words : tuple of (str, str)
+        Patterns as of JavaScript, and what stands for what they match; one after the other.
+    about : tuple of str
+        Paragraphs on how to read the page.
+    first : str
+        The plan that is shown first.
+
+    Examples
+    --------
+    >>> Wording((("machine", "node"),), ("Every column is a node.",), "afterwards").first
+    'afterwards'
+    """
+
+    words: tuple[tuple[str, str], ...]
+    about: tuple[str, ...]
+    first: str
+
+
+def explore(results: Results, file: Path, wording: Wording | None = None) -> None:
     """Write the page of all plans in `results` to `file`, whole or not at all.
 
     What would make it too large is left out, and the page says so. Raises InputError if not even the best plan can be
     shown.
+
+    `wording`: what the page calls what it shows, and which plan is shown first; None: planners, and the best
     """
     if not results.made:
         raise InputError("there is no plan to show")
-    best = results.best()
+    best = results.best() if wording is None else results.made[wording.first]
     shown, left_out = _plans(results, best)
     problem = results.problem
     drawn, about_demand = _drawn(problem.instance)
@@ -189,6 +215,9 @@ def explore(results: Results, file: Path) -> None:
         },
         "best": shown.index(best),
         "planners": [_planner(results, one) for one in shown],
+        "words": [] if wording is None else wording.words,
+        "about": [] if wording is None else wording.about,
+        "single": wording is not None and bool((problem.instance.replicas == 1).all()),
         "left_out": [*left_out, *about_demand, *about_limits, *about_arcs],
     }
     write_explorer(file, index, _sequences(results, shown, reached, drawn))

@@ -6,7 +6,8 @@ GiB).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +73,32 @@ class Term(NamedTuple):
     skew: int = 0
 
 
+class Waiting(NamedTuple):
+    """A pod that waits for a node: no room is kept for it, but it takes the room that moves make.
+
+    Parameters
+    ----------
+    pod : str
+        As "namespace/name".
+    owner : str
+        As "namespace/kind/name", "" for none.
+    request : Float
+        (D,) cores and GiB.
+    allowed : Bool
+        (M,) nodes to which selectors, node affinity and taints let it go, and which have the devices that it asks for.
+
+    Examples
+    --------
+    >>> Waiting("shop/cart-1", "", np.array([1.0, 2.0]), np.array([True, False])).pod
+    'shop/cart-1'
+    """
+
+    pod: str
+    owner: str
+    request: Float
+    allowed: Bool
+
+
 @dataclass(frozen=True, eq=False)
 class ClusterState:
     """Nodes and pods of a cluster at one moment, and what Kubernetes would refuse.
@@ -121,6 +148,10 @@ class ClusterState:
         Of disruptions.
     unknown : tuple of str
         Sentences about what could not be known, and what was assumed instead.
+    unsaved : dict of str to str
+        Node -> why it is nothing that a plan saves when it is empty: something removes it anyway, or nothing may.
+    waiting : tuple of Waiting
+        Pods without a node.
 
     Examples
     --------
@@ -149,6 +180,8 @@ class ClusterState:
     terms: tuple[Term, ...] = ()
     budgets: tuple[Budget, ...] = ()
     unknown: tuple[str, ...] = ()
+    unsaved: Mapping[str, str] = field(default_factory=dict)
+    waiting: tuple[Waiting, ...] = ()
 
     def __len__(self) -> int:
         return len(self.pod)
@@ -159,3 +192,8 @@ class ClusterState:
         used = np.zeros(len(self.node), np.bool_)
         used[self.at[~self.bound]] = True
         return used
+
+    @property
+    def savable(self) -> Bool:
+        """(M,) whether a plan saves a node when it empties it."""
+        return np.array([name not in self.unsaved for name in self.node], np.bool_)

@@ -17,12 +17,13 @@ from tvwrl.rebalance.controller import Controller, ControllerOptions, WatchOptio
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.execution import ExecutionOptions, Result
 from tvwrl.rebalance.forecast import HOUR, Forecast, foresee
-from tvwrl.rebalance.from_record import state_of_record, with_owners, with_record
+from tvwrl.rebalance.from_record import as_now, state_of_record, with_record
 from tvwrl.rebalance.generated import generated_cluster
 from tvwrl.rebalance.handing_over import ExtenderOptions
 from tvwrl.rebalance.kube_api import ApiError, ApiOptions, connect
 from tvwrl.rebalance.kubernetes_objects import COMMAND, read_objects
-from tvwrl.rebalance.kubernetes_state import state_of
+from tvwrl.rebalance.kubernetes_state import MovableOptions, state_of
+from tvwrl.rebalance.latest_usage import read_latest
 from tvwrl.rebalance.leadership import LeaseOptions
 from tvwrl.rebalance.page import write
 from tvwrl.rebalance.plan_of_moves import MovePlan, read_plan
@@ -32,7 +33,7 @@ from tvwrl.rebalance.search import OVERLOAD, Goal
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.traces import ClusterMetrics, RetryPolicy, Selector, Server, address
 from tvwrl.types import InputError
-from tvwrl.what_if import Asked, Recorded, prices_of, read_csv_record, read_prometheus_record, with_prices
+from tvwrl.what_if import Asked, Recorded, prices_of, read_csv_record, read_prometheus_record, trust, with_prices
 
 NOW, SEARCH = "now", "search"
 FAR = float("inf")  # seconds since usage that nobody has seen
@@ -40,19 +41,23 @@ Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
-class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, LeaseOptions, ApiOptions, WatchOptions):
-    """Plan which running pods to move where: to empty nodes, or to relieve full ones.
+class TaskOptions:
+    """What to do."""
 
-    Reads the usage of the last days and the objects of Kubernetes, forecasts the next day, and prints the moves in
-    order, with what each is for, what it saves, and what it risks. Writes plan.json, moves.csv, report.md, a picture
-    and a page for the browser to --out. Changes nothing in the cluster, unless --no-dry-run is given: then it evicts
-    these pods through the Eviction API, batch by batch, within budgets. With --watch it does so again and again.
-    """
-
+    heading = "what to do"
     watch: bool = False
     """Look, plan and act every few minutes until it is stopped; with --dry-run only record what it would do."""
     execute: Path | None = None
     """Carry out this plan.json, if it is younger than --longest-age, instead of planning."""
+    out: Path | None = None
+    """Output folder; default: runs/rebalance-<timestamp>."""
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What is read of the cluster."""
+
+    heading = "reading the cluster"
     prometheus: str | None = None
     """Address of the Prometheus server, e.g. http://host:9090. Set the environment
     variable TVWRL_PROMETHEUS_HEADER to a header that it requires."""
@@ -61,22 +66,12 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     folder), where its API cannot be reached; the page lists what it does not say, and what that means."""
     assume_movable: bool = False
     """Know nothing of Kubernetes' objects: every pod that has an owner, and is no job, may go to every node."""
-    goal: str = "machines"
-    """machines: empty as many nodes as the moves can; cost: the same, by the price of each; overload: relieve nodes
-    whose load will exceed --limit."""
-    moves_by: str = SEARCH
-    """What chooses the moves: search, or a rule that moves, such as karpenter or "most-allocated + karpenter(after=1)"
-    (tvwrl evaluate --list-schedulers); of its moves those are made that nothing forbids."""
-    most_moves: int | None = None
-    """Moves at most; default: 2 % of the pods that may be moved, but 5 or more."""
-    limit: float = 0.8
-    """Share of a node that forecast load may take; requests may take all of it."""
+    selector: str = ""
+    """Label matchers of the cluster, e.g. 'cluster="a"'."""
     days: float = 7.0
     """Days to read from the server, and to forecast from."""
     end: str = NOW
     """End of what is read, 2026-01-31T12:00:00Z; now: the last whole hour on the server's clock."""
-    selector: str = ""
-    """Label matchers of the cluster, e.g. 'cluster="a"'."""
     interval: int = 300
     """Interval of the samples, seconds; of a server, at least twice the scrape interval."""
     chunk: float = 6.0
@@ -91,6 +86,23 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     """With --usage: sizes of nodes, as of tvwrl what-if."""
     generated: int | None = None
     """Instead of all these: a generated cluster of so many nodes, to try it out."""
+
+
+@dataclass(frozen=True)
+class GoalOptions:
+    """What moves are for."""
+
+    heading = "goal, and prices"
+    goal: str = "machines"
+    """machines: empty as many nodes as the moves can; cost: the same, by the price of each; overload: relieve nodes
+    whose load will exceed --limit."""
+    moves_by: str = SEARCH
+    """What chooses the moves: search, or a rule that moves, such as karpenter or "most-allocated + karpenter(after=1)"
+    (tvwrl evaluate --list-schedulers); of its moves those are made that nothing forbids."""
+    most_moves: int | None = None
+    """Moves at most; default: 2 % of the pods that may be moved, but 5 or more."""
+    limit: float = 0.8
+    """Share of a node that forecast load may take; requests may take all of it."""
     price_per_machine_hour: float | None = None
     """Price of an hour of each node without a price of its own, to give savings in money too."""
     prices: tuple[str, ...] = ()
@@ -100,8 +112,28 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
     """Currency of the prices, e.g. EUR."""
     seed: int = 0
     """Draws the orders in which nodes are tried."""
-    out: Path | None = None
-    """Output folder; default: runs/rebalance-<timestamp>."""
+
+
+@dataclass(frozen=True)
+class RebalanceSettings(
+    ExtenderOptions,
+    LeaseOptions,
+    ApiOptions,
+    WatchOptions,
+    ExecutionOptions,
+    EvictionBudgets,
+    GoalOptions,
+    MovableOptions,
+    SourceOptions,
+    TaskOptions,
+):
+    """Plan which running pods to move where: to empty nodes, or to relieve full ones.
+
+    Reads the usage of the last days and the objects of Kubernetes, forecasts the next day, and prints the moves in
+    order, with what each is for, what it saves, and what it risks. Writes plan.json, moves.csv, report.md, a picture
+    and a page for the browser to --out. Changes nothing in the cluster, unless --no-dry-run is given: then it evicts
+    these pods through the Eviction API, batch by batch, within budgets. With --watch it does so again and again.
+    """
 
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
@@ -139,9 +171,10 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
             "--watch": ("out",) if self.watch else (),
             "--execute": ("out", "most_moves", "moves_by") if self.execute is not None else (),
             "acting on a cluster as it is now": ("end",) if acts else (),
-            "--generated": ("prices", "price_per_machine_hour", "selector", "end")
+            "--generated": ("prices", "price_per_machine_hour", "selector", "end", "delete_emptydir_data")
             if self.generated is not None
             else (),
+            "--assume-movable": ("delete_emptydir_data",) if self.assume_movable else (),
             "--usage": ("selector", "end") if self.usage is not None else (),
         }
         for beside, names in useless.items():
@@ -184,10 +217,16 @@ class RebalanceSettings(ExtenderOptions, ExecutionOptions, EvictionBudgets, Leas
             self._part(WatchOptions),
             self._part(ApiOptions),
             self._part(LeaseOptions),
-            self._part(EvictionBudgets),
+            self.budgets,
             self._part(ExecutionOptions),
             self._part(ExtenderOptions),
+            self._part(MovableOptions),
         )
+
+    @property
+    def budgets(self) -> EvictionBudgets:
+        """How many pods may be evicted in an hour."""
+        return self._part(EvictionBudgets)
 
     def _part(self, kind: type[Part]) -> Part:
         return kind(**{one.name: getattr(self, one.name) for one in fields(kind)})  # type: ignore[arg-type]
@@ -213,8 +252,8 @@ def rebalance(settings: RebalanceSettings) -> None:
     def plan_of(state: ClusterState) -> MovePlan:
         nonlocal ready
         if ready is None:
-            forecast, ready = _plan(settings, state)
-            print(write(out, state, forecast, ready, settings.wanted, settings.currency, settings.hourly))
+            forecast, ready, trusted = _plan(settings, state)
+            print(write(out, state, forecast, ready, settings.wanted, settings.currency, trusted))
         return ready
 
     done = Controller(plan_of, settings.options, usage_age=_age(settings)).once()
@@ -235,22 +274,29 @@ def _written(settings: RebalanceSettings, out: Path, state: ClusterState, record
     with phase("forecasting the next day"):
         forecast = foresee(recorded, state, max(int(settings.days), 1))
     plan = planned(settings, state, forecast, recorded)
-    return write(out, state, forecast, plan, settings.wanted, settings.currency, settings.hourly)
+    return write(out, state, forecast, plan, settings.wanted, settings.currency, _trusted(settings, recorded))
 
 
-def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan]:
-    """A plan for the cluster as the API server shows it."""
-    recorded = with_owners(_recorded(settings), state)
+def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan, list[str]]:
+    """A plan for the cluster as the API server shows it, and how far what it rests on can be trusted."""
+    recorded = as_now(_recorded(settings), state)
     state = with_record(state, recorded)
     forecast = foresee(recorded, state, max(int(settings.days), 1))
-    return forecast, planned(settings, state, forecast, recorded)
+    return forecast, planned(settings, state, forecast, recorded), _trusted(settings, recorded)
+
+
+def _trusted(settings: RebalanceSettings, recorded: Recorded) -> list[str]:
+    """How far the record can be trusted, in sentences; of a generated one there is nothing to say."""
+    return [] if settings.generated is not None else trust(recorded, replayed=False)
 
 
 def planned(settings: RebalanceSettings, state: ClusterState, forecast: Forecast, recorded: Recorded) -> MovePlan:
     """A plan that the referee found no fault in."""
     goal = settings.wanted
     with phase("searching for moves"):
-        plan = make_plan(state, forecast, goal, recorded, settings.batches, _finds(settings, recorded))
+        plan = make_plan(
+            state, forecast, goal, recorded, settings.batches, _finds(settings, recorded), settings.budgets
+        )
         load = forecast.in_steps(goal.step_seconds).astype(float)
         found = faults(state, plan.moves, plan.drained, load.reshape(len(state), -1, load.shape[-1]), goal.limit)
     if found:
@@ -274,17 +320,18 @@ def seen(settings: RebalanceSettings) -> tuple[Recorded, ClusterState]:
         return recorded, state_of_record(recorded)
     if settings.objects is not None:
         with phase(f"reading {settings.objects}"):
-            state = state_of(read_objects(settings.objects))
+            state = state_of(read_objects(settings.objects), delete_emptydir_data=settings.delete_emptydir_data)
     else:
         with phase("reading the objects of Kubernetes"):
             try:
-                state = state_of(connect(settings.options.api).objects())
+                objects = connect(settings.options.api).objects()
+                state = state_of(objects, delete_emptydir_data=settings.delete_emptydir_data)
             except ApiError as error:
                 raise InputError(
                     f"the API server of Kubernetes: {error}; where it cannot be reached give --objects FILE, which "
                     f"this writes, or --assume-movable:\n  {COMMAND}"
                 ) from error
-    recorded = with_owners(recorded, state)
+    recorded = as_now(recorded, state)
     return recorded, with_record(state, recorded)
 
 
@@ -300,17 +347,9 @@ def _read(settings: RebalanceSettings) -> Recorded:
             return read_csv_record(settings.usage, settings.nodes, settings.interval)
     names = ("days", "interval", "selector", "chunk", "timeout", "retries")
     asked = Asked(settings.prometheus or "", **{name: getattr(settings, name) for name in names})
-    end = last_hour(asked) if settings.end == NOW else settings.end
-    return read_prometheus_record(replace(asked, end=end), say)
-
-
-def last_hour(asked: Asked) -> str:
-    """The last whole hour on the clock of a server, as seconds since 1970. Raises InputError if it cannot be reached.
-
-    What was read is kept until the hour is over, so that the same command within it reads nothing again.
-    """
-    server = Server(address(asked.url), RetryPolicy(asked.retries + 1, asked.timeout))
-    return str(server.clock() // HOUR * HOUR)
+    if settings.end == NOW:
+        return read_latest(asked, say)
+    return read_prometheus_record(replace(asked, end=settings.end), say)
 
 
 def _age(settings: RebalanceSettings) -> Callable[[], float]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from tvwrl.rebalance.execution import (
 from tvwrl.rebalance.handing_over import Extender, ExtenderOptions
 from tvwrl.rebalance.hands import ApiHands, RehearsingHands
 from tvwrl.rebalance.kube_api import ApiError, ApiOptions, KubeApi, connect
-from tvwrl.rebalance.kubernetes_state import state_of
+from tvwrl.rebalance.kubernetes_state import MovableOptions, state_of
 from tvwrl.rebalance.leadership import Leadership, LeaseOptions, NotLeading
 from tvwrl.rebalance.monitoring import Monitoring, Pages
 from tvwrl.rebalance.moves_record import MovesRecord, evictions_in
@@ -50,6 +51,7 @@ COUNTED = (MISSING, NOT_EVICTED, BY_BUDGET, REFUSALS, FAILED)  # events that are
 class WatchOptions:
     """How the controller runs."""
 
+    heading = "watching, and acting"
     every: float = 10.0
     """Minutes between looks at the cluster."""
     dry_run: bool = True
@@ -86,6 +88,7 @@ class ControllerOptions:
     budgets: EvictionBudgets = field(default_factory=EvictionBudgets)
     execution: ExecutionOptions = field(default_factory=ExecutionOptions)
     extender: ExtenderOptions = field(default_factory=ExtenderOptions)
+    movable: MovableOptions = field(default_factory=MovableOptions)
 
     def check(self) -> None:
         """Raise InputError for values that are wrong by themselves or together."""
@@ -139,6 +142,7 @@ class Controller:
         options.check()
         self._make_plan, self._options = make_plan, options
         self._usage_age, self._api = usage_age, connect(options.api) if api is None else api
+        self._read = partial(state_of, delete_emptydir_data=options.movable.delete_emptydir_data)
         self._stopped = threading.Event()
         self._sleep = self._stopped.wait if sleep is None else sleep
         self._log = Log() if log is None else log
@@ -260,7 +264,7 @@ class Controller:
             self.evictions.join_text(self._leadership.note, f"the Lease {self._options.lease.lease}")
             self._term = self._leadership.terms
         if self._executor is None:
-            hands = ApiHands(self._api, self._leadership, self.wait)
+            hands = ApiHands(self._api, self._leadership, self.wait, self._read)
             self._executor = Executor(
                 hands,
                 self.evictions,
@@ -278,7 +282,7 @@ class Controller:
 
     def _act(self) -> Result | None:
         """Plan, and carry the plan out or imagine it; None: there is nothing to do."""
-        state = state_of(self._api.objects())
+        state = self._read(self._api.objects())
         now = self._api.now()
         refilled = refilled_nodes(state, self._drained)
         if refilled and 2 * len(refilled) >= len(self._drained):
@@ -304,7 +308,7 @@ class Controller:
 
     def _rehearse(self, plan: MovePlan) -> Result:
         """What would be evicted, as if everything went well."""
-        hands = RehearsingHands(self._api)
+        hands = RehearsingHands(self._api, self._read)
         executor = Executor(
             hands,
             self._imagined,
@@ -333,7 +337,8 @@ class Controller:
         elif event == "stopped":
             self.monitoring.stops.inc()
         elif event == "replaced" or event in COUNTED:
-            self.monitoring.evictions.labels(facts.get("outcome", event)).inc()
+            counter = self.monitoring.imagined if dry_run else self.monitoring.evictions
+            counter.labels(facts.get("outcome", event)).inc()
         if event == "evicted" and not dry_run:
             namespace, _, name = facts["pod"].partition("/")
             about = {"namespace": namespace, "name": name, "uid": facts["uid"]}
@@ -356,8 +361,9 @@ class Controller:
     def _left(self) -> float:
         """Of the hour's budget; not known while another leads."""
         try:
-            known = self._options.watch.dry_run or self._leadership.leads()
-            return float(self.evictions.left(self._api.now())) if known else float("nan")
+            if self._options.watch.dry_run:
+                return float(self._imagined.left(self._api.now()))
+            return float(self.evictions.left(self._api.now())) if self._leadership.leads() else float("nan")
         except ApiError:
             return float("nan")
 

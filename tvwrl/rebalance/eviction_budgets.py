@@ -25,6 +25,7 @@ MOST_TEXT = 200_000  # characters: Kubernetes allows 256 KiB for all annotations
 class EvictionBudgets:
     """How many pods may be evicted, whatever a plan says."""
 
+    heading = "budgets of evictions"
     hourly: int = 20
     """Evictions in an hour, in the whole cluster."""
     hourly_per_node: int = 10
@@ -81,7 +82,7 @@ class Evictions:
     >>> evictions.refusal(move._replace(uid="u2"), now=10.0)
     'budget: 1 eviction of shop/Deployment/web in an hour'
     >>> evictions.refusal(move._replace(uid="u2", source="node-3", target="node-1"), now=4000.0)
-    'no return: shop/Deployment/web left node-1 0.0 h ago'
+    'no return: shop/Deployment/web left node-1 1.1 h ago'
     """
 
     budgets: EvictionBudgets

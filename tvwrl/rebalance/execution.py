@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +39,7 @@ OUTCOMES = (AS_PLANNED, ELSEWHERE, RETURNED, MISSING, NOT_EVICTED, BY_BUDGET, RE
 class ExecutionOptions:
     """When a plan is carried out no further."""
 
+    heading = "when to stop"
     longest_age: float = 15.0
     """Minutes from reading the cluster after which a plan is not carried out any more."""
     replacement_timeout: float = 300.0
@@ -49,7 +51,8 @@ class ExecutionOptions:
     most_errors: int = 5
     """Failures of the API server in a row after which the run stops."""
     batches_without_help: int = 2
-    """Batches in a row of which most pods did not end where they should, after which the run stops."""
+    """Times in a row that most of the pods on their way together did not end where they should, after which the run
+    stops. The first pod of a run goes alone, and so do others until one has ended where it should."""
     price_per_move: float = 0.0
     """What each move has to save over the next day at least: machine-hours, with --goal cost money, with --goal
     overload hours of overload. A run stops once what is left saves less."""
@@ -245,9 +248,10 @@ class Executor:
     def _batch(self, plan: MovePlan, batch: Sequence[PodMove], result: Result, lost: set[str]) -> None:
         """Evict the pods of a batch, as many at a time as may be on their way, and wait for all replacements."""
         todo, tries = list(batch), Counter[str]()
-        before = Counter(result.outcomes)
         while todo:
-            later, wait = list[PodMove](), 0.0
+            later, wait, before = list[PodMove](), 0.0, Counter(result.outcomes)
+            # The first goes alone: where nothing leads replacements to their targets, few learn it the hard way.
+            most = self._evictions.budgets.on_their_way if result.outcomes[AS_PLANNED] else 1
             for move in todo:
                 if move.source in lost and move.source in plan.drained:
                     self._refuse(result, lost, plan, move, f"{move.source} cannot be drained any more")
@@ -255,7 +259,7 @@ class Executor:
                 if move.target in lost:
                     self._refuse(result, lost, plan, move, f"a pod that was to leave {move.target} did not")
                     continue
-                if len(self._evictions.waiting) >= self._evictions.budgets.on_their_way:
+                if len(self._evictions.waiting) >= most:
                     later.append(move)
                     continue
                 again = self._one(plan, move, result, lost)
@@ -271,16 +275,17 @@ class Executor:
             self._await(result)
             self._ask(lambda: self._hands.note(self._evictions))
             todo = later
+            self._judge(result.outcomes - before)
             if todo and wait and not on_their_way and not self._hands.wait(wait):
                 raise Stopped("the controller is ending")
-        self._judge(result.outcomes - before)
 
     def _one(self, plan: MovePlan, move: PodMove, result: Result, lost: set[str]) -> float | None:
         """Evict one pod if that is right; None: done with it; otherwise seconds until it may be tried again."""
         name, options = result.plan, self._options
         self._too_old(plan)
         if self._usage_age is not None and not (age := self._ask(self._usage_age)) < options.stale_seconds:
-            raise Stopped(f"the newest usage is {age:.0f} s old: must be less than {options.stale_seconds:g}")
+            old = f"the newest usage is {age:.0f} s old" if isfinite(age) else "no usage is recorded any more"
+            raise Stopped(f"{old}: must be less than {options.stale_seconds:g} s old")
         self._evictions.forget(self._hands.now())
         if why := self._evictions.refusal(move, self._hands.now()):
             self._refuse(result, lost, plan, move, why)
@@ -415,7 +420,7 @@ class Executor:
         self._useless = self._useless + 1 if 2 * outcomes.get(AS_PLANNED, 0) < moved else 0
         if self._useless >= self._options.batches_without_help:
             raise Stopped(
-                f"evictions do not help: of the last {self._useless} batches most pods did not end where they should",
+                f"evictions do not help: {self._useless} times in a row most pods did not end where they should",
                 useless=True,
             )
 

@@ -124,7 +124,7 @@ def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Foreca
     for o in range(len(owners)):
         known = count[o] > 0
         course[o] = np.where(known[:, None], course[o], course[o, known].mean(axis=0) if known.any() else np.nan)
-    means = np.array([np.nanmean(used[i], axis=0) for i in np.flatnonzero(seen).tolist()]).reshape(-1, 2)
+    means = np.nansum(used[seen > 0], axis=1) / seen[seen > 0, None]
     typical = np.median(means, axis=0) if len(means) else np.zeros(2)  # of a pod of which nothing is known
     for i in np.flatnonzero(seen < days * steps).tolist():
         there = np.isfinite(used[i, :, 0])

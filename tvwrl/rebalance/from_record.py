@@ -20,6 +20,7 @@ ASSUMED = (
     "metrics: taken as none, as --assume-movable says."
 )
 
+LEFT_OUT = "Pods that are left out of the record are not in this plan: a node that looks empty may run some of them."
 GONE = "Nodes on which no pod ran at the end of the record may be gone: nothing is moved there."
 
 
@@ -45,11 +46,14 @@ def state_of_record(recorded: Recorded) -> ClusterState:
     last = np.flatnonzero(recorded.start + recorded.length >= recorded.slots - LATEST + 1)
     names = [plain_name(str(name)) for name in recorded.pod[last]]
     latest = dict(zip(names, last.tolist(), strict=True))  # a pod that changed nodes runs once
-    rows = np.array(sorted(latest.values()), np.int64)
+    rows = np.array([latest[name] for name in sorted(latest)], np.int64)
     state = state_of_rows(recorded, rows, recorded.node[rows], recorded.slots)
     seen = np.bincount(recorded.node[rows], minlength=len(state.node)) > 0
     pods = np.array([plain_name(str(name)) for name in state.pod], object)
-    return replace(state, pod=pods, open=seen, unknown=(ASSUMED, GONE) if not seen.all() else (ASSUMED,))
+    known = recorded.trust
+    left_out = known.unknown_node + known.unsized_node + known.half_recorded > 0
+    unknown = (ASSUMED, *[GONE] * (not seen.all()), *[LEFT_OUT] * left_out)
+    return replace(state, pod=pods, open=seen, unknown=unknown)
 
 
 def state_of_rows(recorded: Recorded, rows: Int, at: Int, slot: int) -> ClusterState:
@@ -244,8 +248,10 @@ def with_record(state: ClusterState, recorded: Recorded) -> ClusterState:
     )
 
 
-def with_owners(recorded: Recorded, state: ClusterState) -> Recorded:
-    """Call owners of the record as Kubernetes' objects call them: an owner is what the objects say of its pods.
+def as_now(recorded: Recorded, state: ClusterState) -> Recorded:
+    """Give a record the owners and the sizes of nodes that Kubernetes' objects have.
+
+    An owner is what the objects say of its pods; the record has the largest size of a node that changed its size.
 
     Parameters
     ----------
@@ -257,7 +263,8 @@ def with_owners(recorded: Recorded, state: ClusterState) -> Recorded:
     Returns
     -------
     Recorded
-        The same past, where pods that no longer run have the owner of those of their owner that do.
+        The same past, where pods that no longer run have the owner of those of their owner that do, and nodes that are
+        still there have the size that they have now.
 
     Raises
     ------
@@ -266,7 +273,7 @@ def with_owners(recorded: Recorded, state: ClusterState) -> Recorded:
 
     Examples
     --------
-    >>> with_owners(recorded, state).owner  # doctest: +SKIP
+    >>> as_now(recorded, state).owner  # doctest: +SKIP
     """
     called = dict(zip(state.pod, state.owner, strict=True))
     new = np.array([called.get(plain_name(str(name))) for name in recorded.pod], object)
@@ -277,7 +284,11 @@ def with_owners(recorded: Recorded, state: ClusterState) -> Recorded:
         )
     meant = {old: name for old, name in zip(recorded.owner, new, strict=True) if old and name}
     owner = [meant.get(old, old) if name is None else name for old, name in zip(recorded.owner, new, strict=True)]
-    return replace(recorded, owner=np.array(owner, object))
+    size, now = recorded.size.copy(), dict(zip(state.node, state.size / recorded.reference, strict=True))
+    for m, name in enumerate(recorded.node_name):
+        if name in now and now[name].all():  # 0 where its kubelet has not said what it has
+            size[m] = np.minimum(now[name], 1.0)
+    return replace(recorded, owner=np.array(owner, object), size=size)
 
 
 def _first(names: Strings | Sequence[str], which: np.ndarray) -> str:

@@ -21,6 +21,7 @@ LONGEST = 3600.0  # seconds for which it keeps a target at most
 class ExtenderOptions:
     """Where `tvwrl serve` answers, if it schedules the cluster."""
 
+    heading = "tvwrl serve, where it schedules the cluster"
     extender: str | None = None
     """Address of tvwrl serve, such as http://tvwrl.tvwrl.svc:8888: it is told where replacements should run. Without it
     kube-scheduler alone decides."""

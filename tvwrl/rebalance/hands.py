@@ -9,7 +9,7 @@ from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.eviction_budgets import MOST_TEXT, Eviction, Evictions
 from tvwrl.rebalance.execution import Replaced
 from tvwrl.rebalance.kube_api import OTHER, ApiError, Json, KubeApi
-from tvwrl.rebalance.kubernetes_objects import Field
+from tvwrl.rebalance.kubernetes_objects import Field, Objects
 from tvwrl.rebalance.kubernetes_state import state_of
 from tvwrl.rebalance.leadership import Leadership
 from tvwrl.rebalance.plan_of_moves import PodMove
@@ -28,9 +28,18 @@ class ApiHands:
         Whether this process may act.
     wait : callable
         Lets so many seconds pass; whether to go on.
+    read : callable
+        Reads what may be moved where from objects.
     """
 
-    def __init__(self, api: KubeApi, leadership: Leadership, wait: Callable[[float], bool]) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        leadership: Leadership,
+        wait: Callable[[float], bool],
+        read: Callable[[Objects], ClusterState] = state_of,
+    ) -> None:
+        self._read = read
         self._api, self._leadership, self._wait = api, leadership, wait
         self._pods: dict[str, Json] = {}  # by uid, at the last look
         self._known: dict[str, set[str]] = {}  # uid of an evicted pod -> uids of its controller's pods at that time
@@ -41,7 +50,7 @@ class ApiHands:
     def look(self) -> ClusterState:
         objects = self._api.objects()
         self._pods = {_uid(pod): pod for pod in objects.by_kind["Pod"]}
-        return state_of(objects)
+        return self._read(objects)
 
     def controller(self, move: PodMove) -> str:
         return controller_of(self._pods.get(move.uid, {}))
@@ -117,10 +126,12 @@ class RehearsingHands:
     ----------
     api : KubeApi
         The API server, which is only read.
+    read : callable
+        Reads what may be moved where from objects.
     """
 
-    def __init__(self, api: KubeApi) -> None:
-        self._api = api
+    def __init__(self, api: KubeApi, read: Callable[[Objects], ClusterState] = state_of) -> None:
+        self._api, self._read = api, read
         self._controllers: dict[str, str] = {}
         self._on_their_way: dict[str, PodMove] = {}
         self._moved: dict[str, PodMove] = {}
@@ -131,7 +142,7 @@ class RehearsingHands:
     def look(self) -> ClusterState:
         objects = self._api.objects()
         self._controllers = {_uid(pod): controller_of(pod) for pod in objects.by_kind["Pod"]}
-        return imagined(state_of(objects), self._moved, self._on_their_way)
+        return imagined(self._read(objects), self._moved, self._on_their_way)
 
     def controller(self, move: PodMove) -> str:
         return self._controllers.get(move.uid, "")

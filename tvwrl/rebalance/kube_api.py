@@ -62,6 +62,7 @@ NEEDED = ("Node", "Pod")  # without these nothing is known
 class ApiOptions:
     """How the API server is reached."""
 
+    heading = "API server of Kubernetes"
     kubeconfig: Path | None = None
     """File that says where the API server is; default: in a cluster the pod's service account, elsewhere KUBECONFIG or
     ~/.kube/config."""
@@ -316,6 +317,8 @@ def _official(options: ApiOptions) -> tuple[Transport, str]:
             )
     except (config.ConfigException, OSError, ValueError) as error:
         raise InputError(f"kubeconfig {options.kubeconfig or '(default)'}: {error}") from None
+    if not made.verify_ssl:  # the kubeconfig says so: that need not be repeated at every request
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     pool = client.ApiClient(made).rest_client.pool_manager
 
     def send(method: str, path: str, body: bytes | None, seconds: float) -> Answer:

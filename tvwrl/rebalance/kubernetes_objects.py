@@ -192,7 +192,8 @@ class Objects:
         Returns
         -------
         dict of str to Field
-            By "namespace/name", or by name where the kind has no namespaces.
+            By "namespace/name", or by name where the kind has no namespaces; in the order of names, so that nothing
+            depends on the order in which they were listed.
 
         Raises
         ------
@@ -208,7 +209,7 @@ class Objects:
             if name in found:
                 raise InputError(f"{self.source}: {kind} {name} is there twice: must be there once")
             found[name] = Field(one, f"{self.source}: {kind} {name}")
-        return found
+        return dict(sorted(found.items()))
 
 
 def read_objects(path: Path) -> Objects:

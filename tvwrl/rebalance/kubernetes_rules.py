@@ -158,15 +158,22 @@ class Taints:
                     self._nodes.setdefault((key, value, effect), []).append(node)
 
     def tolerated(self, tolerations: Field) -> Bool:
-        """(M,) nodes of which a pod with these tolerations tolerates every taint."""
-        rules = [tuple(one.at(name).text() for name in ("key", "operator", "value", "effect")) for one in tolerations]
+        """(M,) nodes of which a pod with these tolerations tolerates every taint, for as long as it runs."""
+        rules = [
+            (
+                *(one.at(name).text() for name in ("key", "operator", "value", "effect")),
+                one.at("tolerationSeconds").given,
+            )
+            for one in tolerations
+        ]
         allowed = np.ones(self._number, np.bool_)
         for (key, value, effect), nodes in self._nodes.items():
             if not any(
                 its_effect in ("", effect)
+                and not (for_a_while and effect == "NoExecute")
                 and (its_key == key or (not its_key and operator == "Exists"))
                 and (operator == "Exists" or (operator in ("", "Equal") and its_value == value))
-                for its_key, operator, its_value, its_effect in rules
+                for its_key, operator, its_value, its_effect, for_a_while in rules
             ):
                 allowed[nodes] = False
         return allowed

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tvwrl.rebalance.cluster_state import AFFINITY, ANTI_AFFINITY, SPREAD, Budget, ClusterState, Term
+from tvwrl.rebalance.cluster_state import AFFINITY, ANTI_AFFINITY, SPREAD, Budget, ClusterState, Term, Waiting
 from tvwrl.rebalance.kubernetes_objects import Field, Objects, read_objects
 from tvwrl.rebalance.kubernetes_rules import (
     Labels,
@@ -21,6 +23,7 @@ from tvwrl.rebalance.kubernetes_rules import (
     of_same_labels,
 )
 from tvwrl.rebalance.staying import (
+    OWN,
     REQUIRED,
     SAFE,
     Surroundings,
@@ -35,11 +38,16 @@ from tvwrl.types import Bool, Float, InputError, Int, Strings
 
 SCHEDULERS = ("default-scheduler", "tvwrl")  # the one of every cluster, and the one of `deploy/scheduler.yaml`
 GIB = 2.0**30
-LEAVING = {
+LEAVING = {  # taints of nodes that something else removes, or is about to
     "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
     "karpenter.sh/disrupted",
     "karpenter.sh/disruption",
-}  # taints of nodes that go
+}
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+NOT_REMOVED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+ILL = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")  # pods may tolerate the taints of these
+SYSTEM = ("kubernetes.io/os", "kubernetes.io/arch")
 INSTANCE_TYPE = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 NAMESPACE_NAME = "kubernetes.io/metadata.name"  # label that every namespace has
 PLACES = {  # labels of volumes that bind them to nodes with the same, by their older names too
@@ -59,7 +67,19 @@ WANTED = {  # kind -> what is assumed of pods that need its objects, where nothi
 }
 
 
-def read_state(path: Path, schedulers: Collection[str] = SCHEDULERS) -> ClusterState:
+@dataclass(frozen=True)
+class MovableOptions:
+    """Which pods may be moved."""
+
+    heading = "what may move"
+    delete_emptydir_data: bool = False
+    """Move pods with emptyDir volumes too, which lose what is in them, as with kubectl drain; without it only those
+    that are marked with the cluster autoscaler's safe-to-evict or safe-to-evict-local-volumes."""
+
+
+def read_state(
+    path: Path, schedulers: Collection[str] = SCHEDULERS, delete_emptydir_data: bool = False
+) -> ClusterState:
     """Read what may be moved where from what kubectl wrote.
 
     Parameters
@@ -67,6 +87,8 @@ def read_state(path: Path, schedulers: Collection[str] = SCHEDULERS) -> ClusterS
     path : Path
         See `read_objects`.
     schedulers : collection of str
+        See `state_of`.
+    delete_emptydir_data : bool
         See `state_of`.
 
     Returns
@@ -84,10 +106,12 @@ def read_state(path: Path, schedulers: Collection[str] = SCHEDULERS) -> ClusterS
     >>> len(read_state(Path("objects.json")))  # doctest: +SKIP
     1042
     """
-    return state_of(read_objects(path), schedulers)
+    return state_of(read_objects(path), schedulers, delete_emptydir_data)
 
 
-def state_of(objects: Objects, schedulers: Collection[str] = SCHEDULERS) -> ClusterState:
+def state_of(
+    objects: Objects, schedulers: Collection[str] = SCHEDULERS, delete_emptydir_data: bool = False
+) -> ClusterState:
     """Read what may be moved where from the objects of a cluster.
 
     Parameters
@@ -96,11 +120,14 @@ def state_of(objects: Objects, schedulers: Collection[str] = SCHEDULERS) -> Clus
         Nodes and pods at least.
     schedulers : collection of str
         Pods that another scheduler places stay: its rules are not known.
+    delete_emptydir_data : bool
+        Whether pods with emptyDir volumes may be moved, which lose what is in them.
 
     Returns
     -------
     ClusterState
-        Its `unknown` says what could not be known, and what is assumed instead.
+        Nodes and pods in the order of their names. Its `unknown` says what could not be known, and what is assumed
+        instead.
 
     Raises
     ------
@@ -117,15 +144,15 @@ def state_of(objects: Objects, schedulers: Collection[str] = SCHEDULERS) -> Clus
     for kind in ("Node", "Pod"):
         if kind in objects.unreadable:
             raise InputError(f"{objects.source}: {kind}: cannot be read: {objects.unreadable[kind]}")
-    return _Reading(objects, schedulers).state()
+    return _Reading(objects, schedulers, delete_emptydir_data).state()
 
 
 class _Reading:
     """Objects on their way to a state. Rows of pods and nodes are those of the state."""
 
-    def __init__(self, objects: Objects, schedulers: Collection[str]) -> None:
+    def __init__(self, objects: Objects, schedulers: Collection[str], delete_emptydir_data: bool) -> None:
         self.objects = objects
-        self.schedulers = schedulers
+        self.schedulers, self.delete_emptydir_data = schedulers, delete_emptydir_data
         self.unknown: list[str] = []
         nodes = objects.named("Node")
         if not nodes:
@@ -143,7 +170,8 @@ class _Reading:
 
     def _choose_pods(self, pods: dict[str, Field]) -> None:
         """Those that hold room on a node, or will."""
-        row, lost, waiting = {name: number for number, name in enumerate(self.node)}, 0, 0
+        row, lost, held = {name: number for number, name in enumerate(self.node)}, 0, 0
+        self.pending: dict[str, Field] = {}
         self.pod: list[str] = []
         self.pods: list[Field] = []
         at = []
@@ -153,7 +181,11 @@ class _Reading:
             bound_to = pod.at("spec", "nodeName").text()
             node = row.get(bound_to or pod.at("status", "nominatedNodeName").text(), -1)
             lost += node < 0 and bool(bound_to)
-            waiting += node < 0 and not bound_to
+            if node < 0 and not bound_to:
+                if _waits(pod):
+                    self.pending[name] = pod
+                else:
+                    held += 1
             if node >= 0:
                 self.pod.append(name)
                 self.pods.append(pod)
@@ -163,9 +195,17 @@ class _Reading:
             self.unknown.append(
                 f"{_count(lost, 'pod')} on nodes that are not there; assumed is that they do not count."
             )
-        if waiting:
+        if waiting := len(self.pending):
+            wait, them, take = ("waits", "it", "takes") if waiting == 1 else ("wait", "them", "take")
             self.unknown.append(
-                f"{_count(waiting, 'pod')} without a node; assumed is that no room must be kept for what waits."
+                f"{_count(waiting, 'pod')} {wait} for a node, such as {next(iter(self.pending))}: no room is kept for "
+                f"{them} where pods go, but what {them if waiting > 1 else 'it'} {take} of the nodes that are emptied "
+                "is no saving."
+            )
+        if held:
+            self.unknown.append(
+                f"{_count(held, 'pod')} without a node {'is' if held == 1 else 'are'} held back (by scheduling gates, "
+                "or as a DaemonSet's), or about to end; assumed is that they need no room."
             )
         self.labels = [pod.at("metadata", "labels").texts() for pod in self.pods]
         self.namespace = [name.partition("/")[0] for name in self.pod]
@@ -182,7 +222,7 @@ class _Reading:
         size, most_pods, open_, kind = self._sizes()
         classes = {name: one.at("value").whole() for name, one in objects.named("PriorityClass").items()}
         known = objects.named("ReplicaSet") if _known(objects, "ReplicaSet") else None
-        around = Surroundings(objects.time, self.schedulers, known, classes)
+        around = Surroundings(objects.time, self.schedulers, known, classes, self.delete_emptydir_data)
         self._say_what_is_missing()
         self.stays = [why_it_stays(pod, name, around) for pod, name in zip(self.pods, self.pod, strict=True)]
         self._stay_by_nodes()
@@ -192,7 +232,7 @@ class _Reading:
         group, allowed = self._groups(volumes)
         request = np.zeros((number, 2))
         for row, pod in enumerate(self.pods):
-            request[row] = request_of(pod.at("spec").value or {}, str(pod.at("spec")))
+            request[row] = request_of(_with_resizes(pod), str(pod.at("spec")))
         return ClusterState(
             source=objects.source,
             time=objects.time,
@@ -215,7 +255,33 @@ class _Reading:
             terms=terms,
             budgets=budgets,
             unknown=tuple(self.unknown),
+            unsaved={name: why for name, node in zip(self.node, self.nodes, strict=True) if (why := _unsaved(node))},
+            waiting=tuple(self._waiting()),
         )
+
+    def _waiting(self) -> Iterator[Waiting]:
+        """Pods without a node."""
+        claims = self.objects.named("PersistentVolumeClaim")
+        for name, pod in self.pending.items():
+            allowed = self._chosen(pod) & self._tolerating(pod) & self._offering(pod)
+            for one in pod.at("spec", "volumes"):
+                claim = claims.get(f"{name.partition('/')[0]}/{one.at('persistentVolumeClaim', 'claimName').text()}")
+                volume = "" if claim is None else claim.at("spec", "volumeName").text()
+                if volume in self.volumes:
+                    allowed &= self._reach(volume)
+            request = request_of(pod.at("spec").value or {}, str(pod.at("spec")))
+            yield Waiting(name, _owner(pod, name), np.nan_to_num(request) / (1.0, GIB), allowed)
+
+    def _offering(self, pod: Field) -> Bool:
+        """(M,) nodes that have at all what a pod requests beside CPU, memory and disk."""
+        offering = np.ones(len(self.nodes), np.bool_)
+        for one in containers(pod.at("spec")):
+            asked = one.at("resources", "requests")
+            for resource in asked.fields():
+                if resource not in OWN:
+                    least = _amount(asked.at(resource))
+                    offering &= [_amount(node.at("status", "allocatable", resource)) >= least for node in self.nodes]
+        return offering
 
     def _say_what_is_missing(self) -> None:
         needed = {"PodDisruptionBudget"}
@@ -248,13 +314,12 @@ class _Reading:
             cpu, memory, pods = (_amount(amounts.at(name)) for name in ("cpu", "memory", "pods"))
             size[row], most_pods[row] = (cpu, memory / GIB), int(pods)
             unsized += not (cpu and memory and pods)
-            ready = any(
-                one.at("type").text() == "Ready" and one.at("status").text() == "True"
-                for one in node.at("status", "conditions")
-            )
-            going = node.at("metadata", "deletionTimestamp").given or node.at("spec", "unschedulable").flag()
-            going |= any(taint.at("key").text() in LEAVING for taint in node.at("spec", "taints"))
-            open_[row] = ready and not going and bool(cpu and memory and pods)
+            true = {
+                one.at("type").text() for one in node.at("status", "conditions") if one.at("status").text() == "True"
+            }
+            well = "Ready" in true and not true.intersection(ILL)
+            going = _leaves(node) or node.at("spec", "unschedulable").flag()
+            open_[row] = well and not going and bool(cpu and memory and pods)
             labels = node.at("metadata", "labels")
             kinds.append(next((labels.at(name).text() for name in INSTANCE_TYPE if labels.at(name).given), ""))
         if unsized:
@@ -366,21 +431,33 @@ class _Reading:
     def _groups(self, volumes: Sequence[tuple[str, ...]]) -> tuple[Int, Bool]:
         """Pods with the same rules about nodes, and the nodes that these allow."""
         disk = np.array([_disk(pod) for pod in self.pods])
-        number: dict[tuple[str, str, tuple[str, ...], bool], int] = {}
+        number: dict[tuple[str, str, tuple[str, ...], bool, int], int] = {}
         rows: list[Bool] = []
         group = np.zeros(len(self.pods), np.int64)
         reach = {name: self._reach(name) for name in sorted({one for several in volumes for one in several})}
         roomy = self._roomy(disk)
+        system = self._systems()
         for row, pod in enumerate(self.pods):
-            key = (_affinity_key(pod), _toleration_key(pod), volumes[row], bool(disk[row]))
+            its_system = int(system[self.at[row]])
+            key = (_affinity_key(pod), _toleration_key(pod), volumes[row], bool(disk[row]), its_system)
             if key not in number:
                 number[key] = len(rows)
-                allowed = self._chosen(pod) & self._tolerating(pod)
+                allowed = self._chosen(pod) & self._tolerating(pod) & (system == its_system)
                 for volume in volumes[row]:
                     allowed = allowed & reach[volume]
                 rows.append(allowed & roomy if disk[row] else allowed)
             group[row] = number[key]
         return group, np.array(rows, np.bool_).reshape(len(rows), len(self.nodes))
+
+    def _systems(self) -> Int:
+        """(M,) the same number for nodes of the same operating system and architecture.
+
+        Of others it is not known whether the image of a pod runs there, and no scheduler asks.
+        """
+        labels = [node.at("metadata", "labels") for node in self.nodes]
+        systems = [tuple(one.at(name).text() for name in SYSTEM) for one in labels]
+        known = {one: number for number, one in enumerate(sorted(set(systems)))}
+        return np.array([known[one] for one in systems], np.int64)
 
     def _roomy(self, disk: Float) -> Bool:
         """(M,) nodes whose disks have room for all pods that ask for some and may be moved.
@@ -537,6 +614,29 @@ class _Reading:
         return terms
 
 
+def _waits(pod: Field) -> bool:
+    """Whether a pod without a node needs one that it can take from others."""
+    held = any(True for _ in pod.at("spec", "schedulingGates")) or pod.at("metadata", "deletionTimestamp").given
+    return not held and not belongs_to_node(pod)
+
+
+def _leaves(node: Field) -> bool:
+    """Whether something removes a node anyway."""
+    marked = any(taint.at("key").text() in LEAVING for taint in node.at("spec", "taints"))
+    return node.at("metadata", "deletionTimestamp").given or marked
+
+
+def _unsaved(node: Field) -> str:
+    """Why a plan saves nothing when it empties a node; "": it saves the node."""
+    if _leaves(node):
+        return "is being removed anyway"
+    if any(node.at("metadata", "labels", name).given for name in CONTROL_PLANE):
+        return "is of the control plane"
+    if node.at("metadata", "annotations", NOT_REMOVED).text() == "true":
+        return f"is marked {NOT_REMOVED}"
+    return ""
+
+
 def _known(objects: Objects, kind: str) -> bool:
     return kind in objects.by_kind and kind not in objects.unreadable
 
@@ -554,6 +654,23 @@ def _strings(texts: Iterable[str]) -> Strings:
 
 def _amount(field: Field) -> float:
     return quantity(field.value, str(field)) if field.given else 0.0
+
+
+def _with_resizes(pod: Field) -> dict[str, Any]:
+    """The specification of a pod, where containers that are being resized request the larger of then and now, as for
+    kube-scheduler: they hold that room meanwhile."""
+    spec = pod.at("spec")
+    held = {one.at("name").text(): one.at("resources", "requests") for one in pod.at("status", "containerStatuses")}
+    listed = []
+    for one in spec.at("containers"):
+        asked = one.at("resources", "requests")
+        has = held.get(one.at("name").text(), Field(None, ""))
+        larger = {name: has.value[name] for name in has.fields() if _amount(has.at(name)) > _amount(asked.at(name))}
+        more = {"requests": {**(asked.value or {}), **larger}}
+        listed.append(
+            {**one.value, "resources": {**(one.at("resources").value or {}), **more}} if larger else one.value
+        )
+    return {**(spec.value or {}), "containers": listed}
 
 
 def _disk(pod: Field) -> float:

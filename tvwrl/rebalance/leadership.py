@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tvwrl.checks import at_least
 from tvwrl.rebalance.kube_api import ABSENT, CONFLICT, ApiError, Json, KubeApi
+from tvwrl.types import InputError
 
 NOTE = "tvwrl.io/evictions"  # annotation
 
@@ -22,6 +23,7 @@ NOTE = "tvwrl.io/evictions"  # annotation
 class LeaseOptions:
     """Which controllers elect one of them to act."""
 
+    heading = "lease, by which one controller acts"
     lease: str = "tvwrl-rebalance"
     """Name of the Lease whose holder may evict; in an annotation it keeps what was evicted, for budgets."""
     lease_namespace: str = "tvwrl"
@@ -65,7 +67,8 @@ class Leadership:
         return self._api.clock() + ahead < self._until
 
     def acquire(self) -> bool:
-        """Take the Lease if it is free or has run out; whether it is ours. Raises ApiError."""
+        """Take the Lease if it is free or has run out; whether it is ours. Raises ApiError, and InputError where its
+        namespace does not exist."""
         with self._lock:
             if self.leads():
                 return True
@@ -79,6 +82,11 @@ class Leadership:
             except ApiError as error:
                 if error.name == CONFLICT:  # another was faster
                     return False
+                if error.name == ABSENT and found is None:
+                    raise InputError(
+                        f"lease_namespace is {self._options.lease_namespace}: there is no such namespace for the Lease "
+                        f"of the controller; name another, or: kubectl create namespace {self._options.lease_namespace}"
+                    ) from None
                 raise
             self.terms += 1
             return True

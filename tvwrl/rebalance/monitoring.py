@@ -25,6 +25,9 @@ class Monitoring:
         self.registry = CollectorRegistry()
         made: dict[str, Any] = {"registry": self.registry}
         self.evictions = Counter("tvwrl_rebalance_evictions", "Moves by what became of them", ["outcome"], **made)
+        self.imagined = Counter(
+            "tvwrl_rebalance_imagined_evictions", "The same of a dry run, which evicts nothing", ["outcome"], **made
+        )
         self.turns = Counter("tvwrl_rebalance_turns", "Looks at the cluster, by result", ["result"], **made)
         self.stops = Counter("tvwrl_rebalance_stops", "Runs that ended before their plan did", **made)
         self.errors = Counter("tvwrl_rebalance_api_errors", "Requests that the API server failed", **made)
@@ -41,6 +44,7 @@ class Monitoring:
         )
         for outcome in OUTCOMES:
             self.evictions.labels(outcome)
+            self.imagined.labels(outcome)
         for result in ("done", "nothing_to_do", "failed", "not_leading"):
             self.turns.labels(result)
 

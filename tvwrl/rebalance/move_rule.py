@@ -26,18 +26,18 @@ ROUNDS = 4  # orders of nodes that are tried
 
 @move_rule("Plans by the day (tvwrl rebalance)")
 class Rebalance(MoveRule):
-    """Plans every few hours, as `tvwrl rebalance` does, from what was recorded until then; moves as the plan says.
+    """Plans every hour, as `tvwrl rebalance` does, from what was recorded until then; moves as the plan says.
 
     It first relieves nodes whose load would exceed their size, then empties nodes. In the first day, of which nothing
-    was known before, pods are taken to use what they request.
+    was known before, pods are taken to use what they request, and may fill nodes, as in Kubernetes.
 
     Parameters
     ----------
     price : float, default 2.4
         Machine-hours that each move has to save over the next day, >= 0: 2.4 empties nodes of nine pods or fewer.
     limit : float, default 0.8
-        Share of a node that forecast load may take, above 0.
-    every : float, default 2
+        Share of a node that forecast load may take, above 0; there is no forecast on the first day.
+    every : float, default 1
         Hours between plans, above 0.
     share : float, default 0.1
         Of the pods that one plan may move, 0 to 1.
@@ -56,7 +56,7 @@ class Rebalance(MoveRule):
         "share": (0.02, 0.05, 0.1, 0.2),
     }
 
-    def __init__(self, price: float = 2.4, limit: float = 0.8, every: float = 2.0, share: float = 0.1) -> None:
+    def __init__(self, price: float = 2.4, limit: float = 0.8, every: float = 1.0, share: float = 0.1) -> None:
         at_least(0, price=price)
         within(0, 1, share=share)
         positive(limit=limit, every=every)
@@ -113,17 +113,15 @@ class Rebalance(MoveRule):
         state = replace(state, stays=np.where(may_move, "", "may not move"))
         known = past.slots * past.interval >= DAY
         load: Float | Float32 = state.request[:, None, :]
-        spare = None
+        limit, spare = max(self.limit, 1.0), None
         if known:
-            forecast = foresee(past, state)
-            load, spare = (
-                forecast.in_steps(STEP).reshape(len(state), -1, 2),
-                nodes_to_spare(state, forecast, past, self.limit),
-            )
+            forecast, limit = foresee(past, state), self.limit
+            load = forecast.in_steps(STEP).reshape(len(state), -1, 2)
+            spare = nodes_to_spare(state, forecast, past, limit)
         most = int(self.share * may_move.sum())
         machine = np.argsort(self._nodes)  # of each node
-        for name, limit in ((OVERLOAD, max(self.limit, 1.0)), (MACHINES, self.limit)):
-            goal = Goal(name, most, self.price, limit=limit, rounds=ROUNDS)
+        for name, most_load in ((OVERLOAD, max(limit, 1.0)), (MACHINES, limit)):
+            goal = Goal(name, most, self.price, limit=most_load, rounds=ROUNDS)
             found = find_moves(state, load, goal, most_nodes=spare)
             for i, target in zip(found.pod.tolist(), found.target.tolist(), strict=True):
                 yield Move(int(running.workload[i]), int(machine[target]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
@@ -34,20 +36,23 @@ def places_after(state: ClusterState, plan: MovePlan) -> Int:
     return at
 
 
-def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "", hourly: int | None = None) -> str:
+def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "", trusted: Sequence[str] = ()) -> str:
     """The report in Markdown, which also reads well in a terminal; without the picture.
 
-    `hourly`: pods that may be evicted in an hour, None where nothing is said about it
+    `trusted`: sentences about how far the record of usage can be trusted
     """
+    grave = [one for one in trusted if one.startswith("**")]  # such as that pods are left out
+    rest = [one for one in trusted if one not in grave]
     parts = [
         f"# Which pods to move in {plan.source}",
-        *map(_wrapped, _verdict(state, plan, goal, currency, hourly)),
+        *map(_wrapped, [*_verdict(state, plan, goal, currency), *grave]),
         *_moves(plan),
-        *_drained(plan),
+        *_drained(state, plan),
         "## What stays, and why",
         _wrapped(_staying(state, plan)),
         "## What is not known",
         _bullets([*plan.unknown, *ALWAYS]),
+        *(["## How far the record can be trusted", _bullets(rest)] if rest else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -61,7 +66,7 @@ ALWAYS = (
 )
 
 
-def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hourly: int | None) -> list[str]:
+def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str) -> list[str]:
     used = int(state.in_use.sum())
     if not plan.moves:
         if not movable_now(state).any():
@@ -102,16 +107,25 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str, hou
     what = f"Hours (mean of a day) with CPU or memory above {above:.0%} of a node, summed over nodes, over the next day"
     same = over.value == over.low == over.high == 0
     lines.append(f"{what}: {'as many as without the moves' if same else _interval(over, 1, signed=True)}.")
-    if hourly is not None and len(plan.moves) > hourly:
-        length = -(-len(plan.moves) // max(hourly, 1))
-        lines.append(
-            f"At {hourly} evictions an hour (--hourly) this takes {length} hours, and a plan is carried out for "
-            "--longest-age at most: --watch plans anew for what is left."
-        )
+    lines += _lasting(plan)
     if nodes.value < 0:
         lines.append("Nodes that are empty now come into use.")
     lines.append("95 % intervals of the mean over the days that were seen.")
     return lines
+
+
+def _lasting(plan: MovePlan) -> list[str]:
+    """How long the moves take, where that is known."""
+    lasting = plan.expected.get("hours", Point(0.0, 0.0, 0.0)).value
+    if lasting == np.inf:
+        return ["Within a day the hourly budgets (--hourly and others) do not allow all moves."]
+    text = f"The last move is taken to be made {lasting:.1f} h after the cluster was seen, within the hourly budgets"
+    if lasting > 1:
+        return [
+            f"{text} (--hourly and others); what it saves counts from then on. A plan is carried out for --longest-age "
+            "at most: --watch plans anew for what is left."
+        ]
+    return [f"{text}; what it saves counts from then on."] if lasting else []
 
 
 def _moves(plan: MovePlan) -> list[str]:
@@ -131,12 +145,18 @@ def _moves(plan: MovePlan) -> list[str]:
     ]
 
 
-def _drained(plan: MovePlan) -> list[str]:
+def _drained(state: ClusterState, plan: MovePlan) -> list[str]:
     if not plan.drained:
         return []
     names = ", ".join(plan.drained[:NAMED]) + (
         f" and {len(plan.drained) - NAMED:,} more" if len(plan.drained) > NAMED else ""
     )
+    closed = set(state.node[~state.open]).intersection(plan.drained)
+    if closed:
+        names += (
+            f". Of these {_count(len(closed), 'node')} take no new pods already, such as {min(closed)}: whoever closed "
+            "them may be about to remove them, and then the plan saves less"
+        )
     return ["## Nodes that can be removed afterwards", _wrapped(names + ".")]
 
 
@@ -144,9 +164,15 @@ def _staying(state: ClusterState, plan: MovePlan) -> str:
     may, free = int(movable_now(state).sum()), int((~state.bound).sum())
     text = f"{may:,} of {free:,} pods may be moved"
     text += f", beside {len(state) - free:,} that belong to their nodes." if len(state) > free else "."
-    return text + (
-        f" Of the others: {'; '.join(f'{why}: {count:,}' for why, count in plan.stays.items())}." if plan.stays else ""
-    )
+    if plan.stays:
+        text += f" Of the others: {'; '.join(f'{why}: {count:,}' for why, count in plan.stays.items())}."
+    if state.unsaved:
+        kinds = Counter(state.unsaved.values()).most_common()
+        text += (
+            " Nodes that no plan empties, as that would save nothing: "
+            f"{'; '.join(f'a node that {why}: {count:,}' for why, count in kinds)}."
+        )
+    return text
 
 
 def write(
@@ -156,17 +182,17 @@ def write(
     plan: MovePlan,
     goal: Goal,
     currency: str = "",
-    hourly: int | None = None,
+    trusted: Sequence[str] = (),
 ) -> str:
     """Write the page, the plan, pictures and the explorer to a folder; returns the page."""
-    text = page(state, plan, goal, currency, hourly)
+    text = page(state, plan, goal, currency, trusted)
     out.mkdir(parents=True, exist_ok=True)
     at = places_after(state, plan)
-    write_json(out / PLAN, provenance() | plan.as_dict())
+    write_json(out / PLAN, provenance() | plan.as_dict() | {"trusted": list(trusted)})
     write_csv(out / MOVES, [move._asdict() for move in plan.moves])
     with whole_file(out / PICTURE) as partial:
         draw(partial, state, forecast, at)
-    _explore(out / EXPLORER, state, forecast, at)
+    _explore(out / EXPLORER, state, forecast, plan)
     head, rest = text.split("\n\n", 1)
     with whole_file(out / PAGE) as partial:
         partial.write_text(f"{head}\n\n![Nodes before and after]({PICTURE})\n\n{rest}", encoding="utf-8")
@@ -214,27 +240,84 @@ def _hourly(state: ClusterState, forecast: Forecast) -> Float:
     return hourly
 
 
-def _explore(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
-    """The explorer's page: what is on every node now and after the moves, but for pods that belong to it."""
-    from tvwrl.planning import Affinity, Fleet, Instance, Plan, PlanningProblem, Result, Results, explore, validate
+NAMES = {"machine": "node", "replica": "pod", "application": "pod", "planner": "state"}  # on the explorer's page
+WORDS = (  # of the explorer's page, and what stands for them: each pod is an application with one replica
+    (r"^([\d,]+) applications?, [\d,]+ replicas?$", "$1 pods"),
+    (r"([\d,]+) replicas? of [\d,]+ applications?", "$1 pods"),
+    (r"\b1 pods\b", "1 pod"),
+    (r"^It has 1 replica\. $", ""),
+    (r"^Each needs ", "It needs "),
+    (r", \d+ (is|are) started\. Replicas of an application are alike.*", "."),
+    (r"It has no affinity limits\.", ""),
+    (r"^What limits the plan$", "Moves, and nodes"),
+    (r"^Where its replicas are$", "Where it is"),
+    (r"In the plan of ", "In the state "),
+    (r"running replica", "pod"),
+    *(
+        (rf"(?<![\w./:-]){old}(s?)(?![\w/:-]|\.\w)", rf"{new}$1")
+        for one, other in NAMES.items()
+        for old, new in ((one, other), (one.capitalize(), other.capitalize()))
+    ),
+)
+ABOUT = (
+    "Every column of the picture is a node, and its colour or height says how much of it the pods on it use, or "
+    "request, at their most. Pods that belong to their nodes, as those of DaemonSets, are not shown.",
+    "The states are the cluster as it is now, after each batch of moves has been made, and after all of them. Choose "
+    "one as A and another as B to compare them. The list of moves has all that are made until then.",
+    "Times are the hours of the next day from now: the mean, over the past days, of the largest use in each hour.",
+)
+MOST_STATES = 24  # between now and the end; of more batches as many are shown, at even distances
+NOW, AFTER = "as it is now", "after the moves"
+
+
+def _explore(file: Path, state: ClusterState, forecast: Forecast, plan: MovePlan) -> None:
+    """The explorer's page: what is on every node now and after each batch, but for pods that belong to it."""
+    from tvwrl.planning import (
+        Affinity,
+        Fleet,
+        Instance,
+        Plan,
+        PlanningProblem,
+        Result,
+        Results,
+        Wording,
+        explore,
+        validate,
+    )
 
     mine = ~state.bound  # the others keep no node in use
     hourly = _hourly(state, forecast)
     asked = np.broadcast_to(state.request[:, None, :], hourly.shape)
     demand = np.concatenate([hourly, asked], axis=2)
     size = np.concatenate([state.size, state.size], axis=1)
-    used = np.maximum(size, _most_on(demand, state.at, len(size)))  # what runs now exceeds no node of the page
-    resources = ("cpu", "memory", "cpu requested", "memory requested")
+    states = _states(state, plan)
+    # What runs exceeds no node of the page, now or on the way.
+    used = np.maximum.reduce([size, *(_most_on(demand, at, len(size)) for at in states.values())])
+    resources = ("cores used", "GiB used", "cores requested", "GiB requested")
     count = np.ones(int(mine.sum()), np.int64)
     instance = Instance(state.source, state.pod[mine], count, demand[mine], resources, Affinity.of(len(count)))
     every = np.arange(len(count))
-    now = Plan.of("as it is now", every, state.at[mine], count)
+    now = Plan.of(NOW, every, state.at[mine], count)
     problem = PlanningProblem(instance, Fleet(used, fixed=True, name=state.node), running=now)
     results = Results(problem, None, "", file.parent, renumber=False)
-    for name, where in (("after the moves", at), ("as it is now", state.at)):
-        plan = replace(now, algorithm=name, machine=where[mine])
-        results.made[name] = Result(plan, validate(problem, plan), 0.0)
-    explore(results, file)
+    for name, where in states.items():
+        one = replace(now, algorithm=name, machine=where[mine])
+        results.made[name] = Result(one, validate(problem, one), 0.0)
+    explore(results, file, Wording(WORDS, ABOUT, AFTER if plan.moves else NOW))
+
+
+def _states(state: ClusterState, plan: MovePlan) -> dict[str, Int]:
+    """Where all pods are now, after batches of moves and after all of them, by name."""
+    row = {name: i for i, name in enumerate(state.pod)}
+    node = {name: m for m, name in enumerate(state.node)}
+    batches = plan.moves[-1].batch + 1 if plan.moves else 0
+    shown = {int(one) for one in np.linspace(0, batches - 2, min(batches - 1, MOST_STATES))} if batches > 1 else set()
+    at, found = state.at.copy(), {NOW: state.at}
+    for k, move in enumerate(plan.moves):
+        at[row[move.pod]] = node[move.target]
+        if k + 1 < len(plan.moves) and plan.moves[k + 1].batch > move.batch and move.batch in shown:
+            found[f"after batch {move.batch}"] = at.copy()
+    return found | {AFTER: at} if plan.moves else found
 
 
 def _most_on(demand: Float, at: Int, nodes: int) -> Float:

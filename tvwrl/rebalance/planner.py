@@ -9,14 +9,16 @@ import numpy as np
 
 from tvwrl.rebalance.batches import NEVER, BatchLimits, batches_of, needed_before
 from tvwrl.rebalance.cluster_state import ClusterState
+from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.forecast import Forecast
-from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove
+from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove, Point
 from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, movable_now, on_nodes
 from tvwrl.rebalance.worth import expected_worth, nodes_to_spare
 from tvwrl.types import Bool, Float, Int
 from tvwrl.what_if import Recorded
 
 PROTECTED = "covered by a PodDisruptionBudget that allows no disruption now"
+BEGIN, BATCH = 0.25, 1 / 30  # hours until the first eviction, and that a batch is taken to last
 Finds = Callable[[ClusterState, Forecast, Goal, int | None], Found]
 
 
@@ -33,6 +35,7 @@ def make_plan(
     recorded: Recorded | None = None,
     limits: BatchLimits | None = None,
     finds: Finds = search,
+    hourly: EvictionBudgets | None = None,
 ) -> MovePlan:
     """Plan which pods to move where, and in which order.
 
@@ -50,6 +53,9 @@ def make_plan(
         How many pods may be on their way at a time.
     finds : callable
         Finds the moves.
+    hourly : EvictionBudgets or None
+        How many pods may be evicted in an hour: nodes are saved from the moment at which they are empty, where moves
+        begin a quarter of an hour from now and batches last two minutes. None: all moves are made now.
 
     Returns
     -------
@@ -76,8 +82,13 @@ def make_plan(
     found, batch = _worth_making(state, found, batch, finds is search and goal.name != OVERLOAD)
     order = np.argsort(batch, kind="stable")
     at = found.places(state)
-    emptied = np.setdiff1d(np.flatnonzero(state.in_use), np.unique(at[~state.bound]))
-    expected = expected_worth(state, at, forecast, recorded, goal.limit if goal.name == OVERLOAD else 1.0)
+    emptied = np.setdiff1d(np.flatnonzero(state.in_use & state.savable), np.unique(at[~state.bound]))
+    made = _made(state, found, batch, order, hourly)
+    done = np.zeros(len(state.node))
+    np.maximum.at(done, np.concatenate([found.source, found.target]), np.concatenate([made, made]))
+    over = goal.limit if goal.name == OVERLOAD else 1.0
+    expected = expected_worth(state, at, forecast, recorded, over, done)
+    expected["hours"] = Point(*(float(made.max(initial=0.0)),) * 3)
     relief = max(0.0, -expected["overload_hours"].value) / max(len(order), 1)
     leaving = Counter(found.source.tolist())
     gained = np.isin(np.arange(len(state.node)), emptied)
@@ -99,7 +110,13 @@ def make_plan(
         else:
             reason = "makes room for another"
         full = f"target then {asked[target]:.0%} requested, {used[target]:.0%} used at most"
-        saving = HOURS / leaving[source] if gained[source] else relief if goal.name == OVERLOAD else 0.0
+        saving = (
+            max(HOURS - done[source], 0.0) / leaving[source]
+            if gained[source]
+            else relief
+            if goal.name == OVERLOAD
+            else 0.0
+        )
         words = "; ".join(filter(None, (full, risk[i])))
         moves.append(
             PodMove(
@@ -132,6 +149,7 @@ def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) ->
     while drops:
         gone: Bool = np.ones(len(state.node), np.bool_)
         gone[found.places(state, made)[~state.bound]] = False
+        gone &= state.savable
         useful = made & gone[found.source]
         for j in range(len(useful) - 1, -1, -1):  # what a move needs is made before it
             if useful[j]:
@@ -141,6 +159,29 @@ def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) ->
         made = useful
     kept = Found(found.pod[made], found.source[made], found.target[made], found.emptied)
     return kept, batch[made]
+
+
+def _made(state: ClusterState, found: Found, batch: Int, order: Int, hourly: EvictionBudgets | None) -> Float:
+    """(n,) hours from now at which each move is made, each in the first hour in which the budgets allow it; infinite if
+    they never do."""
+    made = np.zeros(len(batch))
+    if hourly is None:
+        return made
+    spent = Counter[tuple[int, str, object]]()
+    for j in order.tolist():
+        i = int(found.pod[j])
+        counted: list[tuple[str, object, int]] = [
+            ("all", "", hourly.hourly),
+            ("node", int(found.source[j]), hourly.hourly_per_node),
+            ("namespace", str(state.pod[i]).partition("/")[0], hourly.hourly_per_namespace),
+            ("owner", state.owner[i] or state.pod[i], hourly.hourly_per_owner),
+        ]
+        hour = 0
+        while hour < HOURS and any(spent[hour, what, which] >= most for what, which, most in counted):
+            hour += 1
+        spent.update((hour, what, which) for what, which, _ in counted)
+        made[j] = BEGIN + max(hour, (batch[j] + 1) * BATCH) if hour < HOURS else np.inf
+    return made
 
 
 def _staying(state: ClusterState) -> dict[str, int]:

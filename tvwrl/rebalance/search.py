@@ -221,7 +221,7 @@ def find_moves(
         return _found(now, np.empty(0, np.int64))
     worth = _worth(state, goal)
     stuck = np.bincount(state.at[~state.bound & ~may_move], minlength=len(state.node)) > 0
-    nodes = np.flatnonzero((start.used > 0) & (start.used <= most) & ~stuck & (worth > 0))
+    nodes = np.flatnonzero((start.used > 0) & (start.used <= most) & ~stuck & (worth > 0) & state.savable)
     most_nodes = len(nodes) if most_nodes is None else min(most_nodes, len(nodes))
     rng = np.random.default_rng(goal.seed)
     best, highest, without = _found(start, nodes[:0]), 0.0, 0
@@ -268,7 +268,7 @@ def most_emptied(state: ClusterState, moves: int) -> int:
     """
     used = np.bincount(state.at[~state.bound], minlength=len(state.node))
     stuck = np.bincount(state.at[~state.bound & ~movable_now(state)], minlength=len(state.node)) > 0
-    return int((np.cumsum(np.sort(used[(used > 0) & ~stuck])) <= moves).sum())
+    return int((np.cumsum(np.sort(used[(used > 0) & ~stuck & state.savable])) <= moves).sum())
 
 
 def _most_worth(used: Int, worth: Float, most: int) -> float:
@@ -326,7 +326,7 @@ def _worth(state: ClusterState, goal: Goal) -> Float:
     """(M,) what it saves over the next day that a node is empty."""
     if goal.name == MACHINES:
         return np.full(len(state.node), HOURS)
-    unknown = np.isnan(state.price) & state.in_use
+    unknown = np.isnan(state.price) & state.in_use & state.savable
     if unknown.any():
         first = state.node[int(np.flatnonzero(unknown)[0])]
         raise InputError(

@@ -12,7 +12,7 @@ from tvwrl.traces import quantity
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
-NOT_DISRUPTED = "karpenter.sh/do-not-disrupt"
+NOT_DISRUPTED, NOT_EVICTED_BEFORE = "karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-evict"  # the latter is older
 NOT_EVICTED = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 MIRROR, SOURCE = "kubernetes.io/config.mirror", "kubernetes.io/config.source"  # of static pods
 CRITICAL = 2_000_000_000  # the least priority of what the system needs
@@ -53,6 +53,7 @@ class Surroundings:
     schedulers: Collection[str]  # whose pods may be moved
     replica_sets: Mapping[str, Field] | None  # namespace/name -> object; None: they were not read
     classes: Mapping[str, int]  # PriorityClass -> its value
+    delete_emptydir_data: bool = False  # whether what is in emptyDir volumes may be lost
 
 
 def containers(spec: Field) -> Iterator[Field]:
@@ -104,6 +105,8 @@ def _reasons(pod: Field, name: str, around: Surroundings) -> Iterator[str]:
                 yield "its ReplicaSet is not there"
             elif replicas.at("metadata", "deletionTimestamp").given:
                 yield "its ReplicaSet is being deleted"
+            elif replicas.at("spec", "template", "spec", "nodeName").given:
+                yield "its ReplicaSet names its node"
             elif replicas.at("spec", "replicas").whole(1) < replicas.at("status", "replicas").whole():
                 yield "its ReplicaSet is being scaled down"
     if pod.at("metadata", "deletionTimestamp").given:
@@ -115,12 +118,15 @@ def _reasons(pod: Field, name: str, around: Surroundings) -> Iterator[str]:
     conditions = {one.at("type").text(): one.at("status").text() for one in status.at("conditions")}
     if conditions.get("Ready") != "True":
         yield "is not ready"
-    if "True" in (conditions.get("PodResizePending"), conditions.get("PodResizeInProgress")):
+    resizing = "True" in (conditions.get("PodResizePending"), conditions.get("PodResizeInProgress"))
+    if resizing or status.at("resize").text():  # a condition, and the field that older versions have
         yield "is being resized"
     if annotations.at(SAFE).text() not in ("", "true"):
         yield f"is marked {SAFE}: {annotations.at(SAFE).text()}"
     if _not_disrupted(pod, around.time):
         yield f"is marked {NOT_DISRUPTED}"
+    if annotations.at(NOT_EVICTED_BEFORE).text() == "true":
+        yield f"is marked {NOT_EVICTED_BEFORE}"
     if annotations.at(NOT_EVICTED).given:
         yield f"is marked {NOT_EVICTED}"
     priority = priority_of(pod, around.classes)
@@ -129,7 +135,7 @@ def _reasons(pod: Field, name: str, around: Surroundings) -> Iterator[str]:
     elif priority >= CRITICAL:
         yield "has a priority of what the system needs"
     yield from _by_scheduling(spec, around)
-    yield from _by_volume(spec, annotations)
+    yield from _by_volume(spec, annotations, around.delete_emptydir_data)
 
 
 def _by_scheduling(spec: Field, around: Surroundings) -> Iterator[str]:
@@ -168,13 +174,14 @@ def _by_scheduling(spec: Field, around: Surroundings) -> Iterator[str]:
             yield f"has a field that is not known here: spec.affinity.{field}"
 
 
-def _by_volume(spec: Field, annotations: Field) -> Iterator[str]:
+def _by_volume(spec: Field, annotations: Field, delete_emptydir_data: bool) -> Iterator[str]:
     safe = annotations.at(SAFE).text() == "true"
     harmless = {name.strip() for name in annotations.at(SAFE_VOLUMES).text().split(",")}
     for volume in spec.at("volumes"):
         kinds = [kind for kind in volume.fields() if kind != "name" and volume.value[kind] is not None]
         for kind in kinds:
-            if kind == "hostPath" or (kind == "emptyDir" and volume.at("emptyDir", "medium").text() != "Memory"):
+            on_disk = kind == "emptyDir" and volume.at("emptyDir", "medium").text() != "Memory"
+            if kind == "hostPath" or (on_disk and not delete_emptydir_data):
                 if not safe and volume.at("name").text() not in harmless:
                     yield f"has local storage ({kind})"
             elif kind not in ANYWHERE and kind not in ("emptyDir", "persistentVolumeClaim"):

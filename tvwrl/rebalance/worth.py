@@ -22,7 +22,12 @@ TOLERANCE = 1e-9  # share of the capacity; rounding of sums is no overload
 
 
 def expected_worth(
-    state: ClusterState, at: Int, forecast: Forecast, recorded: Recorded | None = None, limit: float = 1.0
+    state: ClusterState,
+    at: Int,
+    forecast: Forecast,
+    recorded: Recorded | None = None,
+    limit: float = 1.0,
+    done: Float | None = None,
 ) -> dict[str, Point]:
     """Say what the next day would be like with pods elsewhere.
 
@@ -39,29 +44,39 @@ def expected_worth(
         the nodes that were emptied. None: nothing comes.
     limit : float
         Share of a node above which load is overload.
+    done : Float or None
+        (M,) hours from now after which no pod leaves or comes to a node any more, 0 or more; nothing is saved on it
+        before. None: all moves are made at once.
 
     Returns
     -------
     dict of str to Point
         Means and 95 % intervals over the days that were seen: `machine_hours` that are saved, less those for which
-        nodes are needed again; `money`, at the price of each node, NaN where one is unknown; and how many hours more
-        nodes are overloaded, `overload_hours`; `nodes` that are emptied.
+        nodes are needed again, at once by pods that wait for a node or later in the day; nodes that are removed
+        anyway, or never, save nothing; `money`, at the price of each node, NaN where one is unknown; and how many hours
+        more nodes are overloaded, `overload_hours`; `nodes` that are emptied.
 
     Examples
     --------
     >>> expected_worth(state, at, forecast, recorded)["machine_hours"]  # doctest: +SKIP
     Point(value=46.1, low=44.0, high=48.0)
     """
-    before, after = state.in_use, _in_use(state, at)
-    again = np.zeros((2, forecast.days, len(state.node)))  # hours for which each node is needed again
-    if recorded is not None:
-        coming = _coming(state, recorded, forecast.days)
-        again = np.array([_needed_again(state, *one, coming) for one in ((state.at, before), (at, after))])
-    hours = 24.0 * (before.sum() - after.sum()) - (again[1] - again[0]).sum(axis=1)
-    price = np.where(before | after | again.any(axis=(0, 1)), state.price, 0.0)
-    money = 24.0 * float(price[before].sum() - price[after].sum()) - (again[1] - again[0]) @ price
+    savable = state.savable
+    before, after = state.in_use & savable, _in_use(state, at) & savable
+    day = DAY / HOUR
+    done = np.zeros(len(state.node)) if done is None else np.minimum(done, day)
+    free = np.where(after, 0.0, np.where(before, day - done, day))  # hours for which each node is not in use
+    coming = _coming(state, recorded, forecast.days)
+    again = [_needed_again(state, *one, coming) for one in ((state.at, before | ~savable), (at, after | ~savable))]
+    needed = np.minimum(again[1], free) - again[0]  # (Y, M) hours for which each node is needed again
+    gain = free - np.where(before, 0.0, day)
+    gain[~savable], needed[:, ~savable] = 0.0, 0.0
+    price = np.where((gain != 0) | needed.any(axis=0), state.price, 0.0)
+    money = float(gain @ price) - needed @ price
     touched = np.union1d(at[at != state.at], state.at[at != state.at])
-    more = _overload(state, at, forecast, limit, touched) - _overload(state, state.at, forecast, limit, touched)
+    more = _overload(state, at, forecast, limit, touched, done)
+    more -= _overload(state, state.at, forecast, limit, touched, done)
+    hours = gain.sum() - needed.sum(axis=1)
     return {
         "nodes": Point(*(float(before.sum() - after.sum()),) * 3),
         "machine_hours": _over_days(hours),
@@ -83,12 +98,13 @@ def _over_days(values: Float) -> Point:
     return Point(float(values.mean()), *map(float, found.interval))
 
 
-def _overload(state: ClusterState, at: Int, forecast: Forecast, limit: float, nodes: Int) -> Float:
-    """(Y,) hours times nodes, of these, and resources with load above the limit."""
+def _overload(state: ClusterState, at: Int, forecast: Forecast, limit: float, nodes: Int, done: Float) -> Float:
+    """(Y,) hours times nodes, of these, and resources with load above the limit once moves are `done` there."""
     over = np.zeros(forecast.days)
     for m in nodes.tolist():
         load = forecast.use[at == m].sum(axis=0, dtype=np.float64)
-        over += (load > state.size[m] * (limit + TOLERANCE)).sum(axis=(1, 2))
+        first = int(np.ceil(done[m] * HOUR / forecast.step_seconds))
+        over += (load[:, first:] > state.size[m] * (limit + TOLERANCE)).sum(axis=(1, 2))
     return over * forecast.step_seconds / HOUR
 
 
@@ -130,7 +146,7 @@ def nodes_to_spare(state: ClusterState, forecast: Forecast, recorded: Recorded, 
 
 
 class _Coming(NamedTuple):
-    """Pods beyond those that run now, of O owners over Y days of P steps."""
+    """Pods beyond those that run now or wait, of O owners over Y days of P steps."""
 
     more: Float  # (O, Y, P) how many
     request: Float  # (O, D) cores and GiB of each
@@ -138,8 +154,10 @@ class _Coming(NamedTuple):
     step: float  # hours
 
 
-def _coming(state: ClusterState, recorded: Recorded, days: int) -> _Coming:
+def _coming(state: ClusterState, recorded: Recorded | None, days: int) -> _Coming:
     """What comes over a day: the pods of an owner beyond as many as it runs now, at their mean request and use."""
+    if recorded is None:
+        return _Coming(np.zeros((0, days, 1)), np.zeros((0, 2)), np.zeros((0, 2)), DAY / HOUR)
     steps = DAY // recorded.interval
     begin = recorded.slots - days * steps
     first = np.maximum(recorded.start - begin, 0)
@@ -152,7 +170,7 @@ def _coming(state: ClusterState, recorded: Recorded, days: int) -> _Coming:
     np.add.at(change, (owner, last[rows]), -1.0)
     now = Counter(
         str(name) or str(pod) for name, pod in zip(state.owner[~state.bound], state.pod[~state.bound], strict=True)
-    )
+    ) + Counter(one.owner or one.pod for one in state.waiting)
     more = np.maximum(change[:, :-1].cumsum(axis=1) - np.array([[now[name]] for name in kinds]).reshape(-1, 1), 0.0)
     some = np.flatnonzero(more.any(axis=1))
     request, use = np.zeros((2, len(some), 2))
@@ -164,7 +182,8 @@ def _coming(state: ClusterState, recorded: Recorded, days: int) -> _Coming:
 
 
 def _needed_again(state: ClusterState, at: Int, used: Bool, coming: _Coming) -> Float:
-    """(Y, M) hours for which each node that is not in use has to be, as pods that come find no room on those that are.
+    """(Y, M) hours for which each node that is not in use has to be, as pods that wait, or come, find no room on those
+    that are.
 
     As kube-scheduler spreads pods, each goes to the node in use with the most room; one that is opened stays open until
     the last pod has left it.
@@ -173,9 +192,15 @@ def _needed_again(state: ClusterState, at: Int, used: Bool, coming: _Coming) -> 
     left = state.size.copy()
     np.subtract.at(left, at, state.request)
     size = np.where(state.size > 0, state.size, np.inf)
+    taken = np.zeros(len(state.node), np.int64)  # by pods that wait now
+    for one in state.waiting:
+        m = _place(left, one.request, state.open & one.allowed, used | (taken > 0), size)
+        if m >= 0:
+            left[m] -= one.request
+            taken[m] += not used[m]
     change = np.diff(coming.more, axis=2, prepend=0.0).astype(np.int64)
     for day in range(len(hours)):
-        free, opened = left.copy(), np.zeros(len(state.node), np.int64)  # pods on nodes that were opened
+        free, opened = left.copy(), taken.copy()  # pods on nodes that were opened
         placed: dict[int, list[int]] = {}
         before = 0
         owners, times = np.nonzero(change[:, day])

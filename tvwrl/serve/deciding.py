@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tvwrl.schedulers import Opinion, Scheduler
 from tvwrl.serve.extender_messages import BEST, Pod
-from tvwrl.serve.snapshot import Nodes, Sight, Snapshot
+from tvwrl.serve.snapshot import Nodes, Prepared, Sight, Snapshot
 from tvwrl.serve.watching import Observed
 from tvwrl.simulation import Mask
 from tvwrl.types import Float, Int, Workload
@@ -102,10 +102,11 @@ class Decider:
     def __post_init__(self) -> None:
         self._arrived = self.clock()  # so that its age counts from the start until there are metrics
 
-    def renew(self, observed: Observed) -> None:
+    def renew(self, found: Observed | Prepared) -> None:
         """Go on with newer metrics. Raises InputError if the scheduler cannot work in this cluster."""
         # All that takes long is done before anybody has to wait for it.
-        made = Snapshot(observed, self.sight)
+        made = Snapshot(found, self.sight)
+        observed = made.observed
         with self._lock:
             now, before = self.clock(), dict(self._assumed)
         running = observed.runs({uid: one.pod.key for uid, one in before.items()})

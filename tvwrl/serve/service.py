@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ from tvwrl.serve.options import ServeSettings
 from tvwrl.serve.policies import open_policy, rehearsal, slots_to_remember
 from tvwrl.serve.record import Record
 from tvwrl.serve.sharing import NICE, return_memory
-from tvwrl.serve.watching import Observed, Polling
+from tvwrl.serve.snapshot import Prepared, prepare
+from tvwrl.serve.watching import Polling
 from tvwrl.traces import address, secret_headers
 from tvwrl.types import InputError
 
@@ -115,9 +117,22 @@ class Service:
         token, tls, bind = _token(settings.token_file), _tls(settings), None
         if settings.bind:
             bind = binder(api_address(settings.kubernetes), settings.kubernetes_token_file, settings.kubernetes_ca)
-        self._settings, self._log = settings, Log()
+        self._settings = settings
         self._decider, slots = _ready_decider(settings)
         name, step = self._decider.scheduler.name, self._decider.sight.scenario.step_seconds
+        watcher = {
+            "url": prometheus,
+            "slot_seconds": step,
+            "slots": slots,
+            "window": settings.window,
+            "timeout": max(settings.poll_seconds, 5.0),
+            "selector": settings.selector,
+        }
+        gc.collect()
+        gc.freeze()  # what is here now stays: the collector need not look at it again while somebody waits
+        see = partial(prepare, sight=self._decider.sight)
+        self._polling = Polling(watcher, see, settings.poll_seconds, self._arrived, self._failed)  # no thread before it
+        self._log = Log()
         self._monitoring = Monitoring(name, settings.shadow, lambda: self._decider.age)
         file = settings.record or (RECORD if settings.shadow else None)
         self._record = Record(
@@ -129,15 +144,6 @@ class Service:
         self._reports = None
         if settings.shadow and settings.report_hours and file is not None:
             self._reports = ShadowReports(file, prometheus, settings.report_hours, self._log, settings.selector)
-        watcher = {
-            "url": prometheus,
-            "slot_seconds": step,
-            "slots": slots,
-            "window": settings.window,
-            "timeout": max(settings.poll_seconds, 5.0),
-            "selector": settings.selector,
-        }
-        self._polling = Polling(watcher, settings.poll_seconds, self._arrived, self._failed)
         limits = Limits(body=settings.max_body_mib * 2**20, deadline=settings.deadline_ms / 1000)
         self._application = Application(
             self._decider, self._monitoring, self._record, self._log, limits, bind=bind, token=token
@@ -147,8 +153,6 @@ class Service:
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C. Raises InputError if the address cannot be used."""
         sys.setswitchinterval(SWITCH)
-        gc.collect()
-        gc.freeze()  # what is here now stays: the collector need not look at it again while somebody waits
         self._polling.start()
         if self._reports is not None:
             self._reports.start()
@@ -167,10 +171,10 @@ class Service:
             self._log("stopped")
             self._log.close()
 
-    def _arrived(self, observed: Observed) -> None:
-        begin = time.perf_counter()
+    def _arrived(self, found: Prepared) -> None:
+        begin, observed = time.perf_counter(), found.observed
         try:
-            self._decider.renew(observed)
+            self._decider.renew(found)
         except Exception as error:  # a cluster that the policy cannot work in, say: go on answering
             self._failed(f"{type(error).__name__}: {error}")
             return

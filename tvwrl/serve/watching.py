@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
+from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.serve.sharing import go_last, return_memory
+from tvwrl.serve.sharing import go_last, receive, return_memory, send
 from tvwrl.traces import (
     CPU,
     MEMORY,
@@ -222,23 +225,27 @@ class Watcher:
 
 
 class Polling:
-    """Reads the cluster in a process of its own, so that parsing metrics never delays an answer.
+    """Looks at the cluster in a process of its own, so that parsing metrics never delays an answer.
 
-    Calls `arrived` with what was observed every `seconds` and `failed` with why it could not be, in a thread."""
+    Calls `arrived` with what `prepare` made of what was observed, every `seconds`, and `failed` with why there is
+    nothing, in a thread. The process begins at once: see `_begin`."""
 
     def __init__(
         self,
         watcher: dict[str, object],
+        prepare: Callable[[Observed], Any],
         seconds: float,
-        arrived: Callable[[Observed], None],
+        arrived: Callable[[Any], None],
         failed: Callable[[str], None],
     ) -> None:
-        self._options, self._seconds, self._arrived, self._failed = watcher, seconds, arrived, failed
+        self._looking = watcher, prepare, seconds
+        self._arrived, self._failed = arrived, failed
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="polling", daemon=True)
+        self._reader: tuple[BaseProcess, Connection] | None = self._begin()
 
     def start(self) -> None:
-        """Begin to poll."""
+        """Begin to listen."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -246,51 +253,85 @@ class Polling:
         self._stopped.set()
         self._thread.join(timeout=1.0)
 
+    def _begin(self) -> tuple[BaseProcess, Connection]:
+        """Start a process and connect with it.
+
+        A fork shares all memory that is in use now and does not change. It copies no threads, so locks that they hold
+        would never be released: after there are some, the process starts from nothing.
+        """
+        alone = threading.active_count() == 1 and "polars" not in sys.modules  # which has threads of its own
+        kind = "fork" if alone and hasattr(os, "fork") else "spawn"
+        context: Any = multiprocessing.get_context(kind)
+        ours, theirs = context.Pipe(duplex=False)
+        inherited = ours if kind == "fork" else None
+        process = context.Process(target=poll, args=(*self._looking, theirs, inherited), daemon=True)
+        try:
+            process.start()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return process, ours
+
     def _listen(self) -> None:
-        context = multiprocessing.get_context("spawn")
         while not self._stopped.is_set():
-            ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=poll, args=(self._options, self._seconds, theirs), daemon=True)
-            started = False
             try:
-                process.start()
-                started = True
-                theirs.close()
+                process, ours = self._reader or self._begin()
+            except Exception as error:
+                self._failed(f"the process that reads metrics did not start: {error!r}")
+                self._stopped.wait(RESTART_SECONDS)
+                continue
+            try:
                 while not self._stopped.is_set():
                     if not ours.poll(0.2):
                         continue
-                    found = ours.recv()
-                    if isinstance(found, Observed):
-                        self._arrived(found)
+                    found = receive(ours)
+                    if isinstance(found, str):
+                        self._failed(found)
                     else:
-                        self._failed(str(found))
-            except Exception as error:  # it did not start, or ended, perhaps in the middle of what it sent
+                        self._arrived(found)
+            except Exception as error:  # it ended, perhaps in the middle of what it sent
                 if not self._stopped.is_set():
                     self._failed(f"the process that reads metrics ended: {error!r}")
             finally:
-                if started:
-                    process.kill()
-                    process.join()
+                process.kill()
+                process.join()
                 ours.close()
+                self._reader = None
             self._stopped.wait(RESTART_SECONDS)
 
 
-def poll(options: dict[str, object], seconds: float, pipe: Connection) -> None:
-    """Send what is observed, or why nothing was, down `pipe`, until nobody reads it."""
+def poll(
+    options: dict[str, object],
+    prepare: Callable[[Observed], object],
+    seconds: float,
+    pipe: Connection,
+    inherited: Connection | None,
+) -> None:
+    """Send what `prepare` makes of what is observed, or why nothing was, down `pipe`, until nobody reads it.
+
+    `inherited`: the other end of the pipe in a forked process, which would seem to be read as long as it is open
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if inherited is not None:
+        inherited.close()
     return_memory()
     go_last()
     watcher = Watcher(**options)  # type: ignore[arg-type]
     while True:
         begin = time.monotonic()
+        found: Any
         try:
-            found: Observed | str = watcher.read()
+            found = prepare(watcher.read())
         except InputError as error:
             found = str(error)
         except Exception as error:  # whatever a broken server leads to: the next attempt may succeed
             found = f"{type(error).__name__}: {error}"
         try:
-            pipe.send(found)
+            send(pipe, found)
         except OSError:
             return
+        del found
         time.sleep(max(0.0, seconds - (time.monotonic() - begin)))

@@ -5,3 +5,4 @@ from .from_prometheus import Asked as Asked, read_prometheus_record as read_prom
 from .recorded import Recorded as Recorded, Trust as Trust
 from .replay import Placed as Placed, Replay as Replay
 from .shadow import shadow_placements as shadow_placements
+from .words import trust as trust

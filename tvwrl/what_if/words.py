@@ -31,14 +31,32 @@ RETURNED = "came back on another node or after more than an hour, and"
 EMPTY = "but a node without other pods counts as empty."
 
 
-def trust(recorded: Recorded) -> list[str]:
-    """How far the record can be trusted, one point a line; only what is not as it should be."""
+def trust(recorded: Recorded, replayed: bool = True) -> list[str]:
+    """Say how far a record can be trusted.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The record.
+    replayed : bool
+        Whether it is replayed, or else shows what will run.
+
+    Returns
+    -------
+    list of str
+        One point a line, in Markdown; only what is not as it should be.
+
+    Examples
+    --------
+    >>> trust(recorded)  # doctest: +SKIP
+    ['120 pods on 12 nodes, 2026-01-01 00:00 UTC to ...']
+    """
     known, lines = recorded.trust, []
     begins, ends = (_moment(recorded.at(slot)) for slot in (0, recorded.slots))
     lines.append(
         f"{known.pods:,} pods on {len(recorded.size):,} nodes, {begins} to {ends}, every {recorded.interval} s. "
-        f"{known.at_start:,} already ran when it began and {known.at_end:,} still ran when it ended: only the time "
-        "between counts."
+        f"{known.at_start:,} already ran when it began and {known.at_end:,} still ran when it ended"
+        + (": only the time between counts." if replayed else ".")
     )
     cpu, memory = recorded.utilisation
     lines.append(
@@ -48,7 +66,7 @@ def trust(recorded: Recorded) -> list[str]:
     shares = (
         (known.without_cpu_request, "requests no CPU", "request no CPU"),
         (known.without_memory_request, "requests no memory", "request no memory"),
-        (known.restarts, f"{RETURNED} counts as a new pod", f"{RETURNED} count as new pods"),
+        (known.restarts * replayed, f"{RETURNED} counts as a new pod", f"{RETURNED} count as new pods"),
     )
     lines += [f"{_share(count, known.pods)} {one if count == 1 else many}." for count, one, many in shares if count]
     if known.bound == 1:
@@ -93,14 +111,14 @@ def trust(recorded: Recorded) -> list[str]:
     if known.resized_nodes:
         lines.append(
             f"{count_of(known.resized_nodes, 'node')} had several sizes, as when another machine takes over a name: "
-            "the largest counts."
+            f"{'the largest counts' if replayed else 'the size now counts, if Kubernetes says it, else the largest'}."
         )
     lines += [
         f"Left out on purpose: {count_of(nodes, 'node')} ({name}){_on_them(nodes, pods)}; "
         "`--excluded-nodes` names what to leave out."
         for name, nodes, pods in known.pools
     ]
-    if known.idle_nodes:
+    if known.idle_nodes and replayed:
         lines.append(
             f"{count_of(known.idle_nodes, 'node')} had no pods at all in the record, but may get some in the replay."
         )

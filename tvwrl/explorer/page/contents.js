@@ -132,21 +132,22 @@ function makeContents(x) {
   function table(model, m, contents) {
     const {index} = model, several = index.times > 1, when = several ? x.view.time : 0;
     byId("contents-box").hidden = !contents.length;
-    const head = ["Application", "Replicas", ...index.resources.map(name => short(name, 20)), ...(index.running ? ["Before"] : [])];
+    const head = ["Application", ...(index.single ? [] : ["Replicas"]), ...index.resources.map(name => short(name, 20)), ...(index.running ? ["Before"] : [])];
     fill(byId("contents"), make("caption", {class: "hide"}, `Applications on machine ${machineName(index, m)}`),
-      make("thead", null, make("tr", null, ...head.map((text, k) => make("th", {scope: "col", class: k && k < index.resources.length + 2 ? "number" : null}, text)))),
+      make("thead", null, make("tr", null, ...head.map((text, k) => make("th", {scope: "col", class: k && k < head.length - Boolean(index.running) ? "number" : null}, text)))),
       make("tbody", null, ...contents.slice(0, 300).map(({i, n}, k) => {
         const key = make("span", {class: "swatch", "aria-hidden": "true"});
         key.style.background = COLOURS[k % COLOURS.length];
         return make("tr", {"aria-current": i === x.view.application ? "true" : null}, make("td", null, key, link(nameOf(index, i), () => x.choose({application: i}))),
-          make("td", {class: "number"}, number(n)), ...index.resources.map((_, d) => make("td", {class: "number"}, amount(n * demandAt(index, i, d, when)))),
+          index.single ? null : make("td", {class: "number"}, number(n)), ...index.resources.map((_, d) => make("td", {class: "number"}, amount(n * demandAt(index, i, d, when)))),
           index.running ? make("td", null, before(model, i, m)) : null);
       })));
   }
 
   function before(model, i, m) {
+    const {index} = model;
     const came = (model.moves.get(i) || []).filter(move => move.end === m);
-    return came.length ? listed(came.slice(0, 3).map(({start, replicas}) => `${number(replicas)} ${start < 0 ? "new" : `on machine ${machineName(model.index, start)}`}`)) : "here";
+    return came.length ? listed(came.slice(0, 3).map(({start, replicas}) => `${index.single ? "" : `${number(replicas)} `}${start < 0 ? "new" : `on machine ${machineName(model.index, start)}`}`)) : "here";
   }
 
   function limits(model, m) {

@@ -179,7 +179,7 @@ function makeFleet(figure, x, side) {
     }
     const sorted = `${groups.length > 1 ? "kind by kind, " : ""}${x.view.order === "fill" ? "the fullest first" : model.index.machines.name ? "as listed" : "by number"}`;
     context.textAlign = "left";
-    context.fillText(line.length ? `machines, ${sorted}` : "There is no machine.", GUTTER, size.bottom + (byNumber ? 27 : 14));
+    context.fillText(worded(line.length ? `machines, ${sorted}` : "There is no machine."), GUTTER, size.bottom + (byNumber ? 27 : 14));
   }
 
   function overlay() {

@@ -90,10 +90,10 @@ function makePlanBar(x, show) {
     const columns = [["Machines", one => number(one.machines)]];
     if (machines.cost) columns.push(["Cost", one => amount(one.cost)]);
     if (some(one => one.above_bound !== null)) columns.push(["Above lower bound", one => (one.above_bound === null ? "–" : percent(one.above_bound))]);
-    if (machines.fixed) columns.push(["Not placed", one => number(one.unplaced)]);
+    if (machines.fixed && (!index.single || some(one => one.unplaced))) columns.push(["Not placed", one => number(one.unplaced)]);
     if (some(one => one.violations)) columns.push(["Violations", one => number(one.violations)]);
     if (running) columns.push(["Moved", one => number(one.moved)]);
-    columns.push(["Seconds", one => number(one.seconds, one.seconds < 9.95 ? 2 : 0)]);
+    if (some(one => one.seconds)) columns.push(["Seconds", one => number(one.seconds, one.seconds < 9.95 ? 2 : 0)]);
     fill(byId("planners"), make("thead", null, make("tr", null, make("th", {scope: "col"}, "Planner"), ...columns.map(([title]) => make("th", {scope: "col", class: "number"}, title)))),
       make("tbody", null, ...planners.map((one, k) => make("tr", {"aria-current": k === x.view.a ? "true" : null},
         make("th", {scope: "row"}, link(titled(one), () => go({a: k})), k === x.view.a ? make("span", {class: "side"}, "A") : "", k === x.view.b ? make("span", {class: "side b"}, "B") : ""),

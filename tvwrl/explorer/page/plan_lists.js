@@ -4,6 +4,7 @@ const PAGE = 100;
 
 function makePlanLists(x) {
   let most = PAGE;
+  const single = x.index.single; // each application has one replica, of which nobody needs to be told
   byId("more").addEventListener("click", () => { most += PAGE; update(); });
 
   const toApplication = i => link(nameOf(x.index, i), () => x.choose({application: i}));
@@ -13,6 +14,7 @@ function makePlanLists(x) {
   const LISTS = {
     limits(a) {
       const {binding} = a.tree;
+      if (single && !x.index.limits.i.length) return null;
       if (!binding) return {title: "Limits that bind", count: 0, words: "Which affinity limits bind was not worked out: see what this file leaves out.", rows: []};
       const kept = binding.i.length, words = !x.index.limits.i.length ? "There are no affinity limits." :
         `${bindingWords(binding.all, binding.with_room)}${kept < binding.all ? ` Here are the first ${number(kept)}.` : ""}`;
@@ -22,7 +24,7 @@ function makePlanLists(x) {
     },
     unplaced(a) {
       const {unplaced} = a.tree, order = Array.from(unplaced.application, (_, k) => k).sort((k, other) => unplaced.replicas[other] - unplaced.replicas[k] || k - other);
-      if (!x.index.machines.fixed && !order.length) return null;
+      if ((!x.index.machines.fixed || single) && !order.length) return null;
       return {title: "Not placed", count: order.length, words: order.length ? `${plural(a.planner.unplaced, "replica")} of ${plural(order.length, "application")} ${a.planner.unplaced === 1 ? "is" : "are"} on no machine.` : "All replicas are placed.",
         head: heads(["Application"], ["Replicas", true], ["Why"]), rows: order.map(k => () => make("tr", mine(unplaced.application[k]), make("td", null, toApplication(unplaced.application[k])),
           make("td", {class: "number"}, `${number(unplaced.replicas[k])} of ${number(x.index.applications.replicas[unplaced.application[k]])}`), make("td", null, unplaced.reasons[unplaced.reason[k]] || "The planner gives no reason.")))};
@@ -33,8 +35,8 @@ function makePlanLists(x) {
       const order = Array.from(moves.application, (_, k) => k).filter(k => moves.start[k] >= 0).sort((k, other) => moves.replicas[other] - moves.replicas[k] || k - other);
       const started = moves.replicas.reduce((sum, n, k) => sum + (moves.start[k] < 0 ? n : 0), 0);
       return {title: "Moved", count: order.length, words: `${plural(a.planner.moved, "running replica moves", "running replicas move")}, ${number(started)} ${started === 1 ? "is" : "are"} started. Replicas of an application are alike, so the pairing of machines is one of several.`,
-        head: heads(["Application"], ["Replicas", true], ["From"], ["To"]), rows: order.map(k => () => make("tr", mine(moves.application[k]), make("td", null, toApplication(moves.application[k])),
-          make("td", {class: "number"}, number(moves.replicas[k])), make("td", null, toMachine(moves.start[k])), make("td", null, toMachine(moves.end[k]))))};
+        head: heads(["Application"], ...(single ? [] : [["Replicas", true]]), ["From"], ["To"]), rows: order.map(k => () => make("tr", mine(moves.application[k]), make("td", null, toApplication(moves.application[k])),
+          single ? null : make("td", {class: "number"}, number(moves.replicas[k])), make("td", null, toMachine(moves.start[k])), make("td", null, toMachine(moves.end[k]))))};
     },
     faults(a) {
       const {faults} = a.tree;
@@ -47,8 +49,8 @@ function makePlanLists(x) {
       const full = new Map(used.map(m => [m, shareAt(a, m, "fullest", -1)])), empty = a.machines - used.length;
       used.sort((m, other) => full.get(m) - full.get(other) || m - other);
       return {title: "Emptiest machines", count: used.length, words: `${plural(used.length, "machine")} with replicas, the emptiest first${empty ? `; ${number(empty)} more ${empty === 1 ? "is" : "are"} empty` : ""}. A machine counts as full as its fullest resource is at its peak.`,
-        head: heads(["Machine"], ["How full", true], ["Replicas", true], ["Applications", true]), rows: used.map(m => () => make("tr", {"aria-current": m === x.view.machine ? "true" : null}, make("td", null, toMachine(m)),
-          make("td", {class: "number"}, percent(full.get(m))), make("td", {class: "number"}, number(a.replicas[m])), make("td", {class: "number"}, number(a.byMachine.rows(m).length))))};
+        head: heads(["Machine"], ["How full", true], ["Replicas", true], ...(single ? [] : [["Applications", true]])), rows: used.map(m => () => make("tr", {"aria-current": m === x.view.machine ? "true" : null}, make("td", null, toMachine(m)),
+          make("td", {class: "number"}, percent(full.get(m))), make("td", {class: "number"}, number(a.replicas[m])), single ? null : make("td", {class: "number"}, number(a.byMachine.rows(m).length))))};
     },
     differs(a) {
       const {b} = x;
@@ -75,7 +77,7 @@ function makePlanLists(x) {
       most = PAGE;
       choice(byId("list-choice"), Object.entries(made).map(([name, {title, count}]) => [name, `${title} (${number(count)})`]), value => { most = PAGE; x.set({list: value}); });
     }
-    const name = made[x.view.list] ? x.view.list : Object.keys(made).find(one => made[one].count) || "limits", list = made[name];
+    const name = made[x.view.list] ? x.view.list : Object.keys(made).find(one => made[one].count) || Object.keys(made)[0], list = made[name];
     press(byId("list-choice"), name);
     byId("list-words").textContent = list.words;
     fill(byId("list"), list.rows.length ? list.head : "", make("tbody", null, ...list.rows.slice(0, most).map(row => row())));

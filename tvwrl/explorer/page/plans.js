@@ -1,6 +1,7 @@
 // The page of plans: reads the fragment, loads the planners' plans, tells the views what changed.
 
 async function start(index) {
+  speak(index);
   const names = index.planners.map(one => one.name), models = new Map(), {machines, resources} = index;
   const kinds = machines.capacity.shape[0], shownNames = [...resources, "fullest"];
   const x = {index, a: null, b: null, kinds, tip: makeTip(byId("tip"))};

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import email.utils
 import gzip
 import json
@@ -12,7 +11,9 @@ import threading
 import time
 import warnings
 import zlib
+from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from http.client import HTTPException
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
+
+import numpy as np
 
 from tvwrl.deferring import deferred
 from tvwrl.traces.preparation.series import MICRO
@@ -138,13 +141,17 @@ class Server:
         """
         found = self._matrix(query, *span, step)
         try:
-            columns: dict[str, Any] = {label: [one["metric"].get(label, "") for one in found] for label in labels}
-            columns["time"] = [[round(t * MICRO) for t, _ in one["values"]] for one in found]
-            columns[name] = [[float(value) for _, value in one["values"]] for one in found]
+            samples = [np.frombuffer(one["values"]).reshape(-1, 2) for one in found]
+            series = np.repeat(np.arange(len(found)), [len(one) for one in samples])
+            columns: dict[str, Any] = {
+                label: pl.Series([one["metric"].get(label, "") for one in found], dtype=pl.String).gather(series)
+                for label in labels
+            }
+            time, value = np.concatenate([np.empty((0, 2)), *samples]).T
+            columns["time"] = np.round(time * MICRO).astype(np.int64)
         except (TypeError, KeyError, AttributeError, ValueError):
             raise _foreign(f"{self.url}/api/v1/query_range", "the answer is no matrix of numbers") from None
-        schema = dict.fromkeys(labels, pl.String) | {"time": pl.List(pl.Int64), name: pl.List(pl.Float64)}
-        frame = pl.DataFrame(columns, schema=schema).explode("time", name)
+        frame = pl.DataFrame(columns | {name: value.copy()})
         return frame.filter(pl.col(name).is_finite()).sort(*labels, "time")
 
     def _matrix(self, query: str, first: int, last: int, step: int) -> list[Any]:
@@ -184,7 +191,7 @@ class Server:
 
     def _data(self, url: str, body: bytes) -> Any:
         try:
-            answer = json.loads(body)
+            answer = json.loads(body, object_hook=_Small())
         except ValueError as error:
             if body.lstrip()[:1] in (b"", b"{"):
                 raise _MayPass(f"the answer is truncated: {len(body)} bytes, {error}") from None
@@ -196,6 +203,25 @@ class Server:
         for text in answer.get("warnings") or ():
             warnings.warn(f"{self.url}: {text}", stacklevel=2)
         return answer["data"]
+
+
+class _Small:
+    """Makes what is read of an answer small while it is read, as all of it at once takes many times its text.
+
+    Equal labels become one text, and the samples of a series an array: time, value, time, value, ...
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[Any, Any] = {}
+
+    def __call__(self, one: dict[str, Any]) -> dict[str, Any]:
+        """The same object of JSON; what is no series stays as it is, for whoever refuses it."""
+        with suppress(TypeError, ValueError, OverflowError):
+            if "values" in one:
+                one["values"] = array("d", (number for t, value in one["values"] for number in (t, float(value))))
+            else:
+                return {label: self._texts.setdefault(text, text) for label, text in one.items()}
+        return one
 
 
 def _body(response: Any) -> bytes:
@@ -238,7 +264,7 @@ def _asked_wait(text: str) -> float | None:
     """Seconds to wait, which a server gives as such or as a date; None if it does neither."""
     if text.isdecimal():
         return float(text)
-    with contextlib.suppress(ValueError):
+    with suppress(ValueError):
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
     return None
 

@@ -1,0 +1,125 @@
+"""What a plan claims to save, by hand: of which nodes, from when on, and less what waits for room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.rebalance.test_referee import cluster, column
+from tvwrl.rebalance import Forecast, Found, Goal, expected_worth, find_moves, make_plan
+from tvwrl.rebalance.cluster_state import Waiting
+from tvwrl.rebalance.eviction_budgets import EvictionBudgets
+from tvwrl.rebalance.page import page
+from tvwrl.rebalance.search import most_emptied
+
+
+def idle(state):
+    """A forecast of one day in which no pod uses anything, in steps of an hour."""
+    return Forecast(np.zeros((len(state), 1, 24, 2), np.float32), 3600, np.full(len(state), 24))
+
+
+def worth(state, at, **more):
+    return {name: one.value for name, one in expected_worth(state, np.array(at), idle(state), **more).items()}
+
+
+def waiting(cores, allowed=(True, True, True), owner=""):
+    return Waiting("shop/late", owner, np.array([cores, 1.0]), np.array(allowed))
+
+
+@pytest.mark.parametrize("why", ["is being removed anyway", "is of the control plane"])
+def test_a_node_that_goes_anyway_or_never_is_not_saved(why):
+    state = cluster([0, 1, 2], price=np.array([1.0, 2.0, np.nan]))
+    assert worth(state, [0, 0, 0]) | {"money": 0.0} == {
+        "nodes": 2, "machine_hours": 48, "money": 0, "overload_hours": 0,
+    }  # fmt: skip
+    kept = replace(state, unsaved={"n2": why})
+    assert worth(kept, [0, 0, 0]) == {"nodes": 1, "machine_hours": 24, "money": 48, "overload_hours": 0}
+    assert worth(kept, [0, 1, 0]) == {"nodes": 0, "machine_hours": 0, "money": 0, "overload_hours": 0}
+    assert worth(kept, [0, 2, 2])["machine_hours"] == 24  # it runs anyhow
+    # The search does not try, and does not promise more than the others can give.
+    found = find_moves(kept, np.zeros((3, 1, 2)), Goal("machines", 3))
+    assert 2 not in found.emptied
+    assert most_emptied(state, 3) == 3
+    assert most_emptied(kept, 3) == 2
+    plan = make_plan(kept, idle(kept), Goal("machines", 3))
+    assert "n2" not in plan.drained
+    assert f"a node that {why}: 1" in page(kept, plan, Goal("machines", 3)).replace("\n", " ")
+
+
+def test_a_cordoned_node_is_saved_once_its_pods_are_gone_and_an_empty_one_never():
+    state = cluster([0, 1], open=np.array([True, False, False]))
+    assert worth(state, [0, 0])["machine_hours"] == 24
+    plan = make_plan(state, idle(state), Goal("machines", 1))
+    assert plan.drained == ("n1",)
+    assert "1 node take no new pods already, such as n1" in page(state, plan, Goal("machines", 1)).replace("\n", " ")
+    assert worth(cluster([0], open=np.array([True, False, False])), [0])["machine_hours"] == 0
+
+
+def test_what_waits_takes_the_room_that_moves_make():
+    """Nodes of four cores: p0 of three on n0, p1 of one on n1, and n2 takes no pods."""
+    state = cluster([0, 1], request=[[3, 1], [1, 1]], open=np.array([True, True, False]))
+    assert worth(state, [0, 0])["machine_hours"] == 24
+    # Four cores fit on none now, and on n1 once it is empty.
+    assert worth(replace(state, waiting=(waiting(4.0),)), [0, 0])["machine_hours"] == 0
+    # Three cores go to n1 anyway; where that is empty, they need it all the same.
+    assert worth(replace(state, waiting=(waiting(3.0),)), [0, 0])["machine_hours"] == 0
+    # It may not go there, or is too large for all.
+    assert worth(replace(state, waiting=(waiting(4.0, [True, False, True]),)), [0, 0])["machine_hours"] == 24
+    assert worth(replace(state, waiting=(waiting(5.0),)), [0, 0])["machine_hours"] == 24
+    # An empty node that would be opened for it without the plan, too: four nodes, of which n2 is empty.
+    empty = cluster([0, 1], request=[[3, 1], [1, 1]])
+    assert worth(replace(empty, waiting=(waiting(4.0),)), [0, 0])["machine_hours"] == 24
+
+
+def test_nothing_is_saved_before_moves_are_made():
+    state = cluster([0, 1])
+    assert worth(state, [0, 0], done=np.array([2.5, 2.5, 0.0]))["machine_hours"] == 21.5
+    assert worth(state, [0, 0], done=np.array([np.inf, np.inf, 0.0]))["machine_hours"] == 0
+    late = replace(state, waiting=(waiting(4.0, [False, True, False]),))
+    assert worth(late, [0, 0], done=np.full(3, 2.5))["machine_hours"] == 0  # no more is needed again than was saved
+
+
+def test_relief_counts_from_when_it_comes():
+    """Two pods of three cores on a node of four, all day; one leaves after six hours."""
+    state = cluster([0, 0])
+    forecast = Forecast(np.full((2, 1, 24, 2), 3.0, np.float32), 3600, np.full(2, 24))
+    found = expected_worth(state, np.array([0, 1]), forecast, done=np.array([6.0, 6.0, 0.0]))
+    assert found["overload_hours"].value == -2 * 18  # hours of CPU, and of memory
+
+
+def leaving(number, **budgets):
+    """The plan that moves so many pods of different owners and namespaces from n0 to n1, five in a batch."""
+    state = cluster(
+        [0] * number + [1],
+        request=np.full((number + 1, 2), 0.1),
+        owner=column([f"owner-{i}" for i in range(number + 1)]),
+        pod=column([f"space-{i}/p" for i in range(number + 1)]),
+    )
+    rows = np.arange(number)
+    moves = Found(rows, np.zeros(number, int), np.ones(number, int), np.array([0]))
+    return make_plan(
+        state, idle(state), Goal(most_moves=number), finds=lambda *_: moves, hourly=EvictionBudgets(**budgets)
+    )
+
+
+def test_savings_begin_when_the_budgets_let_the_last_move_be_made():
+    """The first move a quarter of an hour from now, each batch two minutes, an hour more where a budget is spent."""
+    assert leaving(5).expected["hours"].value == pytest.approx(0.25 + 2 / 60)
+    assert leaving(5).expected["machine_hours"].value == pytest.approx(23.75 - 2 / 60)
+    assert leaving(10).expected["hours"].value == pytest.approx(0.25 + 4 / 60)
+    assert leaving(11).expected["hours"].value == 1.25  # ten an hour from one node
+    assert leaving(11, hourly_per_node=99).expected["hours"].value == pytest.approx(0.25 + 6 / 60)
+    assert leaving(11, hourly=3, hourly_per_node=99).expected["machine_hours"].value == 24 - 3.25
+    assert leaving(4, hourly=0).expected["machine_hours"].value == 0
+    assert sum(move.saving for move in leaving(11).moves) == pytest.approx(24 - 1.25)
+
+
+def test_a_plan_says_how_long_it_takes():
+    def said(plan):
+        return page(cluster([0]), plan, Goal()).replace("\n", " ")
+
+    assert "1.2 h after the cluster was seen" in said(leaving(11))
+    assert "--watch plans anew" in said(leaving(11))
+    assert "do not allow all moves" in said(leaving(4, hourly=0))
