@@ -78,9 +78,12 @@ TABLES = {
     "runs/five/config.yaml": "trace: google\nseeds: 2\n",
     "runs/five/seeds.json": '{"seeds": [0, 1]}',
     "my_networks.py": "from tvwrl.agents import Policy\n\n\nclass Mine(Policy):\n    pass\n",
-    "history.csv": "application,configuration,performance,cpu,mem\n"
-    + "".join(f"a{i},{size},0.{size},{size},{size}\n" for i, size in product(range(4), (2, 4, 8))),
-    "new.csv": "application,configuration,performance\nmine,2,0.2\nmine,8,0.8\n",
+    "history.csv": "application,configuration,performance,p99,throughput,cpu,mem\n"
+    + "".join(
+        f"{name},{size},0.{size},{100 // size},{300 * size},{size},{size}\n"
+        for name, size in product((*(f"a{i}" for i in range(12)), "checkout"), (2, 4, 8))
+    ),
+    "new.csv": "application,configuration,performance,p99,throughput\nmine,2,0.2,50,600\nmine,8,0.8,12,2400\n",
     "my-usage.csv": "time,replica,service,cpu_percent,rss_gib,cpu_reserved\n"
     + "".join(f"2026-01-01T0{s // 60}:{s % 60:02}:00,r{i},web,50,2,4\n" for i, s in product(range(3), range(540))),
     "runs/monday/plan.csv": "planner,application,machine,replicas\nbest,web,1,2\n",
