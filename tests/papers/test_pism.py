@@ -134,6 +134,7 @@ def test_the_same_seed_gives_the_same_rows(clusters):
     ("figure", "schedulers"),
     [
         ("fig13", {"random", "spread", "stack", "LoadAware", "TargetLoadPacking", "LoadVariationRiskBalancing"}),
+        ("fig14", {"random", "spread", "stack"}),
         ("fig15", {"random", "spread", "stack"}),
     ],
 )

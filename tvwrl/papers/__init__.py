@@ -85,6 +85,7 @@ PISM = Paper("PISM paper", "pism", {
     "fig12": ("ClusterStudy", "Figure 12, interference scores of machines with and without PISM"),
     "table3": ("ClusterStudy", "Table 3, throughput of services"),
     "fig13": ("ClusterStudy", "Figure 13, schedulers with and without PISM"),
+    "fig14": ("ClusterStudy", "Figure 14, mean response times of two services on 14 machines"),
     "fig15": ("ClusterStudy", "Figure 15, response times of two services on 14 machines"),
     "table4": ("PredictionStudy", "Table 4, BUSY and IDLE of checkout"),
     "fig16": ("PredictionStudy", "Figure 16, predicted by observed level of checkout"),

@@ -1,4 +1,4 @@
-"""Tables and plots of the figures of simulated clusters: 12, 13 and 15, and Table 3."""
+"""Tables and plots of the figures of simulated clusters: 12 to 15, and Table 3."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TITLES = {  # what people call the ways to choose a machine
     AGAIN: "PISM, learnt again",
 }
 SIDES = ("with PISM", "without, or with trees that know nothing")
-FIG15_SCHEDULERS = ("random", "spread", "stack")
+SMALL_SCHEDULERS = ("random", "spread", "stack")
 
 
 def _setting(rows: Rows) -> str:
@@ -220,6 +220,29 @@ def _plot_schedulers(rows: Rows, law: str, field: str, label: str, file: Path) -
     plot_places(file, [_capitalised(name) for name in names], lines, label, ours, sides=SIDES)
 
 
+def fig14(title: str, rows: Rows, study: ClusterStudy) -> Report:
+    """Mean response times of two services, and their change by PISM, seed by seed."""
+    head = ["law", "service", "scheduler", "score", "mean, ms", "%", "% to utilisation"]
+    paper = published.FIG14_CHECKOUT_STACK
+    lines = [["published", "checkout", "stack", pism, ms, "", ""] for pism, ms in paper.items()]
+    for law in study.laws:
+        for service in ("checkout", "browse_product"):
+            field = f"{service}_mean"
+            for name in SMALL_SCHEDULERS:
+                alone, known = _of(rows, law, name, ""), _of(rows, law, name, UTILISATION)
+                for learnt in ("", UTILISATION, *_ways(rows)):
+                    now = _of(rows, law, name, learnt)
+                    changes = [_change(now, alone, field)]
+                    changes.append(_change(now, known, field) if learnt not in ("", UTILISATION) else "")
+                    mean = mean_with_range(column(now, field), 0)
+                    lines.append([law, service, name, learnt or "none", mean, *changes])
+    plots: Plots = {
+        f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_mean", "mean of checkout, ms")
+        for law in study.laws
+    }
+    return _report(title, rows, markdown_table(head, lines), plots)
+
+
 def fig15(title: str, rows: Rows, study: ClusterStudy) -> Report:
     """Percentiles of response times of two services."""
     head = ["law", "service", "scheduler", "score", *(f"P{q}, ms" for q in QUANTILES)]
@@ -227,7 +250,7 @@ def fig15(title: str, rows: Rows, study: ClusterStudy) -> Report:
     lines = [["published", "checkout", "", pism, "", "", "", "", ms] for pism, ms in paper.items()]
     for law in study.laws:
         for service in ("checkout", "browse_product"):
-            for name in FIG15_SCHEDULERS:
+            for name in SMALL_SCHEDULERS:
                 for learnt in ("", UTILISATION, *_ways(rows)):
                     now = _of(rows, law, name, learnt)
                     ms = [mean_with_range(column(now, f"{service}_p{q}"), 0) for q in QUANTILES]

@@ -102,8 +102,9 @@ class ClassifierStudy(StudyOfData):
 
 SIZES = ("machines", "services", "learns", "minutes", "rounds")
 PRESETS = {"smoke": (6, 24, 180, 32, 1), "medium": (40, 60, 240, 45, 2), "paper": (600, 150, 240, 60, 3)}
-FIG15_MACHINES = 14
-FIG15_LONGER = 4  # times as many minutes, for so few machines say little in one
+SMALL_CLUSTER = ("fig14", "fig15")
+SMALL_MACHINES = 14
+SMALL_LONGER = 4  # times as many minutes, for so few machines say little in one
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
     seeds: tuple[int, ...] | None = None
     """Seeds of the simulation; means and intervals are over them. Default: the preset's."""
     machines: int | None = None
-    """Machines in the cluster; default: the preset's, 14 for Figure 15."""
+    """Machines in the cluster; default: the preset's, 14 for Figures 14 and 15."""
     services: int | None = None
     """Simulated services; default: the preset's."""
     learns: int | None = None
@@ -139,9 +140,9 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
     def cells(self, figure: str) -> list[ClusterCell]:
         """The figure's schedulers on the cluster of every seed and law."""
         size: dict[str, Any] = dict(zip(SIZES, PRESETS[self.preset], strict=True))
-        if figure == "fig15":
-            size["machines"] = FIG15_MACHINES
-            size["minutes"] *= 1 if self.preset == "smoke" else FIG15_LONGER
+        if figure in SMALL_CLUSTER:
+            size["machines"] = SMALL_MACHINES
+            size["minutes"] *= 1 if self.preset == "smoke" else SMALL_LONGER
         size |= {name: given for name in SIZES if (given := getattr(self, name)) is not None}
         seeds = self.seeds if self.seeds is not None else (0,) if self.preset == "smoke" else tuple(range(10))
         self._check(size, seeds)
@@ -171,7 +172,9 @@ def _tried(figure: str, ways: Sequence[str]) -> list[tuple[str, str]]:
     if figure in ("fig12", "table3"):
         with_pism = (ALONE, NO_MOVES) if figure == "fig12" else (ALONE,)
         return [("default", ""), ("spread", ""), *((name, way) for way in ways for name in with_pism)]
-    names = cluster_tables.FIG15_SCHEDULERS if figure == "fig15" else [name for name in KINDS if name != "default"]
+    names = (
+        cluster_tables.SMALL_SCHEDULERS if figure in SMALL_CLUSTER else [name for name in KINDS if name != "default"]
+    )
     alone = [("default", "")] if figure == "fig13" else []
     return alone + [(name, way) for way in ("", UTILISATION, *ways) for name in names]
 
@@ -280,6 +283,7 @@ TABLES: dict[str, Callable[[str, Rows, Any], Report]] = {  # of title, rows and 
     "fig12": cluster_tables.fig12,
     "table3": cluster_tables.table3,
     "fig13": cluster_tables.fig13,
+    "fig14": cluster_tables.fig14,
     "fig15": cluster_tables.fig15,
     "table4": prediction_tables.table4,
     "fig16": prediction_tables.fig16,
