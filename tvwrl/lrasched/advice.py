@@ -229,7 +229,7 @@ def advise(model: PerformanceModel, application: str, measured: Mapping[str, flo
     configurations = tuple(model.configurations)
     cost, possible = asked.costs(configurations), asked.possible(configurations)
     _check(model, application, measured)
-    outlook = model.outlook(measured)
+    outlook = model.outlook(measured, asked.sure)
     judge = _Judge(model, asked, cost, possible)
     probability = judge.probability(outlook, measured)
     chosen, reached = judge.choice(probability)
@@ -295,7 +295,7 @@ class _Judge:
             costs = list[float]()
             for value in np.quantile(outlook.curves[:, column], levels):
                 more = dict(measured) | {name: float(value)}
-                then = self.choice(self.probability(self._model.outlook(more, outlook.how), more))
+                then = self.choice(self.probability(self._model.outlook(more, self._asked.sure, outlook.how), more))
                 costs.append(float(self._cost[then[0]]) if then[1] else 2.0 * largest)
             sure = [one for one in costs if one <= largest]
             expected = float(np.mean(costs))

@@ -25,6 +25,8 @@ CURVES, AUTO = "curves", "auto"
 COMPARED = (CURVES, "means")  # what auto chooses from, with all settings of curves
 FOLDS = 5  # of the history, for predictors that cannot leave one application out by themselves
 MOST = 400  # curves that are kept
+NEAR = 0.5  # share of the history that is nearest, whose errors are taken, if these are enough
+ENOUGH = 3.0  # times as many curves as a probability takes at least
 FEWEST = 8  # earlier applications that were measured like the new one; with fewer, others are asked too
 MORE = 40  # of these at most
 
@@ -216,13 +218,16 @@ class PerformanceModel:
         slack = 0.01 * float(self._values[-1] - self._values[0])
         return float((gain[known] < -slack).mean()) if known.any() else 0.0
 
-    def outlook(self, measured: Mapping[str, float], how: How | None = None) -> Outlook:
+    def outlook(self, measured: Mapping[str, float], sure: float = 0.9, how: How | None = None) -> Outlook:
         """What to expect of an application that is none of the history.
 
         Parameters
         ----------
         measured : mapping of str to float
             Configuration -> performance; may be empty.
+        sure : float
+            Probability that has to be told from certainty, 0 to 1: the larger, the more errors it takes, also of
+            applications that are less alike.
         how : How or None
             Settings to take; default: those that predict the history best.
         """
@@ -231,11 +236,20 @@ class PerformanceModel:
         hows = self._compared() if how is None else [how]
         found = min((self._judged(one, which) for one in hows), key=lambda one: one.error)
         expected = self._expected(found.how, which, values)
-        curves = self._sign * (expected[None] + found.errors)
+        errors = found.errors[self._nearest(found, values, sure)]
+        curves = self._sign * (expected[None] + errors)
         if self.monotone:
             curves = as_monotone(curves, self._better)
         curves = self._scales[found.how.scale][0].back(self._sign * curves)
         return Outlook(np.clip(curves, *self._limits), found.how.name, found.error, found.how)
+
+    def _nearest(self, found: _Judged, values: Float, sure: float) -> Int:
+        """The earlier applications whose errors count: those that were nearest where the new one was measured."""
+        count = max(int(NEAR * len(found.errors)), int(ENOUGH * sure / max(1.0 - sure, 1e-9)))
+        scale, grid = self._scales[found.how.scale]
+        there = np.take_along_axis(grid[found.rows], found.columns, axis=1)
+        apart = np.abs(scale.to(values) - there).sum(axis=1)
+        return np.argsort(apart, kind="stable")[: min(count, MOST)]
 
     @property
     def _sign(self) -> float:
@@ -270,7 +284,7 @@ class PerformanceModel:
         guess = np.interp(scale.back(left_out[held]), self._values, ranks)
         error = np.abs(guess - self._rank[rows][held])
         errors = self._without_gaps(grid[rows] - left_out, rows)
-        return _Judged(how, errors, float(error.mean()) if len(error) else 0.0)
+        return _Judged(how, rows, columns, errors, float(error.mean()) if len(error) else 0.0)
 
     def _alike(self, which: Int) -> tuple[Int, Int]:
         """(n,) earlier applications, and (n, m) the configurations of each that are taken to be all that is known.
@@ -356,15 +370,16 @@ class PerformanceModel:
                 spread = known.std(ddof=1) * np.sqrt(1.0 + 1.0 / max(count, 1)) if len(known) > 1 else 0.0
                 draws = rng.standard_t(max(count - 1, 2), int(unseen.sum()))
                 errors[unseen, column] = (known.mean() if len(known) else 0.0) + spread * draws
-        if len(errors) > MOST:
-            errors = errors[rng.permutation(len(errors))[:MOST]]
         return errors
 
 
 class _Judged(NamedTuple):
-    """A way to predict, its `errors` (n, C) on a scale, and the mean `error` in ranks."""
+    """A way to predict; the earlier applications (n,) and what was taken to be measured of each, columns (n, m); its
+    `errors` (n, C) on a scale, and the mean `error` in ranks."""
 
     how: How
+    rows: Int
+    columns: Int
     errors: Float
     error: float
 
