@@ -22,15 +22,18 @@ import tyro
 from tvwrl.lrasched import (
     PREDICTORS,
     WORSE,
+    Asked,
     Configuration,
     PerformanceModel,
     Profiles,
     Target,
+    advise,
     configurations,
     draw_applications,
     profile,
 )
 from tvwrl.papers.lrasched.cells import read_erms, read_nginx
+from tvwrl.plotting import COLOURS, DPI, WIDTH, new_figure, tidy
 from tvwrl.types import Float, Int
 
 GOALS_MET = (0.90, 0.95, 0.99)
@@ -39,6 +42,7 @@ CERTAINTIES = np.concatenate([np.linspace(0.05, 0.95, 91), 1.0 - np.geomspace(0.
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 NEIGHBOURS = 0.15  # bandwidth of the kernel over histories, in performance
 SURER = "ours, asked for 0.99"
+FIRST, ARRIVING, TENTHS = 8, 80, 10  # applications known at first, that arrive, and parts of these, as in Figure 5
 QUANTILES = (0.3, 0.5, 0.7)  # of the performance of real applications, which serve as goals
 
 
@@ -157,14 +161,58 @@ def judged(runs: list[tuple[Float, Float, Float]], cost: Float, thresholds: Floa
     return table
 
 
-def main(folder: Path | None = None, seeds: int = 20, earlier: int = 100) -> None:
+def learnt_as_it_goes(seeds: int, picture: Path) -> None:
+    """Recommend sizes for one application of the testbed after another; what it shows in all sizes is learnt then."""
+    parts: dict[str, list[Float]] = {"error": [], "sure": [], "met": [], "beyond": []}
+    for seed in range(seeds):
+        case = simulated(seed, FIRST, ARRIVING)
+        rng, model = np.random.default_rng(seed + 1), PerformanceModel(case.history, case.offered)
+        found = np.full((4, ARRIVING), np.nan)
+        for i, (row, truth) in enumerate(zip(case.arriving, case.truth, strict=True)):
+            which = np.sort(rng.choice(len(row), 2, replace=False))
+            known = {case.offered[c].name: float(row[c]) for c in which}
+            advice = advise(model, "new", known, Asked(Target(case.goals[0])))
+            found[0, i] = np.sqrt(np.mean(np.delete(advice.outlook.expected - truth, which) ** 2))
+            enough = truth >= case.goals[0]
+            if enough.any():
+                found[1, i] = advice.reached
+                found[2, i] = truth[advice.chosen] >= case.goals[0] if advice.reached else np.nan
+                found[3, i] = case.cost[advice.chosen] / case.cost[enough].min() - 1.0
+            model.partial_fit(f"arrived-{i}", {c.name: float(y) for c, y in zip(case.offered, row, strict=True)})
+        for name, values in zip(parts, found, strict=True):
+            parts[name].append(np.array([np.nanmean(part) for part in np.array_split(values, TENTHS)]))
+    print("\n| tenth | error | sure, % | of these met, % | size beyond the smallest, % |")
+    table = {name: np.array(values) for name, values in parts.items()}
+    for k in range(TENTHS):
+        mean = {name: float(np.nanmean(values[:, k])) for name, values in table.items()}
+        rest = " | ".join(f"{100 * mean[name]:.1f}" for name in ("sure", "met", "beyond"))
+        print(f"| {k + 1} | {mean['error']:.3f} | {rest} |")
+    figure = new_figure(WIDTH, 3.2)
+    titles = ("root mean square error", "sure enough, share", "size beyond the smallest")
+    for axis, name, title in zip(figure.subplots(1, 3), ("error", "sure", "beyond"), titles, strict=True):
+        x, mean = (np.arange(TENTHS) + 0.5) * ARRIVING / TENTHS + FIRST, np.nanmean(table[name], axis=0)
+        spread = 1.96 * np.nanstd(table[name], axis=0, ddof=1) / np.sqrt(seeds)
+        axis.fill_between(x, mean - spread, mean + spread, color=COLOURS[0], alpha=0.2, lw=0)
+        axis.plot(x, mean, "-o", color=COLOURS[0], ms=4)
+        axis.set_ylim(bottom=0)
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("applications learnt", fontsize=9)
+        tidy(axis, "y")
+    figure.savefig(picture, dpi=DPI, format="png")
+
+
+def main(folder: Path | None = None, seeds: int = 20, earlier: int = 100, as_it_goes: Path | None = None) -> None:
     """Print the tables.
 
     Args:
         folder: with the real files; default: the testbed alone.
         seeds: of what is drawn.
         earlier: applications of the testbed that were measured before.
+        as_it_goes: instead, picture of how recommendations become better as applications arrive and are learnt.
     """
+    if as_it_goes is not None:
+        learnt_as_it_goes(seeds, as_it_goes)
+        return
     cases: dict[str, Callable[[int], Case]] = {"simulated": lambda seed: simulated(seed, earlier)}
     if folder is not None:
         cases |= {"Erms": lambda seed: erms(seed, folder), "nginx": lambda seed: nginx(seed, folder)}

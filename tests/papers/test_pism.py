@@ -152,6 +152,18 @@ def test_schedulers_are_shown_alone_with_utilisation_and_with_pism(clusters, fig
     assert {cell.cluster.machines for cell in replace(CLUSTER, machines=None).cells("fig15")} == {14}
 
 
+def test_levels_beside_large_tasks_are_of_records_with_nearly_the_same_cpu(tmp_path):
+    text, rows = made(DAYS, "fig11", tmp_path)
+    cpu = [float(row["cpu"]) for row in rows]
+    for law, seed in {(row["law"], row["seed"]) for row in rows}:
+        own = [float(row["cpu"]) for row in rows if (row["law"], row["seed"]) == (law, seed)]
+        assert max(own) <= min(own) * 1.06 / 0.94
+    assert all(1 <= float(row["level"]) <= 10 for row in rows)
+    assert min(cpu) > 0
+    assert "nearly" not in text
+    assert "| memory: " in text
+
+
 def test_throughput_by_hand():
     before = np.array([[10.0, 10.0, np.nan], [50.0, 11.0, np.nan]])  # means, P90: the first is tail-heavy
     now = np.array([[5.0, 8.0, np.nan], [9.0, 9.0, np.nan]])

@@ -82,6 +82,7 @@ PISM = Paper("PISM paper", "pism", {
     "table2": ("TraceStudy", "Table 2, how often graphs of jobs recur"),
     "fig8": ("TraceStudy", "Figure 8, usage of batch tasks and thresholds between its classes"),
     "fig10": ("ClassifierStudy", "Figure 10, accuracy of the task classifier by task and by instance"),
+    "fig11": ("PredictionStudy", "Figure 11, level of checkout by the number of large tasks beside it"),
     "fig12": ("ClusterStudy", "Figure 12, interference scores of machines with and without PISM"),
     "table3": ("ClusterStudy", "Table 3, throughput of services"),
     "fig13": ("ClusterStudy", "Figure 13, schedulers with and without PISM"),

@@ -26,6 +26,7 @@ from tvwrl.interference import (
     Snapshots,
     Thresholds,
     TwoDays,
+    category_of,
     draw_deployment,
     draw_response_model,
     kept_share,
@@ -129,6 +130,9 @@ def _default_mean_and_tail(cluster: SimulatedCluster) -> Float:
 
 
 CHECKOUT = "checkout"
+LARGEST = (2, 4, 3)  # classes of CPU, memory and makespan of the task that Figure 11 counts
+MOST_LARGE = 8  # tasks that are told apart; more count as so many
+SAME_CPU = 0.05  # of the median, within which batch CPU counts as the same
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,35 @@ class PredictionCell(RowsCell):
                 rows.append({"of": "machine", "weighting": weighting, "correlation": correlation} | accuracy(*scores))
         about = {"law": self.law, "seed": self.days.seed, "predictor": self.predictor, "k": K}
         return [about | row for row in rows]
+
+
+@dataclass(frozen=True)
+class LargeTasksCell(PredictionCell):
+    """Levels of checkout by how many tasks of the largest category run beside it, at nearly the same use of CPU."""
+
+    predictor: str = "large-tasks"
+
+    def measure(self) -> Rows:
+        """A row for each number of such tasks: records, mean level and mean batch CPU."""
+        _, test, levels = _observed(self.days, self.law)
+        level = levels.level(test.service, test.response_ms).astype(np.float64)
+        own = test.only((test.service == test.services.index(CHECKOUT)) & (level > 0))
+        level = levels.level(own.service, own.response_ms).astype(np.float64)
+        middle = np.median(own.batch_cpu)
+        alike = np.abs(own.batch_cpu - middle) <= SAME_CPU * middle
+        count = np.minimum(own.composition[:, int(category_of(np.array(LARGEST)))], MOST_LARGE)
+        return [
+            {
+                "law": self.law,
+                "seed": self.days.seed,
+                "tasks": int(number),
+                "records": int(part.sum()),
+                "level": float(level[part].mean()),
+                "cpu": float(own.batch_cpu[part].mean()),
+            }
+            for number in range(MOST_LARGE + 1)
+            if (part := alike & (count == number)).any()
+        ]
 
 
 @lru_cache(maxsize=1)

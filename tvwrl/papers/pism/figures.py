@@ -17,6 +17,7 @@ from tvwrl.papers.pism.cells import (
     AnchorCell,
     ClassifierCell,
     ClusterCell,
+    LargeTasksCell,
     NginxCell,
     PredictionCell,
     SchedulerCell,
@@ -205,6 +206,8 @@ class PredictionStudy(StudyUnderLaws, StudyOfData):
         size = (self.machines, self.services, self.hours, self.truth, self.report_seconds)
         shown = {"fig16": (COMPOSITION,), "fig17": tuple(PREDICTORS)}.get(figure, prediction_tables.COMPARED)
         days = [TwoDays(seed, self.data, *size) for seed in self.seeds]
+        if figure == "fig11":
+            return [LargeTasksCell(one, law) for one in days for law in self.laws]
         return [PredictionCell(one, law, name) for one in days for law in self.laws for name in shown]
 
 
@@ -280,6 +283,7 @@ TABLES: dict[str, Callable[[str, Rows, Any], Report]] = {  # of title, rows and 
     "table2": trace_tables.report,
     "fig8": partial(trace_tables.report, plotted=True),
     "fig10": measured_tables.fig10,
+    "fig11": prediction_tables.fig11,
     "fig12": cluster_tables.fig12,
     "table3": cluster_tables.table3,
     "fig13": cluster_tables.fig13,
