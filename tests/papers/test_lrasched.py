@@ -22,7 +22,7 @@ from tvwrl.types import InputError
 LEARNING = LearningStudy(seeds=(3, 4), earlier=12, arriving=6)
 PLACEMENT = PlacementStudy(seeds=(0, 1), largest_sizes=(0.5,), scales=1, milp_seconds=1.0)
 GAP = GapStudy(seeds=(0, 1), largest_sizes=(0.5,), milp_seconds=1.0)
-TESTBED, PLANNING = figures.TestbedStudy(seeds=(0,), milp_seconds=0.0), PlanningTimeStudy(milp_seconds=0.3)
+TESTBED, PLANNING = figures.TestbedStudy(seeds=(0,), milp_seconds=0.0), PlanningTimeStudy(seeds=(0,), milp_seconds=0.3)
 STUDIES = (LEARNING, TESTBED, PLACEMENT, GAP, PLANNING)
 
 
@@ -152,3 +152,10 @@ def test_the_testbed_places_what_fits(scheme: str) -> None:
     assert 5 < verdict.whole < testbed.ARRIVING  # the machines are too few for all
     apart = [row["p99_ms"] == row["apart_ms"] for row in testbed.response_times(0, scheme, 0.02, 2.0)]
     assert all(apart) or scheme != "FFD-AntiAffinity"
+
+
+def test_a_trial_is_smaller_and_what_is_set_holds():
+    paper, smoke = LearningStudy(), LearningStudy(preset="smoke")
+    assert len(smoke.cells("fig5")) < len(paper.cells("fig5"))
+    assert LearningStudy(preset="smoke", seeds=(7,)).cells("fig2") == LearningStudy(seeds=(7,)).cells("fig2")
+    assert len(PlanningTimeStudy(preset="smoke").cells("fig11")) < len(PlanningTimeStudy(sizes=5).cells("fig11"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -42,10 +42,28 @@ MACHINES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)  # of Figures 11 an
 LARGEST_FOR_MILP = 1_000  # machines of Figures 11 and 12
 
 
+@dataclass(frozen=True)
 class PaperStudy:
     """What the studies below share: how a figure is made of the rows of its cells."""
 
-    partial = False
+    preset: Literal["smoke", "paper"] = "paper"
+    """smoke: a trial of less than two minutes, with fewer seeds and sizes; what you set yourself holds."""
+
+    partial: ClassVar[bool] = False
+    smoke: ClassVar[dict[str, Any]] = {}
+
+    def cells(self, figure: str) -> list[Measurement]:
+        """The cells of a figure. Raises InputError for options out of range."""
+        study = self
+        if self.preset == "smoke":
+            usual = type(self)()
+            unset = {name: few for name, few in self.smoke.items() if getattr(self, name) == getattr(usual, name)}
+            study = replace(self, **unset)
+        check(vars(study))
+        return study._cells(figure)
+
+    def _cells(self, figure: str) -> list[Measurement]:
+        raise NotImplementedError
 
     def report(self, figure: str, out: Path, cells: Sequence[Measurement]) -> Report:
         """The figure, made of finished cells."""
@@ -66,9 +84,9 @@ class LearningStudy(PaperStudy):
     arriving: int = 40
     """Number of simulated applications that arrive; doubled in fig5."""
 
-    def cells(self, figure: str) -> list[Measurement]:
-        """The cells of a figure. Raises InputError for options out of range."""
-        check(vars(self))
+    smoke: ClassVar[dict[str, Any]] = {"seeds": (0, 1), "earlier": 30, "arriving": 15}
+
+    def _cells(self, figure: str) -> list[Measurement]:
         if figure == "fig2":
             return [Measurement.of(f"degrees/seed{seed}", learning.performance_by_degree, seed) for seed in self.seeds]
         asked = [(seed, name) for seed in self.seeds for name in learning.PREDICTORS]
@@ -102,9 +120,9 @@ class TestbedStudy(PaperStudy):
     milp_seconds: float = 5.0
     """Time limit of each integer programme, seconds; 0 leaves it out."""
 
-    def cells(self, figure: str) -> list[Measurement]:
-        """The cells of a figure. Raises InputError for options out of range."""
-        check(vars(self))
+    smoke: ClassVar[dict[str, Any]] = {"seeds": (0,), "milp_seconds": 0.5}
+
+    def _cells(self, figure: str) -> list[Measurement]:
         function = {"fig6": testbed.utilisation_over_time, "fig7": testbed.response_times}[figure]
         return [
             Measurement.of(
@@ -133,9 +151,9 @@ class GapStudy(PaperStudy):
     milp_seconds: float = 20.0
     """Time limit of each integer programme, seconds; 0 leaves it out."""
 
-    def cells(self, figure: str) -> list[Measurement]:
-        """The cells of a figure. Raises InputError for options out of range."""
-        check(vars(self))
+    smoke: ClassVar[dict[str, Any]] = {"seeds": (0,), "largest_sizes": (0.2,), "milp_seconds": 1.0}
+
+    def _cells(self, figure: str) -> list[Measurement]:
         fewest, most = self.replica_range
         return [
             Measurement.of(
@@ -165,6 +183,8 @@ class PlacementStudy(GapStudy):
     scales: int = len(SCALES)
     """How many of the three scales to run: 500, 1,000, 2,000 applications."""
 
+    smoke: ClassVar[dict[str, Any]] = GapStudy.smoke | {"scales": 1}
+
     def _scales(self) -> Sequence[tuple[int, int]]:
         return SCALES[: self.scales]
 
@@ -173,14 +193,16 @@ class PlacementStudy(GapStudy):
 class PlanningTimeStudy(PaperStudy):
     """How long placement takes, by cluster size: LRASched, first fit and the integer programme."""
 
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[int, ...] = tuple(range(5))
     """Seeds of the drawn batches; means are over them."""
+    sizes: int = len(MACHINES)
+    """How many of the sizes of clusters to run: 100, 300, ... 100,000 machines."""
     milp_seconds: float = 20.0
     """Time limit of each integer programme, seconds; 0 leaves it out."""
 
-    def cells(self, figure: str) -> list[Measurement]:
-        """The cells of a figure. Raises InputError for options out of range."""
-        check(vars(self))
+    smoke: ClassVar[dict[str, Any]] = {"seeds": (0,), "sizes": 4, "milp_seconds": 1.0}
+
+    def _cells(self, figure: str) -> list[Measurement]:
         dimensions = {"fig11": 3, "fig12": 6}[figure]
         return [
             Measurement.of(
@@ -192,7 +214,7 @@ class PlanningTimeStudy(PaperStudy):
                 scheme,
                 seconds,
             )
-            for machines in MACHINES
+            for machines in MACHINES[: self.sizes]
             for seed in self.seeds
             for scheme, seconds in schemes(WITHOUT_SEARCH, self.milp_seconds * (machines <= LARGEST_FOR_MILP))
         ]
@@ -210,6 +232,7 @@ def check(options: dict[str, Any]) -> None:
     at_least(0, milp_seconds=options.get("milp_seconds"))
     at_least(2, earlier=options.get("earlier"), arriving=options.get("arriving"))
     within(1, len(SCALES), scales=options.get("scales"))
+    within(1, len(MACHINES), sizes=options.get("sizes"))
     different(largest_sizes=options.get("largest_sizes", (1,)))
 
 
