@@ -232,7 +232,7 @@ def check(options: dict[str, Any]) -> None:
     at_least(0, milp_seconds=options.get("milp_seconds"))
     at_least(2, earlier=options.get("earlier"), arriving=options.get("arriving"))
     within(1, len(SCALES), scales=options.get("scales"))
-    within(1, len(MACHINES), sizes=options.get("sizes"))
+    at_least(1, sizes=options.get("sizes"))
     different(largest_sizes=options.get("largest_sizes", (1,)))
 
 
