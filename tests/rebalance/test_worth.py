@@ -116,6 +116,21 @@ def test_savings_begin_when_the_budgets_let_the_last_move_be_made():
     assert sum(move.saving for move in leaving(11).moves) == pytest.approx(24 - 1.25)
 
 
+def test_a_move_is_made_after_those_that_it_needs():
+    """Three pods of a core leave n1 for n2, one an hour of their namespace, so that one of three cores fits there."""
+    state = cluster(
+        [0, 1, 1, 1, 2],
+        request=np.array([[3.0, 1], [1, 1], [1, 1], [1, 1], [0.1, 0.1]]),
+        owner=column([f"owner-{i}" for i in range(5)]),
+        pod=column(["fast/p", "slow/p", "slow/q", "slow/r", "other/p"]),
+    )
+    moves = Found(np.array([1, 2, 3, 0]), np.array([1, 1, 1, 0]), np.array([2, 2, 2, 1]), np.array([0]))
+    budgets = EvictionBudgets(hourly_per_namespace=1)
+    plan = make_plan(state, idle(state), Goal(most_moves=4), finds=lambda *_: moves, hourly=budgets)
+    assert plan.drained == ("n0",)
+    assert plan.expected["machine_hours"].value == 24 - 2.25
+
+
 def test_a_plan_says_how_long_it_takes():
     def said(plan):
         return page(cluster([0]), plan, Goal()).replace("\n", " ")

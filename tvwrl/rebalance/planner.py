@@ -162,11 +162,12 @@ def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) ->
 
 
 def _made(state: ClusterState, found: Found, batch: Int, order: Int, hourly: EvictionBudgets | None) -> Float:
-    """(n,) hours from now at which each move is made, each in the first hour in which the budgets allow it; infinite if
-    they never do."""
+    """(n,) hours from now at which each move is made, each in the first hour in which the budgets allow it and what it
+    needs has been made; infinite if that never comes."""
     made = np.zeros(len(batch))
     if hourly is None:
         return made
+    needs, hours = needed_before(state, found), np.zeros(len(batch), np.int64)
     spent = Counter[tuple[int, str, object]]()
     for j in order.tolist():
         i = int(found.pod[j])
@@ -176,10 +177,11 @@ def _made(state: ClusterState, found: Found, batch: Int, order: Int, hourly: Evi
             ("namespace", str(state.pod[i]).partition("/")[0], hourly.hourly_per_namespace),
             ("owner", state.owner[i] or state.pod[i], hourly.hourly_per_owner),
         ]
-        hour = 0
+        hour = max((int(hours[i]) for i in needs[j]), default=0)
         while hour < HOURS and any(spent[hour, what, which] >= most for what, which, most in counted):
             hour += 1
         spent.update((hour, what, which) for what, which, _ in counted)
+        hours[j] = hour
         made[j] = BEGIN + max(hour, (batch[j] + 1) * BATCH) if hour < HOURS else np.inf
     return made
 
