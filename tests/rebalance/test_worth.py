@@ -131,6 +131,29 @@ def test_a_move_is_made_after_those_that_it_needs():
     assert plan.expected["machine_hours"].value == 24 - 2.25
 
 
+def test_every_move_saves_its_price_although_budgets_delay_it():
+    """Two nodes of five pods, and one of one; with five evictions an hour, the second is empty an hour later."""
+    state = cluster(
+        [0] * 5 + [1] * 5 + [2],
+        request=np.full((11, 2), 0.1),
+        owner=column([f"owner-{i}" for i in range(11)]),
+        pod=column([f"space-{i}/p" for i in range(11)]),
+    )
+
+    def drained(price, hourly):
+        goal = Goal(most_moves=10, price_per_move=price)
+        plan = make_plan(state, idle(state), goal, hourly=EvictionBudgets(hourly=hourly))
+        assert all(move.saving >= price for move in plan.moves)
+        assert plan.expected["machine_hours"].value >= price * len(plan.moves)
+        return len(plan.drained)
+
+    assert drained(4.0, 5) == 2
+    assert drained(4.7, 10) == 2  # the first is empty after 0.25 h and a batch, the second after another
+    assert drained(4.7, 5) == 1
+    assert drained(4.79, 10) == 1  # that of one pod
+    assert drained(0.0, 1) == 2
+
+
 def test_a_plan_says_how_long_it_takes():
     def said(plan):
         return page(cluster([0]), plan, Goal()).replace("\n", " ")

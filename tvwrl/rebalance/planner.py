@@ -12,7 +12,7 @@ from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.forecast import Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove, Point
-from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, movable_now, on_nodes
+from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, movable_now, on_nodes, worth_of
 from tvwrl.rebalance.worth import expected_worth, nodes_to_spare
 from tvwrl.types import Bool, Float, Int
 from tvwrl.what_if import Recorded
@@ -78,14 +78,20 @@ def make_plan(
     goal = goal or Goal()
     spare = None if recorded is None else nodes_to_spare(state, forecast, recorded, goal.limit)
     found = finds(state, forecast, goal, spare)
-    batch = batches_of(state, found, limits)
-    found, batch = _worth_making(state, found, batch, finds is search and goal.name != OVERLOAD)
-    order = np.argsort(batch, kind="stable")
-    at = found.places(state)
-    emptied = np.setdiff1d(np.flatnonzero(state.in_use & state.savable), np.unique(at[~state.bound]))
-    made = _made(state, found, batch, order, hourly)
-    done = np.zeros(len(state.node))
-    np.maximum.at(done, np.concatenate([found.source, found.target]), np.concatenate([made, made]))
+    drops, wanted = finds is search and goal.name != OVERLOAD, state.savable
+    every = found, batches_of(state, found, limits)
+    while True:
+        found, batch = _worth_making(state, *every, wanted if drops else None)
+        order = np.argsort(batch, kind="stable")
+        at = found.places(state)
+        emptied = np.setdiff1d(np.flatnonzero(state.in_use & state.savable), np.unique(at[~state.bound]))
+        made = _made(state, found, batch, order, hourly)
+        done = np.zeros(len(state.node))
+        np.maximum.at(done, np.concatenate([found.source, found.target]), np.concatenate([made, made]))
+        late = _too_late(state, found, emptied, done, goal) if drops else -1
+        if late < 0:
+            break
+        wanted = wanted & (np.arange(len(wanted)) != late)
     over = goal.limit if goal.name == OVERLOAD else 1.0
     expected = expected_worth(state, at, forecast, recorded, over, done)
     expected["hours"] = Point(*(float(made.max(initial=0.0)),) * 3)
@@ -143,13 +149,14 @@ def make_plan(
     )
 
 
-def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) -> tuple[Found, Int]:
-    """Without moves that no batch takes, and if that is asked for those that then help to empty no node."""
+def _worth_making(state: ClusterState, found: Found, batch: Int, wanted: Bool | None) -> tuple[Found, Int]:
+    """Without moves that no batch takes, and with (M,) nodes that are `wanted` those that then help to empty none of
+    them."""
     made, needs = batch != NEVER, needed_before(state, found)
-    while drops:
+    while wanted is not None:
         gone: Bool = np.ones(len(state.node), np.bool_)
         gone[found.places(state, made)[~state.bound]] = False
-        gone &= state.savable
+        gone &= wanted
         useful = made & gone[found.source]
         for j in range(len(useful) - 1, -1, -1):  # what a move needs is made before it
             if useful[j]:
@@ -159,6 +166,17 @@ def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) ->
         made = useful
     kept = Found(found.pod[made], found.source[made], found.target[made], found.emptied)
     return kept, batch[made]
+
+
+def _too_late(state: ClusterState, found: Found, emptied: Int, done: Float, goal: Goal) -> int:
+    """The node that is emptied so late that the moves which leave it are not worth their price, the worst of several;
+    -1: there is none. The search, which knows no hours, takes nodes to be saved for a whole day."""
+    if goal.price_per_move == 0 or not len(emptied):
+        return -1
+    saved = worth_of(state, goal)[emptied] * np.maximum(HOURS - done[emptied], 0.0) / HOURS
+    each = saved / np.maximum(np.bincount(found.source, minlength=len(state.node))[emptied], 1)
+    worst = int(each.argmin())
+    return int(emptied[worst]) if each[worst] < goal.price_per_move else -1
 
 
 def _made(state: ClusterState, found: Found, batch: Int, order: Int, hourly: EvictionBudgets | None) -> Float:

@@ -219,7 +219,7 @@ def find_moves(
         now = _copy(start)
         relieve_nodes(pods, now, 0, load.shape[1] * load.shape[-1], LEAST_EXCESS, most, TRIES, state.open)
         return _found(now, np.empty(0, np.int64))
-    worth = _worth(state, goal)
+    worth = worth_of(state, goal)
     stuck = np.bincount(state.at[~state.bound & ~may_move], minlength=len(state.node)) > 0
     nodes = np.flatnonzero((start.used > 0) & (start.used <= most) & ~stuck & (worth > 0) & state.savable)
     most_nodes = len(nodes) if most_nodes is None else min(most_nodes, len(nodes))
@@ -322,7 +322,7 @@ def movable_now(state: ClusterState) -> Bool:
     return may
 
 
-def _worth(state: ClusterState, goal: Goal) -> Float:
+def worth_of(state: ClusterState, goal: Goal) -> Float:
     """(M,) what it saves over the next day that a node is empty."""
     if goal.name == MACHINES:
         return np.full(len(state.node), HOURS)
