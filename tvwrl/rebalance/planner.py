@@ -88,7 +88,7 @@ def make_plan(
         made = _made(state, found, batch, order, hourly)
         done = np.zeros(len(state.node))
         np.maximum.at(done, np.concatenate([found.source, found.target]), np.concatenate([made, made]))
-        late = _too_late(state, found, emptied, done, goal) if drops else -1
+        late = _too_late(state, found, emptied[wanted[emptied]], done, goal) if drops else -1
         if late < 0:
             break
         wanted = wanted & (np.arange(len(wanted)) != late)
