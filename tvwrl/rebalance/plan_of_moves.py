@@ -137,20 +137,20 @@ def read_plan(file: Path) -> MovePlan:
     """
     try:
         content = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file}: cannot be read as JSON: {error}") from None
     if not isinstance(content, dict) or content.get("version") != VERSION:
         raise InputError(f"{file}: version: must be {VERSION}, as tvwrl rebalance of this version writes plan.json")
     try:
         made = float(content["made"])
         moves = tuple(_move(one) for one in content["moves"])
-        expected = {str(name): Point(**point) for name, point in content["expected"].items()}
+        expected = {str(name): _point(point) for name, point in content["expected"].items()}
         lists = {name: tuple(map(str, content[name])) for name in ("drained", "unknown")}
         stays = {str(name): int(count) for name, count in content["stays"].items()}
         plan = MovePlan(
             made, str(content["source"]), str(content["goal"]), moves, expected=expected, stays=stays, **lists
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"{file}: is no plan: {type(error).__name__}: {error}") from None
     if not math.isfinite(made):
         raise InputError(f"{file}: made is {made}: must be seconds since 1970")
@@ -158,6 +158,12 @@ def read_plan(file: Path) -> MovePlan:
     if batches != sorted(batches) or min(batches, default=0) < 0:
         raise InputError(f"{file}: moves: batch must be 0 or more, and never fall")
     return plan
+
+
+def _point(given: dict[str, Any]) -> Point:
+    if any(not isinstance(value, float | int) for value in given.values()):
+        raise TypeError(f"{given}: must be numbers")
+    return Point(**given)
 
 
 def _move(row: dict[str, Any]) -> PodMove:
