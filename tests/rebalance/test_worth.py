@@ -11,7 +11,7 @@ from tests.rebalance.test_referee import cluster, column
 from tvwrl.rebalance import Forecast, Found, Goal, expected_worth, find_moves, make_plan
 from tvwrl.rebalance.cluster_state import Waiting
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
-from tvwrl.rebalance.page import page
+from tvwrl.rebalance.page import page, write
 from tvwrl.rebalance.search import most_emptied
 
 
@@ -152,6 +152,15 @@ def test_every_move_saves_its_price_although_budgets_delay_it():
     assert drained(4.7, 5) == 1
     assert drained(4.79, 10) == 1  # that of one pod
     assert drained(0.0, 1) == 2
+
+
+@pytest.mark.parametrize("goal", ["machines", "overload"])
+def test_a_cluster_without_pods(goal, tmp_path):
+    state = cluster([])
+    plan = make_plan(state, idle(state), Goal(goal), hourly=EvictionBudgets())
+    assert not plan.moves
+    assert not plan.drained
+    assert "Nothing to move" in write(tmp_path / "out", state, idle(state), plan, Goal(goal))
 
 
 def test_a_plan_says_how_long_it_takes():

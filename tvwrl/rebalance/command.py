@@ -297,8 +297,8 @@ def planned(settings: RebalanceSettings, state: ClusterState, forecast: Forecast
         plan = make_plan(
             state, forecast, goal, recorded, settings.batches, _finds(settings, recorded), settings.budgets
         )
-        load = forecast.in_steps(goal.step_seconds).astype(float)
-        found = faults(state, plan.moves, plan.drained, load.reshape(len(state), -1, load.shape[-1]), goal.limit)
+        load = forecast.at_moments(goal.step_seconds).astype(float)
+        found = faults(state, plan.moves, plan.drained, load, goal.limit)
     if found:
         raise RuntimeError(f"the plan has {len(found)} faults, which is a fault of the search; first: {found[0]}")
     return plan

@@ -116,7 +116,7 @@ class Rebalance(MoveRule):
         limit, spare = max(self.limit, 1.0), None
         if known:
             forecast, limit = foresee(past, state), self.limit
-            load = forecast.in_steps(STEP).reshape(len(state), -1, 2)
+            load = forecast.at_moments(STEP)
             spare = nodes_to_spare(state, forecast, past, limit)
         most = int(self.share * may_move.sum())
         machine = np.argsort(self._nodes)  # of each node

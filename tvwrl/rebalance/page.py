@@ -192,7 +192,8 @@ def write(
     write_csv(out / MOVES, [move._asdict() for move in plan.moves])
     with whole_file(out / PICTURE) as partial:
         draw(partial, state, forecast, at)
-    _explore(out / EXPLORER, state, forecast, plan)
+    if len(state):  # otherwise there is nothing to explore
+        _explore(out / EXPLORER, state, forecast, plan)
     head, rest = text.split("\n\n", 1)
     with whole_file(out / PAGE) as partial:
         partial.write_text(f"{head}\n\n![Nodes before and after]({PICTURE})\n\n{rest}", encoding="utf-8")
@@ -211,7 +212,7 @@ def draw(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     image: Any = None
     for column, (title, where) in enumerate((("now", state.at), ("after the moves", at))):
-        load = on_nodes(hourly.reshape(len(state), -1), where, len(state.node))
+        load = on_nodes(hourly.reshape(len(state), hourly.shape[1] * hourly.shape[2]), where, len(state.node))
         share = load.reshape(len(state.node), -1, 2) / np.where(state.size > 0, state.size, np.inf)[:, None, :]
         used = np.zeros(len(state.node), np.bool_)
         used[where[~state.bound]] = True
@@ -322,7 +323,7 @@ def _states(state: ClusterState, plan: MovePlan) -> dict[str, Int]:
 
 def _most_on(demand: Float, at: Int, nodes: int) -> Float:
     count, times, resources = demand.shape
-    most: Float = on_nodes(demand.reshape(count, -1), at, nodes).reshape(nodes, times, resources).max(axis=1)
+    most: Float = on_nodes(demand.reshape(count, times * resources), at, nodes).reshape(nodes, times, resources).max(axis=1)
     return most
 
 

@@ -24,8 +24,7 @@ Finds = Callable[[ClusterState, Forecast, Goal, int | None], Found]
 
 def search(state: ClusterState, forecast: Forecast, goal: Goal, most_nodes: int | None) -> Found:
     """Find moves by the search: see `find_moves`."""
-    load = forecast.in_steps(goal.step_seconds)
-    return find_moves(state, load.reshape(len(state), -1, load.shape[-1]), goal, most_nodes=most_nodes)
+    return find_moves(state, forecast.at_moments(goal.step_seconds), goal, most_nodes=most_nodes)
 
 
 def make_plan(
@@ -228,10 +227,10 @@ def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
 
 def _fullest(state: ClusterState, at: Int, forecast: Forecast, goal: Goal) -> tuple[Float, Float]:
     """(M,) the largest share of each node that is used at any time, and that is requested, of any resource."""
-    count, nodes, size = len(state), len(state.node), np.where(state.size > 0, state.size, np.inf)
-    load = on_nodes(forecast.in_steps(goal.step_seconds).reshape(count, -1), at, nodes).reshape(
-        nodes, -1, state.size.shape[1]
-    )
+    nodes, size = len(state.node), np.where(state.size > 0, state.size, np.inf)
+    each = forecast.at_moments(goal.step_seconds)
+    _, moments, resources = each.shape
+    load = on_nodes(each.reshape(len(each), moments * resources), at, nodes).reshape(nodes, moments, resources)
     used: Float = (load.max(axis=1) / size).max(axis=1)
     asked: Float = (on_nodes(state.request, at, nodes) / size).max(axis=1)
     return used, asked

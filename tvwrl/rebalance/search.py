@@ -363,7 +363,7 @@ def _arrays(
     state: ClusterState, load: Float32 | Float, limit: float, movable: Bool, beside: Beside | None
 ) -> tuple[Pods, Placing]:
     count, nodes = len(state), len(state.node)
-    flat = np.asarray(load, np.float64).reshape(count, -1)
+    flat = np.asarray(load, np.float64).reshape(count, load.shape[1] * load.shape[2])
     demand = np.concatenate([flat, state.request, np.ones((count, 1))], axis=1)
     resources = load.shape[-1]
     size = np.tile(state.size[:, :resources] * limit, flat.shape[1] // resources)
