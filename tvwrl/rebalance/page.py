@@ -323,7 +323,8 @@ def _states(state: ClusterState, plan: MovePlan) -> dict[str, Int]:
 
 def _most_on(demand: Float, at: Int, nodes: int) -> Float:
     count, times, resources = demand.shape
-    most: Float = on_nodes(demand.reshape(count, times * resources), at, nodes).reshape(nodes, times, resources).max(axis=1)
+    load = on_nodes(demand.reshape(count, times * resources), at, nodes)
+    most: Float = load.reshape(nodes, times, resources).max(axis=1)
     return most
 
 
