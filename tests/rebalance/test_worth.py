@@ -105,12 +105,12 @@ def leaving(number, **budgets):
 
 
 def test_savings_begin_when_the_budgets_let_the_last_move_be_made():
-    """The first move a quarter of an hour from now, each batch two minutes, an hour more where a budget is spent."""
-    assert leaving(5).expected["hours"].value == pytest.approx(0.25 + 2 / 60)
+    """The first move six minutes from now, each batch two minutes, an hour more where a budget is spent."""
+    assert leaving(5).expected["hours"].value == pytest.approx(0.1 + 2 / 60)
     assert leaving(5).expected["machine_hours"].value == pytest.approx(23.75 - 2 / 60)
-    assert leaving(10).expected["hours"].value == pytest.approx(0.25 + 4 / 60)
+    assert leaving(10).expected["hours"].value == pytest.approx(0.1 + 4 / 60)
     assert leaving(11).expected["hours"].value == 1.25  # ten an hour from one node
-    assert leaving(11, hourly_per_node=99).expected["hours"].value == pytest.approx(0.25 + 6 / 60)
+    assert leaving(11, hourly_per_node=99).expected["hours"].value == pytest.approx(0.1 + 6 / 60)
     assert leaving(11, hourly=3, hourly_per_node=99).expected["machine_hours"].value == 24 - 3.25
     assert leaving(4, hourly=0).expected["machine_hours"].value == 0
     assert sum(move.saving for move in leaving(11).moves) == pytest.approx(24 - 1.25)

@@ -104,7 +104,10 @@ class MovePlan:
         """As plain values for JSON."""
         plain = asdict(self)
         plain["moves"] = [move._asdict() for move in self.moves]
-        plain["expected"] = {name: point._asdict() for name, point in self.expected.items()}
+        plain["expected"] = {
+            name: {part: value if math.isfinite(value) else None for part, value in point._asdict().items()}
+            for name, point in self.expected.items()
+        }  # JSON has no infinity, and what is not known is no number
         return {"version": VERSION, **plain}
 
 
@@ -161,9 +164,9 @@ def read_plan(file: Path) -> MovePlan:
 
 
 def _point(given: dict[str, Any]) -> Point:
-    if any(not isinstance(value, float | int) for value in given.values()):
+    if any(not isinstance(value, float | int | None) for value in given.values()):
         raise TypeError(f"{given}: must be numbers")
-    return Point(**given)
+    return Point(**{name: math.nan if value is None else value for name, value in given.items()})
 
 
 def _move(row: dict[str, Any]) -> PodMove:

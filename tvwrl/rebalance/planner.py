@@ -18,7 +18,7 @@ from tvwrl.types import Bool, Float, Int
 from tvwrl.what_if import Recorded
 
 PROTECTED = "covered by a PodDisruptionBudget that allows no disruption now"
-BEGIN, BATCH = 0.25, 1 / 30  # hours until the first eviction, and that a batch is taken to last
+BEGIN, BATCH = 0.1, 1 / 30  # hours until the first eviction, and that a batch is taken to last
 Finds = Callable[[ClusterState, Forecast, Goal, int | None], Found]
 
 
@@ -54,7 +54,7 @@ def make_plan(
         Finds the moves.
     hourly : EvictionBudgets or None
         How many pods may be evicted in an hour: nodes are saved from the moment at which they are empty, where moves
-        begin a quarter of an hour from now and batches last two minutes. None: all moves are made now.
+        begin six minutes from now and batches last two minutes. None: all moves are made now.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def make_plan(
     expected = expected_worth(state, at, forecast, recorded, over, done)
     expected["hours"] = Point(*(float(made.max(initial=0.0)),) * 3)
     relief = max(0.0, -expected["overload_hours"].value) / max(len(order), 1)
-    leaving = Counter(found.source.tolist())
+    leaving, filled = Counter(found.source.tolist()), set(found.target.tolist())
     gained = np.isin(np.arange(len(state.node)), emptied)
     risk = _risks(state, forecast)
     used, asked = _fullest(state, at, forecast, goal)
@@ -109,11 +109,13 @@ def make_plan(
             reason = "back from a node where it waited, in exchange"
         elif gained[source]:
             others = leaving[source] - 1
-            reason = f"empties {state.node[source]}" + (f", with {others} others" if others else "")
+            reason = f"empties {state.node[source]}" + (f", with {others} other{'s' * (others > 1)}" if others else "")
         elif goal.name == OVERLOAD and full_before[source] > goal.limit:
             reason = f"{state.node[source]} would exceed {goal.limit:.0%}"
-        else:
+        elif source in filled:
             reason = "makes room for another"
+        else:
+            reason = f"leaves {state.node[source]}, which is not emptied"
         full = f"target then {asked[target]:.0%} requested, {used[target]:.0%} used at most"
         saving = (
             max(HOURS - done[source], 0.0) / leaving[source]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.checks import at_least, one_of, positive
+from tvwrl.checks import at_least, one_of, positive, within
 from tvwrl.planning import Affinity
 from tvwrl.rebalance.cluster_state import AFFINITY, ANTI_AFFINITY, ClusterState
 from tvwrl.rebalance.search_kernels import (
@@ -49,7 +49,7 @@ class Goal:
     price_per_move : float
         Machine-hours, or with `cost` money, that each move has to save at least; >= 0.
     limit : float
-        Share of a node that forecast load may take, above 0.
+        Share of a node that forecast load may take, above 0 and at most 2.
     step_seconds : int
         Load is compared in steps of that length, with the largest load of each.
     rounds : int
@@ -81,6 +81,7 @@ class Goal:
         at_least(0, most_moves=self.most_moves, price_per_move=self.price_per_move, seed=self.seed)
         at_least(1, step_seconds=self.step_seconds, rounds=self.rounds)
         positive(limit=self.limit)
+        within(0, 2, limit=self.limit)
 
     def moves(self, state: ClusterState) -> int:
         """Tell how many moves are allowed.
