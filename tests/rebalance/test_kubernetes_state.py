@@ -92,7 +92,9 @@ def test_where_what_waits_may_go():
         node("a", {"disk": "ssd"}),
         node("b", {"disk": "ssd"}, taints=[{"key": "team", "value": "x", "effect": "NoSchedule"}]),
         node("c", status={"allocatable": {"nvidia.com/gpu": "2"}}),
-        pod("any", None),
+        pod(
+            "any", None, status={"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+        ),
         pod("ssd", None, spec={"nodeSelector": {"disk": "ssd"}}),
         pod("gpu", None, spec={"containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}}}]}),
     )
@@ -101,6 +103,7 @@ def test_where_what_waits_may_go():
         "shop/gpu": [False, False, True],
         "shop/ssd": [True, False, False],
     }
+    assert [one.pod for one in state.waiting if one.tried] == ["shop/any"]
 
 
 def test_nodes_that_no_plan_saves():

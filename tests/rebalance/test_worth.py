@@ -73,6 +73,16 @@ def test_what_waits_takes_the_room_that_moves_make():
     assert worth(replace(empty, waiting=(waiting(4.0),)), [0, 0])["machine_hours"] == 24
 
 
+def test_what_is_kept_from_nodes_with_room_takes_those_that_are_emptied():
+    """As by a rule of anti-affinity: n0 and n1 run a pod each that it avoids, and both have room."""
+    state = cluster([0, 1], open=np.array([True, True, False]))
+    fresh = replace(state, waiting=(waiting(0.5),))
+    assert worth(fresh, [0, 0])["machine_hours"] == 24
+    tried = replace(state, waiting=(waiting(0.5)._replace(tried=True),))
+    assert worth(tried, [0, 0])["machine_hours"] == 0
+    assert worth(tried, [0, 1])["machine_hours"] == 0
+
+
 def test_nothing_is_saved_before_moves_are_made():
     state = cluster([0, 1])
     assert worth(state, [0, 0], done=np.array([2.5, 2.5, 0.0]))["machine_hours"] == 21.5

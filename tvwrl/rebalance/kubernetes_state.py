@@ -274,7 +274,11 @@ class _Reading:
                 if volume in self.volumes:
                     allowed &= self._reach(volume)
             request = request_of(pod.at("spec").value or {}, str(pod.at("spec")))
-            yield Waiting(name, _owner(pod, name), np.nan_to_num(request) / (1.0, GIB), allowed)
+            tried = any(
+                one.at("type").text() == "PodScheduled" and one.at("reason").text() == "Unschedulable"
+                for one in pod.at("status", "conditions")
+            )
+            yield Waiting(name, _owner(pod, name), np.nan_to_num(request) / (1.0, GIB), allowed, tried)
 
     def _offering(self, pod: Field) -> Bool:
         """(M,) nodes that have at all what a pod requests beside CPU, memory and disk."""
