@@ -20,7 +20,7 @@ from tvwrl.rebalance import generated_cluster
 from tvwrl.rebalance.move_rule import Rebalance
 from tvwrl.types import Float
 from tvwrl.what_if import Recorded, Replay
-from tvwrl.what_if.from_csv import read_csv_record
+from tvwrl.what_if.from_csv import USUAL, read_csv_record, without_pools
 from tvwrl.what_if.moves import compare_moves, usual_moves_per_hour
 
 SECONDS = 1800  # of a slot in which moves are decided
@@ -79,7 +79,7 @@ def week_of(bitbrains: Path) -> Recorded:
     """A week of 1,000 pods on 120 nodes of two kinds, with the usage of that trace's machines."""
     with tempfile.TemporaryDirectory() as folder:
         sample(Path(folder), bitbrains)
-        return read_csv_record(Path(folder, "usage.csv"), Path(folder, "nodes.csv"), 300)
+        return without_pools(read_csv_record(Path(folder, "usage.csv"), Path(folder, "nodes.csv"), 300), USUAL)
 
 
 def rows_of(name: str, recorded: Recorded, rules: tuple[str, ...]):

@@ -157,6 +157,8 @@ def test_options_that_are_refused(options, message, tmp_path):
         ("version", 2, "version: must be 1"),
         ("moves", [{"pod": 3}], "is no plan"),
         ("made", float("nan"), "made is nan"),
+        ("made", 10**400, "is no plan"),
+        ("expected", {"machine_hours": {"value": "many", "low": 0, "high": 0}}, "must be numbers"),
         ("expected", None, "is no plan"),
     ],
 )

@@ -46,6 +46,7 @@ def test_nodes_by_hand():
     assert state.kind.tolist() == ["m5.xlarge", "old", "", "", "", ""]
     np.testing.assert_allclose(state.size[[0, 3, 5]], [[4, 16], [3.92, 1000 / 2**20], [0, 0]])
     assert state.most_pods.tolist() == [110, 110, 110, 8, 110, 0]
+    assert read(node("a", status={"allocatable": {"pods": "10Ei"}})).most_pods[0] > 1e9
     assert np.isnan(state.price).all()
     assert any(one.startswith("1 node without allocatable resources") for one in state.unknown)
 
@@ -79,6 +80,11 @@ def test_a_pod_that_shrinks_holds_its_room_until_it_has():
     spec = {"containers": [container("1", "1Gi"), {"name": "log"}]}
     has = [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "512Mi"}}}, {"name": "log"}]
     assert read(pod("cart-1", spec=spec, status={"containerStatuses": has})).request.tolist() == [[2, 1]]
+    kept = [{"name": "main", "allocatedResources": {"cpu": "3"}}]
+    assert read(pod("cart-1", spec=spec, status={"containerStatuses": kept})).request.tolist() == [[3, 1]]
+    spec |= {"initContainers": [container("1", name="mesh", restartPolicy="Always")]}
+    beside = [{"name": "mesh", "resources": {"requests": {"cpu": "4", "memory": "1Gi"}}}]
+    assert read(pod("cart-1", spec=spec, status={"initContainerStatuses": beside})).request.tolist() == [[5, 2]]
 
 
 def test_where_what_waits_may_go():
@@ -86,7 +92,9 @@ def test_where_what_waits_may_go():
         node("a", {"disk": "ssd"}),
         node("b", {"disk": "ssd"}, taints=[{"key": "team", "value": "x", "effect": "NoSchedule"}]),
         node("c", status={"allocatable": {"nvidia.com/gpu": "2"}}),
-        pod("any", None),
+        pod(
+            "any", None, status={"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+        ),
         pod("ssd", None, spec={"nodeSelector": {"disk": "ssd"}}),
         pod("gpu", None, spec={"containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}}}]}),
     )
@@ -95,6 +103,7 @@ def test_where_what_waits_may_go():
         "shop/gpu": [False, False, True],
         "shop/ssd": [True, False, False],
     }
+    assert [one.pod for one in state.waiting if one.tried] == ["shop/any"]
 
 
 def test_nodes_that_no_plan_saves():
@@ -105,15 +114,17 @@ def test_nodes_that_no_plan_saves():
         node("d", metadata=marked(cluster_autoscaler_kubernetes_io__x="")),
         node("e", metadata={"annotations": {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}}),
         node("f", metadata={"deletionTimestamp": "2026-01-05T00:00:00Z"}),
+        node("g", taints=[{"key": "aws-node-termination-handler/spot-itn", "effect": "NoExecute"}]),
     )
     assert dict(state.unsaved) == {
         "b": "is being removed anyway",
         "c": "is of the control plane",
         "e": "is marked cluster-autoscaler.kubernetes.io/scale-down-disabled",
         "f": "is being removed anyway",
+        "g": "is being removed anyway",
     }
-    assert state.savable.tolist() == [True, False, False, True, False, False]
-    assert state.open.tolist() == [False, False, True, True, True, False]
+    assert state.savable.tolist() == [True, False, False, True, False, False, False]
+    assert state.open.tolist() == [False, False, True, True, True, False, False]
 
 
 @pytest.mark.parametrize("pressure", ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"])

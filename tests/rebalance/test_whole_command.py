@@ -189,3 +189,18 @@ def test_what_was_read_in_older_hours_is_not_kept(world):
         assert recorded.slots == 288
         ends.append(len(list((world.folder / "data" / "rebalance").glob("*/[0-9]*"))))
     assert ends == [1, 2, 1]
+
+
+def test_another_cluster_behind_the_same_address_is_read_anew(world):
+    """As with `kubectl port-forward`, or another tenant of one server: addresses do not say which cluster it is."""
+    asked = Asked(world.prometheus.url, days=1.0)
+    assert set(read_latest(asked, lambda line: None).node_name) == set(world.prometheus.nodes)
+    for rename in ({}, {"node-00": "other"}):  # nodes of two clusters may have the same names
+        called = {name: rename.get(name, name) for name in world.prometheus.nodes}
+        world.prometheus.nodes = {called[name]: size for name, size in world.prometheus.nodes.items()}
+        world.prometheus.pods = [
+            replace(pod, name=f"other-{pod.name}", node=called[pod.node]) for pod in world.prometheus.pods
+        ]
+        other = read_latest(asked, lambda line: None)
+        assert set(other.node_name) == set(world.prometheus.nodes)
+        assert all("/other-" in name for name in other.pod)

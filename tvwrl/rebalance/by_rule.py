@@ -52,8 +52,8 @@ def moves_of_rule(
         if plain_name(str(recorded.pod[i])) in row and recorded.node_name[m] in node
     ]
     table = np.array(pairs, np.int64).reshape(len(pairs), 2)
-    load = forecast.in_steps(goal.step_seconds)
-    return admitted(state, load.reshape(len(state), -1, load.shape[-1]), goal, table[:, 0], table[:, 1])
+    load = forecast.at_moments(goal.step_seconds)
+    return admitted(state, load, goal, table[:, 0], table[:, 1])
 
 
 class _Last(MoveRule):

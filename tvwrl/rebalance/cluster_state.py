@@ -86,6 +86,8 @@ class Waiting(NamedTuple):
         (D,) cores and GiB.
     allowed : Bool
         (M,) nodes to which selectors, node affinity and taints let it go, and which have the devices that it asks for.
+    tried : bool
+        Whether a scheduler found no node for it: then those with room refuse it, for what runs there, say.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class Waiting(NamedTuple):
     owner: str
     request: Float
     allowed: Bool
+    tried: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from tvwrl.rebalance.kubernetes_objects import COMMAND, read_objects
 from tvwrl.rebalance.kubernetes_state import MovableOptions, state_of
 from tvwrl.rebalance.latest_usage import read_latest
 from tvwrl.rebalance.leadership import LeaseOptions
-from tvwrl.rebalance.page import write
+from tvwrl.rebalance.page import About, write
 from tvwrl.rebalance.plan_of_moves import MovePlan, read_plan
 from tvwrl.rebalance.planner import Finds, make_plan, search
 from tvwrl.rebalance.referee import faults
@@ -185,8 +185,9 @@ class RebalanceSettings(
     def _check_source(self) -> None:
         given = [name for name in ("prometheus", "usage", "generated") if getattr(self, name) is not None]
         if len(given) != 1:
+            several = f", not {' and '.join(f'--{name}' for name in given)} together" if given else ""
             raise InputError(
-                "which cluster: give --prometheus URL, --usage FILE with --nodes FILE, or --generated NODES"
+                "which cluster: give --prometheus URL, --usage FILE with --nodes FILE, or --generated NODES" + several
             )
         if (self.usage is None) != (self.nodes is None):
             raise InputError("--usage and --nodes belong together: usage of pods, and sizes of nodes")
@@ -253,7 +254,7 @@ def rebalance(settings: RebalanceSettings) -> None:
         nonlocal ready
         if ready is None:
             forecast, ready, trusted = _plan(settings, state)
-            print(write(out, state, forecast, ready, settings.wanted, settings.currency, trusted))
+            print(write(out, state, forecast, ready, settings.wanted, _about(settings, trusted)))
         return ready
 
     done = Controller(plan_of, settings.options, usage_age=_age(settings)).once()
@@ -274,7 +275,7 @@ def _written(settings: RebalanceSettings, out: Path, state: ClusterState, record
     with phase("forecasting the next day"):
         forecast = foresee(recorded, state, max(int(settings.days), 1))
     plan = planned(settings, state, forecast, recorded)
-    return write(out, state, forecast, plan, settings.wanted, settings.currency, _trusted(settings, recorded))
+    return write(out, state, forecast, plan, settings.wanted, _about(settings, _trusted(settings, recorded)))
 
 
 def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, MovePlan, list[str]]:
@@ -283,6 +284,12 @@ def _plan(settings: RebalanceSettings, state: ClusterState) -> tuple[Forecast, M
     state = with_record(state, recorded)
     forecast = foresee(recorded, state, max(int(settings.days), 1))
     return forecast, planned(settings, state, forecast, recorded), _trusted(settings, recorded)
+
+
+def _about(settings: RebalanceSettings, trusted: list[str]) -> About:
+    """What the page says beside the plan."""
+    rule = "" if settings.moves_by == SEARCH else settings.moves_by
+    return About(settings.currency, trusted, rule, settings.longest_age / 60)
 
 
 def _trusted(settings: RebalanceSettings, recorded: Recorded) -> list[str]:
@@ -297,8 +304,8 @@ def planned(settings: RebalanceSettings, state: ClusterState, forecast: Forecast
         plan = make_plan(
             state, forecast, goal, recorded, settings.batches, _finds(settings, recorded), settings.budgets
         )
-        load = forecast.in_steps(goal.step_seconds).astype(float)
-        found = faults(state, plan.moves, plan.drained, load.reshape(len(state), -1, load.shape[-1]), goal.limit)
+        load = forecast.at_moments(goal.step_seconds).astype(float)
+        found = faults(state, plan.moves, plan.drained, load, goal.limit)
     if found:
         raise RuntimeError(f"the plan has {len(found)} faults, which is a fault of the search; first: {found[0]}")
     return plan

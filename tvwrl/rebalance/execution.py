@@ -54,8 +54,8 @@ class ExecutionOptions:
     """Times in a row that most of the pods on their way together did not end where they should, after which the run
     stops. The first pod of a run goes alone, and so do others until one has ended where it should."""
     price_per_move: float = 0.0
-    """What each move has to save over the next day at least: machine-hours, with --goal cost money, with --goal
-    overload hours of overload. A run stops once what is left saves less."""
+    """What each move has to save over the next day at least: machine-hours, or money with --goal cost. A run
+    stops once what is left saves less."""
     stale_seconds: float = 300.0
     """Age of the newest usage, seconds, from which on nothing is evicted."""
     pause_hours: float = 6.0

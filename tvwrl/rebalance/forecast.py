@@ -63,6 +63,27 @@ class Forecast:
         found: Float32 = np.maximum.reduceat(self.use, cuts, axis=2)
         return found
 
+    def at_moments(self, seconds: int) -> Float32:
+        """The largest use in longer steps, those of all days one after another.
+
+        Parameters
+        ----------
+        seconds : int
+            Their length, as of `in_steps`.
+
+        Returns
+        -------
+        Float32
+            (N, Y * P', D)
+
+        Examples
+        --------
+        >>> forecast.at_moments(1800).shape  # doctest: +SKIP
+        (674, 336, 2)
+        """
+        found = self.in_steps(seconds)
+        return found.reshape(len(found), found.shape[1] * found.shape[2], found.shape[3])
+
 
 def foresee(recorded: Recorded, state: ClusterState, longest: int = 7) -> Forecast:
     """Forecast the next day from the days before.

@@ -43,6 +43,9 @@ LEAVING = {  # taints of nodes that something else removes, or is about to
     "DeletionCandidateOfClusterAutoscaler",
     "karpenter.sh/disrupted",
     "karpenter.sh/disruption",
+    "aws-node-termination-handler/spot-itn",
+    "aws-node-termination-handler/asg-lifecycle-termination",
+    "cloud.google.com/impending-node-termination",
 }
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 NOT_REMOVED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -57,6 +60,7 @@ PLACES = {  # labels of volumes that bind them to nodes with the same, by their 
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 DISK = "ephemeral-storage"
+MOST_PODS = 2**31  # of a node: a quantity may be larger than what arrays can have
 Selection = tuple[tuple[str, ...], Selector | None]  # namespaces, and a selector of pods within them
 WANTED = {  # kind -> what is assumed of pods that need its objects, where nothing is known of them
     "PodDisruptionBudget": "that there are none",
@@ -270,7 +274,11 @@ class _Reading:
                 if volume in self.volumes:
                     allowed &= self._reach(volume)
             request = request_of(pod.at("spec").value or {}, str(pod.at("spec")))
-            yield Waiting(name, _owner(pod, name), np.nan_to_num(request) / (1.0, GIB), allowed)
+            tried = any(
+                one.at("type").text() == "PodScheduled" and one.at("reason").text() == "Unschedulable"
+                for one in pod.at("status", "conditions")
+            )
+            yield Waiting(name, _owner(pod, name), np.nan_to_num(request) / (1.0, GIB), allowed, tried)
 
     def _offering(self, pod: Field) -> Bool:
         """(M,) nodes that have at all what a pod requests beside CPU, memory and disk."""
@@ -312,7 +320,7 @@ class _Reading:
         for row, node in enumerate(self.nodes):
             amounts = node.at("status", "allocatable")
             cpu, memory, pods = (_amount(amounts.at(name)) for name in ("cpu", "memory", "pods"))
-            size[row], most_pods[row] = (cpu, memory / GIB), int(pods)
+            size[row], most_pods[row] = (cpu, memory / GIB), int(min(pods, MOST_PODS))
             unsized += not (cpu and memory and pods)
             true = {
                 one.at("type").text() for one in node.at("status", "conditions") if one.at("status").text() == "True"
@@ -657,20 +665,26 @@ def _amount(field: Field) -> float:
 
 
 def _with_resizes(pod: Field) -> dict[str, Any]:
-    """The specification of a pod, where containers that are being resized request the larger of then and now, as for
-    kube-scheduler: they hold that room meanwhile."""
+    """The specification of a pod, where containers that are being resized request the largest of what is asked for,
+    what they have, and what their node keeps for them, as for kube-scheduler: they hold that room meanwhile."""
     spec = pod.at("spec")
-    held = {one.at("name").text(): one.at("resources", "requests") for one in pod.at("status", "containerStatuses")}
-    listed = []
-    for one in spec.at("containers"):
-        asked = one.at("resources", "requests")
-        has = held.get(one.at("name").text(), Field(None, ""))
-        larger = {name: has.value[name] for name in has.fields() if _amount(has.at(name)) > _amount(asked.at(name))}
-        more = {"requests": {**(asked.value or {}), **larger}}
-        listed.append(
-            {**one.value, "resources": {**(one.at("resources").value or {}), **more}} if larger else one.value
-        )
-    return {**(spec.value or {}), "containers": listed}
+    found = dict(spec.value or {})
+    for kind, statuses in (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")):
+        held = {one.at("name").text(): one for one in pod.at("status", statuses)}
+        found[kind] = [_with_resize(one, held.get(one.at("name").text(), Field({}, ""))) for one in spec.at(kind)]
+    return found
+
+
+def _with_resize(container: Field, status: Field) -> Any:
+    asked = container.at("resources", "requests")
+    amounts = dict(asked.value or {})
+    for held in (status.at("resources", "requests"), status.at("allocatedResources")):
+        for name in held.fields():
+            if _amount(held.at(name)) > quantity(amounts.get(name, 0), str(asked.at(name))):
+                amounts[name] = held.value[name]
+    if amounts == (asked.value or {}):
+        return container.value
+    return {**container.value, "resources": {**(container.at("resources").value or {}), "requests": amounts}}
 
 
 def _disk(pod: Field) -> float:

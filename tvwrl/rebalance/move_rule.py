@@ -22,6 +22,7 @@ from tvwrl.what_if import what_if as replay_cluster
 
 STEP = 1800  # seconds: load is compared in steps of that length
 ROUNDS = 4  # orders of nodes that are tried
+FEWEST = 5  # moves of a plan, however few pods there are, as of `Goal`
 
 
 @move_rule("Plans by the day (tvwrl rebalance)")
@@ -40,7 +41,7 @@ class Rebalance(MoveRule):
     every : float, default 1
         Hours between plans, above 0.
     share : float, default 0.1
-        Of the pods that one plan may move, 0 to 1.
+        Of the pods that one plan may move, 0 to 1; above 0 they are five or more.
 
     Examples
     --------
@@ -60,6 +61,7 @@ class Rebalance(MoveRule):
         at_least(0, price=price)
         within(0, 1, share=share)
         positive(limit=limit, every=every)
+        within(0, 2, limit=limit)
         self.price, self.limit, self.every, self.share = price, limit, every, share
         self._recorded: Recorded | None = None
 
@@ -116,9 +118,9 @@ class Rebalance(MoveRule):
         limit, spare = max(self.limit, 1.0), None
         if known:
             forecast, limit = foresee(past, state), self.limit
-            load = forecast.in_steps(STEP).reshape(len(state), -1, 2)
+            load = forecast.at_moments(STEP)
             spare = nodes_to_spare(state, forecast, past, limit)
-        most = int(self.share * may_move.sum())
+        most = max(int(self.share * may_move.sum()), FEWEST if self.share else 0)
         machine = np.argsort(self._nodes)  # of each node
         for name, most_load in ((OVERLOAD, max(limit, 1.0)), (MACHINES, limit)):
             goal = Goal(name, most, self.price, limit=most_load, rounds=ROUNDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -15,8 +15,8 @@ from tvwrl.markdown import markdown_table
 from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.forecast import HOUR, Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, Point
-from tvwrl.rebalance.search import OVERLOAD, Goal, most_emptied, movable_now, on_nodes
-from tvwrl.runs import provenance, whole_file, write_csv, write_json
+from tvwrl.rebalance.search import OVERLOAD, Goal, most_emptied, movable_now, on_nodes, worth_of
+from tvwrl.runs import provenance, whole_folder, write_csv, write_json
 from tvwrl.types import Float, Int
 
 PLAN, MOVES, PAGE, PICTURE, EXPLORER = "plan.json", "moves.csv", "report.md", "before-and-after.png", "explorer.html"
@@ -36,16 +36,31 @@ def places_after(state: ClusterState, plan: MovePlan) -> Int:
     return at
 
 
-def page(state: ClusterState, plan: MovePlan, goal: Goal, currency: str = "", trusted: Sequence[str] = ()) -> str:
-    """The report in Markdown, which also reads well in a terminal; without the picture.
+@dataclass(frozen=True)
+class About:
+    """What the page says beside the plan.
 
+    `currency`: of prices
     `trusted`: sentences about how far the record of usage can be trusted
+    `rule`: that chose the moves; empty: the search did
+    `longest_age`: hours for which a plan is carried out at most
     """
+
+    currency: str = ""
+    trusted: Sequence[str] = ()
+    rule: str = ""
+    longest_age: float = np.inf
+
+
+def page(state: ClusterState, plan: MovePlan, goal: Goal, about: About | None = None) -> str:
+    """The report in Markdown, which also reads well in a terminal; without the picture."""
+    about = about or About()
+    trusted = about.trusted
     grave = [one for one in trusted if one.startswith("**")]  # such as that pods are left out
     rest = [one for one in trusted if one not in grave]
     parts = [
         f"# Which pods to move in {plan.source}",
-        *map(_wrapped, [*_verdict(state, plan, goal, currency), *grave]),
+        *map(_wrapped, [*_verdict(state, plan, goal, about), *grave]),
         *_moves(plan),
         *_drained(state, plan),
         "## What stays, and why",
@@ -66,7 +81,7 @@ ALWAYS = (
 )
 
 
-def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str) -> list[str]:
+def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, about: About) -> list[str]:
     used = int(state.in_use.sum())
     if not plan.moves:
         if not movable_now(state).any():
@@ -75,11 +90,10 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str) -> 
             why = "no move is allowed (--most-moves)"
         elif goal.name == OVERLOAD:
             why = f"no node is expected to exceed {goal.limit:.0%} of its size, or no move would help"
+        elif about.rule:
+            why = f"{about.rule} proposes none that Kubernetes and the forecast allow"
         else:
-            why = (
-                f"no node can be emptied with {goal.moves(state):,} moves (--most-moves) that are worth their price, "
-                "or load leaves no node to spare"
-            )
+            why = _why_none(state, goal)
         return [f"**Nothing to move: {why}.** {used:,} of {len(state.node):,} nodes are in use."]
     nodes, hours, money = (plan.expected[name] for name in ("nodes", "machine_hours", "money"))
     batches = plan.moves[-1].batch + 1
@@ -93,34 +107,58 @@ def _verdict(state: ClusterState, plan: MovePlan, goal: Goal, currency: str) -> 
             f"{_interval(hours, 0)} machine-hours over the next day"
         )
         if np.isfinite(money.value) and money.value:
-            text += f", worth {_interval(money, 2)} {currency}".rstrip() + " at the price of these nodes"
-        lines.append(text + ", less the hours for which nodes are needed again by pods that come in the course of it.")
+            text += f", worth {_interval(money, 2)} {about.currency}".rstrip() + " at the price of these nodes"
+        lines.append(
+            text + ". Hours for which nodes are needed again, by pods that wait or that come in the course of the day, "
+            "are taken off already."
+        )
         bound = most_emptied(state, goal.moves(state))
         lines.append(
             f"{goal.moves(state):,} moves are allowed (--most-moves): no choice of so many can empty more than "
             f"{_count(bound, 'node')}."
         )
     else:
-        lines.append(f"**{_count(len(plan.moves), 'move')} in {_count(batches, 'batch')}.**")
+        saves = "" if goal.name == OVERLOAD else ", which empty no node and so save nothing"
+        lines.append(f"**{_count(len(plan.moves), 'move')} in {_count(batches, 'batch')}{saves}.**")
     over = plan.expected["overload_hours"]
     above = goal.limit if goal.name == OVERLOAD else 1.0
     what = f"Hours (mean of a day) with CPU or memory above {above:.0%} of a node, summed over nodes, over the next day"
     same = over.value == over.low == over.high == 0
     lines.append(f"{what}: {'as many as without the moves' if same else _interval(over, 1, signed=True)}.")
-    lines += _lasting(plan)
+    lines += _lasting(plan, about.longest_age)
     if nodes.value < 0:
         lines.append("Nodes that are empty now come into use.")
-    lines.append("95 % intervals of the mean over the days that were seen.")
+    if any("[" in line for line in lines):
+        lines.append("95 % intervals of the mean over the days that were seen.")
     return lines
 
 
-def _lasting(plan: MovePlan) -> list[str]:
+def _why_none(state: ClusterState, goal: Goal) -> str:
+    """Why the search found no node to empty."""
+    moves, fixed = goal.moves(state), ~movable_now(state) & ~state.bound
+    pods = np.bincount(state.at[~state.bound], minlength=len(state.node))
+    held = np.bincount(state.at[fixed], minlength=len(state.node)) > 0
+    free = np.flatnonzero(state.in_use & state.savable & ~held)
+    if not len(free):
+        return "on every node that would be saved runs a pod that must stay"
+    fewest = int(pods[free].min())
+    if fewest > moves:
+        return f"the emptiest node runs {fewest:,} pods, and {moves:,} moves are allowed (--most-moves)"
+    if goal.price_per_move and worth_of(state, goal)[free].max() / fewest < goal.price_per_move:
+        return f"a move would save less than its price, {goal.price_per_move:g} (--price-per-move)"
+    return (
+        f"with {moves:,} moves (--most-moves) the pods of no node have room elsewhere, by requests and by load below "
+        f"{goal.limit:.0%} (--limit), or none is to spare on the fullest day"
+    )
+
+
+def _lasting(plan: MovePlan, longest: float) -> list[str]:
     """How long the moves take, where that is known."""
     lasting = plan.expected.get("hours", Point(0.0, 0.0, 0.0)).value
     if lasting == np.inf:
         return ["Within a day the hourly budgets (--hourly and others) do not allow all moves."]
     text = f"The last move is taken to be made {lasting:.1f} h after the cluster was seen, within the hourly budgets"
-    if lasting > 1:
+    if lasting > longest:
         return [
             f"{text} (--hourly and others); what it saves counts from then on. A plan is carried out for --longest-age "
             "at most: --watch plans anew for what is left."
@@ -157,6 +195,8 @@ def _drained(state: ClusterState, plan: MovePlan) -> list[str]:
             f". Of these {_count(len(closed), 'node')} take no new pods already, such as {min(closed)}: whoever closed "
             "them may be about to remove them, and then the plan saves less"
         )
+    if state.waiting:
+        names += f". {_count(len(state.waiting), 'pod')} that wait for a node now may take one of them first"
     return ["## Nodes that can be removed afterwards", _wrapped(names + ".")]
 
 
@@ -181,26 +221,26 @@ def write(
     forecast: Forecast,
     plan: MovePlan,
     goal: Goal,
-    currency: str = "",
-    trusted: Sequence[str] = (),
+    about: About | None = None,
 ) -> str:
-    """Write the page, the plan, pictures and the explorer to a folder; returns the page."""
-    text = page(state, plan, goal, currency, trusted)
-    out.mkdir(parents=True, exist_ok=True)
-    at = places_after(state, plan)
-    write_json(out / PLAN, provenance() | plan.as_dict() | {"trusted": list(trusted)})
-    write_csv(out / MOVES, [move._asdict() for move in plan.moves])
-    with whole_file(out / PICTURE) as partial:
-        draw(partial, state, forecast, at)
-    _explore(out / EXPLORER, state, forecast, plan)
+    """Write the page, the plan, pictures and the explorer to a new folder; returns the page."""
+    about = about or About()
+    text, at = page(state, plan, goal, about), places_after(state, plan)
     head, rest = text.split("\n\n", 1)
-    with whole_file(out / PAGE) as partial:
-        partial.write_text(f"{head}\n\n![Nodes before and after]({PICTURE})\n\n{rest}", encoding="utf-8")
+    with whole_folder(out) as folder:
+        write_json(folder / PLAN, provenance() | plan.as_dict() | {"trusted": list(about.trusted)})
+        write_csv(folder / MOVES, [move._asdict() for move in plan.moves])
+        draw(folder / PICTURE, state, forecast, at)
+        if len(state):  # otherwise there is nothing to explore
+            _explore(folder / EXPLORER, state, forecast, plan)
+        page_with_picture = f"{head}\n\n![Nodes before and after]({PICTURE})\n\n{rest}"
+        (folder / PAGE).write_text(page_with_picture, encoding="utf-8")
     return text
 
 
 def draw(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
-    """A PNG: the load of nodes over the next day as now and after the moves, the fullest first.
+    """A PNG: the load of nodes over the next day as now and after the moves, those first that have most of CPU and
+    memory together.
 
     White: a node that runs no pod but its own. Of many nodes, as many are drawn as are seen, at even distances.
     """
@@ -211,7 +251,7 @@ def draw(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     image: Any = None
     for column, (title, where) in enumerate((("now", state.at), ("after the moves", at))):
-        load = on_nodes(hourly.reshape(len(state), -1), where, len(state.node))
+        load = on_nodes(hourly.reshape(len(state), hourly.shape[1] * hourly.shape[2]), where, len(state.node))
         share = load.reshape(len(state.node), -1, 2) / np.where(state.size > 0, state.size, np.inf)[:, None, :]
         used = np.zeros(len(state.node), np.bool_)
         used[where[~state.bound]] = True
@@ -229,8 +269,8 @@ def draw(file: Path, state: ClusterState, forecast: Forecast, at: Int) -> None:
             if d:
                 panel.set_xlabel("hours from now")
             if not column:
-                panel.set_ylabel("nodes, the fullest first")
-    figure.colorbar(image, ax=axes, label="share of the node, mean of the days seen", shrink=0.8)
+                panel.set_ylabel("nodes, the most loaded first")
+    figure.colorbar(image, ax=axes, label="largest share of the node in each hour, mean of days", shrink=0.8)
     figure.savefig(file, dpi=120, format="png")
 
 
@@ -261,7 +301,8 @@ WORDS = (  # of the explorer's page, and what stands for them: each pod is an ap
 )
 ABOUT = (
     "Every column of the picture is a node, and its colour or height says how much of it the pods on it use, or "
-    "request, at their most. Pods that belong to their nodes, as those of DaemonSets, are not shown.",
+    "request, at their most. Pods that belong to their nodes, as those of DaemonSets, are not shown, so that there is "
+    "less room left than it seems.",
     "The states are the cluster as it is now, after each batch of moves has been made, and after all of them. Choose "
     "one as A and another as B to compare them. The list of moves has all that are made until then.",
     "Times are the hours of the next day from now: the mean, over the past days, of the largest use in each hour.",
@@ -322,7 +363,8 @@ def _states(state: ClusterState, plan: MovePlan) -> dict[str, Int]:
 
 def _most_on(demand: Float, at: Int, nodes: int) -> Float:
     count, times, resources = demand.shape
-    most: Float = on_nodes(demand.reshape(count, -1), at, nodes).reshape(nodes, times, resources).max(axis=1)
+    load = on_nodes(demand.reshape(count, times * resources), at, nodes)
+    most: Float = load.reshape(nodes, times, resources).max(axis=1)
     return most
 
 
@@ -334,9 +376,8 @@ def _count(number: int, what: str) -> str:
 def _interval(point: Point, decimals: int, signed: bool = False) -> str:
     sign = "+" if signed else ""
     text = f"{point.value:{sign},.{decimals}f}"
-    if point.low == point.high or not np.isfinite(point.low):
-        return text
-    return f"{text} [{point.low:{sign},.{decimals}f}, {point.high:{sign},.{decimals}f}]"
+    ends = [f"{end:{sign},.{decimals}f}" for end in (point.low, point.high)]
+    return text if ends[0] == ends[1] or not np.isfinite(point.low) else f"{text} [{ends[0]}, {ends[1]}]"
 
 
 def _wrapped(text: str) -> str:

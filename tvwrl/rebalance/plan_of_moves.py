@@ -104,7 +104,10 @@ class MovePlan:
         """As plain values for JSON."""
         plain = asdict(self)
         plain["moves"] = [move._asdict() for move in self.moves]
-        plain["expected"] = {name: point._asdict() for name, point in self.expected.items()}
+        plain["expected"] = {
+            name: {part: value if math.isfinite(value) else None for part, value in point._asdict().items()}
+            for name, point in self.expected.items()
+        }  # JSON has no infinity, and what is not known is no number
         return {"version": VERSION, **plain}
 
 
@@ -137,20 +140,20 @@ def read_plan(file: Path) -> MovePlan:
     """
     try:
         content = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file}: cannot be read as JSON: {error}") from None
     if not isinstance(content, dict) or content.get("version") != VERSION:
         raise InputError(f"{file}: version: must be {VERSION}, as tvwrl rebalance of this version writes plan.json")
     try:
         made = float(content["made"])
         moves = tuple(_move(one) for one in content["moves"])
-        expected = {str(name): Point(**point) for name, point in content["expected"].items()}
+        expected = {str(name): _point(point) for name, point in content["expected"].items()}
         lists = {name: tuple(map(str, content[name])) for name in ("drained", "unknown")}
         stays = {str(name): int(count) for name, count in content["stays"].items()}
         plan = MovePlan(
             made, str(content["source"]), str(content["goal"]), moves, expected=expected, stays=stays, **lists
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"{file}: is no plan: {type(error).__name__}: {error}") from None
     if not math.isfinite(made):
         raise InputError(f"{file}: made is {made}: must be seconds since 1970")
@@ -158,6 +161,12 @@ def read_plan(file: Path) -> MovePlan:
     if batches != sorted(batches) or min(batches, default=0) < 0:
         raise InputError(f"{file}: moves: batch must be 0 or more, and never fall")
     return plan
+
+
+def _point(given: dict[str, Any]) -> Point:
+    if any(not isinstance(value, float | int | None) for value in given.values()):
+        raise TypeError(f"{given}: must be numbers")
+    return Point(**{name: math.nan if value is None else value for name, value in given.items()})
 
 
 def _move(row: dict[str, Any]) -> PodMove:

@@ -12,20 +12,19 @@ from tvwrl.rebalance.cluster_state import ClusterState
 from tvwrl.rebalance.eviction_budgets import EvictionBudgets
 from tvwrl.rebalance.forecast import Forecast
 from tvwrl.rebalance.plan_of_moves import MovePlan, PodMove, Point
-from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, movable_now, on_nodes
+from tvwrl.rebalance.search import HOURS, OVERLOAD, Found, Goal, find_moves, movable_now, on_nodes, worth_of
 from tvwrl.rebalance.worth import expected_worth, nodes_to_spare
 from tvwrl.types import Bool, Float, Int
 from tvwrl.what_if import Recorded
 
 PROTECTED = "covered by a PodDisruptionBudget that allows no disruption now"
-BEGIN, BATCH = 0.25, 1 / 30  # hours until the first eviction, and that a batch is taken to last
+BEGIN, BATCH = 0.1, 1 / 30  # hours until the first eviction, and that a batch is taken to last
 Finds = Callable[[ClusterState, Forecast, Goal, int | None], Found]
 
 
 def search(state: ClusterState, forecast: Forecast, goal: Goal, most_nodes: int | None) -> Found:
     """Find moves by the search: see `find_moves`."""
-    load = forecast.in_steps(goal.step_seconds)
-    return find_moves(state, load.reshape(len(state), -1, load.shape[-1]), goal, most_nodes=most_nodes)
+    return find_moves(state, forecast.at_moments(goal.step_seconds), goal, most_nodes=most_nodes)
 
 
 def make_plan(
@@ -55,7 +54,7 @@ def make_plan(
         Finds the moves.
     hourly : EvictionBudgets or None
         How many pods may be evicted in an hour: nodes are saved from the moment at which they are empty, where moves
-        begin a quarter of an hour from now and batches last two minutes. None: all moves are made now.
+        begin six minutes from now and batches last two minutes. None: all moves are made now.
 
     Returns
     -------
@@ -78,19 +77,25 @@ def make_plan(
     goal = goal or Goal()
     spare = None if recorded is None else nodes_to_spare(state, forecast, recorded, goal.limit)
     found = finds(state, forecast, goal, spare)
-    batch = batches_of(state, found, limits)
-    found, batch = _worth_making(state, found, batch, finds is search and goal.name != OVERLOAD)
-    order = np.argsort(batch, kind="stable")
-    at = found.places(state)
-    emptied = np.setdiff1d(np.flatnonzero(state.in_use & state.savable), np.unique(at[~state.bound]))
-    made = _made(state, found, batch, order, hourly)
-    done = np.zeros(len(state.node))
-    np.maximum.at(done, np.concatenate([found.source, found.target]), np.concatenate([made, made]))
+    drops, wanted = finds is search and goal.name != OVERLOAD, state.savable
+    every = found, batches_of(state, found, limits)
+    while True:
+        found, batch = _worth_making(state, *every, wanted if drops else None)
+        order = np.argsort(batch, kind="stable")
+        at = found.places(state)
+        emptied = np.setdiff1d(np.flatnonzero(state.in_use & state.savable), np.unique(at[~state.bound]))
+        made = _made(state, found, batch, order, hourly)
+        done = np.zeros(len(state.node))
+        np.maximum.at(done, np.concatenate([found.source, found.target]), np.concatenate([made, made]))
+        late = _too_late(state, found, emptied[wanted[emptied]], done, goal) if drops else -1
+        if late < 0:
+            break
+        wanted = wanted & (np.arange(len(wanted)) != late)
     over = goal.limit if goal.name == OVERLOAD else 1.0
     expected = expected_worth(state, at, forecast, recorded, over, done)
     expected["hours"] = Point(*(float(made.max(initial=0.0)),) * 3)
     relief = max(0.0, -expected["overload_hours"].value) / max(len(order), 1)
-    leaving = Counter(found.source.tolist())
+    leaving, filled = Counter(found.source.tolist()), set(found.target.tolist())
     gained = np.isin(np.arange(len(state.node)), emptied)
     risk = _risks(state, forecast)
     used, asked = _fullest(state, at, forecast, goal)
@@ -104,11 +109,13 @@ def make_plan(
             reason = "back from a node where it waited, in exchange"
         elif gained[source]:
             others = leaving[source] - 1
-            reason = f"empties {state.node[source]}" + (f", with {others} others" if others else "")
+            reason = f"empties {state.node[source]}" + (f", with {others} other{'s' * (others > 1)}" if others else "")
         elif goal.name == OVERLOAD and full_before[source] > goal.limit:
             reason = f"{state.node[source]} would exceed {goal.limit:.0%}"
-        else:
+        elif source in filled:
             reason = "makes room for another"
+        else:
+            reason = f"leaves {state.node[source]}, which is not emptied"
         full = f"target then {asked[target]:.0%} requested, {used[target]:.0%} used at most"
         saving = (
             max(HOURS - done[source], 0.0) / leaving[source]
@@ -143,13 +150,14 @@ def make_plan(
     )
 
 
-def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) -> tuple[Found, Int]:
-    """Without moves that no batch takes, and if that is asked for those that then help to empty no node."""
+def _worth_making(state: ClusterState, found: Found, batch: Int, wanted: Bool | None) -> tuple[Found, Int]:
+    """Without moves that no batch takes, and with (M,) nodes that are `wanted` those that then help to empty none of
+    them."""
     made, needs = batch != NEVER, needed_before(state, found)
-    while drops:
+    while wanted is not None:
         gone: Bool = np.ones(len(state.node), np.bool_)
         gone[found.places(state, made)[~state.bound]] = False
-        gone &= state.savable
+        gone &= wanted
         useful = made & gone[found.source]
         for j in range(len(useful) - 1, -1, -1):  # what a move needs is made before it
             if useful[j]:
@@ -161,12 +169,24 @@ def _worth_making(state: ClusterState, found: Found, batch: Int, drops: bool) ->
     return kept, batch[made]
 
 
+def _too_late(state: ClusterState, found: Found, emptied: Int, done: Float, goal: Goal) -> int:
+    """The node that is emptied so late that the moves which leave it are not worth their price, the worst of several;
+    -1: there is none. The search, which knows no hours, takes nodes to be saved for a whole day."""
+    if goal.price_per_move == 0 or not len(emptied):
+        return -1
+    saved = worth_of(state, goal)[emptied] * np.maximum(HOURS - done[emptied], 0.0) / HOURS
+    each = saved / np.maximum(np.bincount(found.source, minlength=len(state.node))[emptied], 1)
+    worst = int(each.argmin())
+    return int(emptied[worst]) if each[worst] < goal.price_per_move else -1
+
+
 def _made(state: ClusterState, found: Found, batch: Int, order: Int, hourly: EvictionBudgets | None) -> Float:
-    """(n,) hours from now at which each move is made, each in the first hour in which the budgets allow it; infinite if
-    they never do."""
+    """(n,) hours from now at which each move is made, each in the first hour in which the budgets allow it and what it
+    needs has been made; infinite if that never comes."""
     made = np.zeros(len(batch))
     if hourly is None:
         return made
+    needs, hours = needed_before(state, found), np.zeros(len(batch), np.int64)
     spent = Counter[tuple[int, str, object]]()
     for j in order.tolist():
         i = int(found.pod[j])
@@ -176,10 +196,11 @@ def _made(state: ClusterState, found: Found, batch: Int, order: Int, hourly: Evi
             ("namespace", str(state.pod[i]).partition("/")[0], hourly.hourly_per_namespace),
             ("owner", state.owner[i] or state.pod[i], hourly.hourly_per_owner),
         ]
-        hour = 0
+        hour = max((int(hours[i]) for i in needs[j]), default=0)
         while hour < HOURS and any(spent[hour, what, which] >= most for what, which, most in counted):
             hour += 1
         spent.update((hour, what, which) for what, which, _ in counted)
+        hours[j] = hour
         made[j] = BEGIN + max(hour, (batch[j] + 1) * BATCH) if hour < HOURS else np.inf
     return made
 
@@ -208,10 +229,10 @@ def _risks(state: ClusterState, forecast: Forecast) -> list[str]:
 
 def _fullest(state: ClusterState, at: Int, forecast: Forecast, goal: Goal) -> tuple[Float, Float]:
     """(M,) the largest share of each node that is used at any time, and that is requested, of any resource."""
-    count, nodes, size = len(state), len(state.node), np.where(state.size > 0, state.size, np.inf)
-    load = on_nodes(forecast.in_steps(goal.step_seconds).reshape(count, -1), at, nodes).reshape(
-        nodes, -1, state.size.shape[1]
-    )
+    nodes, size = len(state.node), np.where(state.size > 0, state.size, np.inf)
+    each = forecast.at_moments(goal.step_seconds)
+    _, moments, resources = each.shape
+    load = on_nodes(each.reshape(len(each), moments * resources), at, nodes).reshape(nodes, moments, resources)
     used: Float = (load.max(axis=1) / size).max(axis=1)
     asked: Float = (on_nodes(state.request, at, nodes) / size).max(axis=1)
     return used, asked

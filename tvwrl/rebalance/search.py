@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.checks import at_least, one_of, positive
+from tvwrl.checks import at_least, one_of, positive, within
 from tvwrl.planning import Affinity
 from tvwrl.rebalance.cluster_state import AFFINITY, ANTI_AFFINITY, ClusterState
 from tvwrl.rebalance.search_kernels import (
@@ -49,7 +49,7 @@ class Goal:
     price_per_move : float
         Machine-hours, or with `cost` money, that each move has to save at least; >= 0.
     limit : float
-        Share of a node that forecast load may take, above 0.
+        Share of a node that forecast load may take, above 0 and at most 2.
     step_seconds : int
         Load is compared in steps of that length, with the largest load of each.
     rounds : int
@@ -81,6 +81,7 @@ class Goal:
         at_least(0, most_moves=self.most_moves, price_per_move=self.price_per_move, seed=self.seed)
         at_least(1, step_seconds=self.step_seconds, rounds=self.rounds)
         positive(limit=self.limit)
+        within(0, 2, limit=self.limit)
 
     def moves(self, state: ClusterState) -> int:
         """Tell how many moves are allowed.
@@ -219,7 +220,7 @@ def find_moves(
         now = _copy(start)
         relieve_nodes(pods, now, 0, load.shape[1] * load.shape[-1], LEAST_EXCESS, most, TRIES, state.open)
         return _found(now, np.empty(0, np.int64))
-    worth = _worth(state, goal)
+    worth = worth_of(state, goal)
     stuck = np.bincount(state.at[~state.bound & ~may_move], minlength=len(state.node)) > 0
     nodes = np.flatnonzero((start.used > 0) & (start.used <= most) & ~stuck & (worth > 0) & state.savable)
     most_nodes = len(nodes) if most_nodes is None else min(most_nodes, len(nodes))
@@ -322,7 +323,7 @@ def movable_now(state: ClusterState) -> Bool:
     return may
 
 
-def _worth(state: ClusterState, goal: Goal) -> Float:
+def worth_of(state: ClusterState, goal: Goal) -> Float:
     """(M,) what it saves over the next day that a node is empty."""
     if goal.name == MACHINES:
         return np.full(len(state.node), HOURS)
@@ -363,7 +364,7 @@ def _arrays(
     state: ClusterState, load: Float32 | Float, limit: float, movable: Bool, beside: Beside | None
 ) -> tuple[Pods, Placing]:
     count, nodes = len(state), len(state.node)
-    flat = np.asarray(load, np.float64).reshape(count, -1)
+    flat = np.asarray(load, np.float64).reshape(count, load.shape[1] * load.shape[2])
     demand = np.concatenate([flat, state.request, np.ones((count, 1))], axis=1)
     resources = load.shape[-1]
     size = np.tile(state.size[:, :resources] * limit, flat.shape[1] // resources)

@@ -186,15 +186,21 @@ def _needed_again(state: ClusterState, at: Int, used: Bool, coming: _Coming) -> 
     that are.
 
     As kube-scheduler spreads pods, each goes to the node in use with the most room; one that is opened stays open until
-    the last pod has left it.
+    the last pod has left it. A node that has room for a pod for which a scheduler found none takes it once pods have
+    left.
     """
     hours = np.zeros((coming.more.shape[1], len(state.node)))
     left = state.size.copy()
     np.subtract.at(left, at, state.request)
     size = np.where(state.size > 0, state.size, np.inf)
+    now = state.size.copy()
+    np.subtract.at(now, state.at, state.request)
+    stays = np.ones(len(state.node), np.bool_)  # no pod leaves
+    stays[state.at[at != state.at]] = False
     taken = np.zeros(len(state.node), np.int64)  # by pods that wait now
     for one in state.waiting:
-        m = _place(left, one.request, state.open & one.allowed, used | (taken > 0), size)
+        refusing = stays & (now >= one.request).all(axis=1) if one.tried else np.zeros(len(stays), np.bool_)
+        m = _place(left, one.request, state.open & one.allowed & ~refusing, used | (taken > 0), size)
         if m >= 0:
             left[m] -= one.request
             taken[m] += not used[m]

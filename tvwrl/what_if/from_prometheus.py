@@ -89,6 +89,7 @@ def read_prometheus_record(asked: Asked, report: Report = nothing) -> Recorded:
         reference_memory=float(np.max(sizes["mem"].to_numpy())) / GIB,
     )
     folder = asked.folder or data_folder() / "what-if" / _name(url, loader)
+    folder /= _cluster(cluster, sizes, span[1])
     with locked(folder):
         report(f"reading usage from {url}; what was read is kept in {folder}")
         trace = _usage(loader, url, folder / "usage")
@@ -132,6 +133,17 @@ def _name(url: str, loader: Prometheus) -> str:
         f"{url} {loader.version} {replace(loader, timeout=60.0, retries=4)!r}".encode()
     ).hexdigest()[:12]
     return f"{urlsplit(url).hostname}-{loader.start}-{loader.end}-{digest}"
+
+
+def _cluster(cluster: ClusterMetrics, sizes: pl.DataFrame, end: int) -> str:
+    """A folder's name for the cluster that is behind an address now: another may have been there before, as with
+    `kubectl port-forward`, or where a header says whose metrics are asked for.
+
+    Of the pods, one at the end is enough, as uids are unique; others would differ where servers take turns to answer.
+    """
+    nodes = sizes.sort("node").select("node", "cpu", "mem").rows()
+    one = cluster.pod_nodes((end, end), 1).select("uid", "namespace", "pod").sort("uid", "namespace", "pod").head(1)
+    return hashlib.sha256(repr((nodes, one.rows())).encode()).hexdigest()[:12]
 
 
 def _usage(loader: Prometheus, url: str, folder: Path) -> pl.DataFrame:

@@ -51,6 +51,14 @@ def verdict(moves: MovesCompared) -> Iterator[str]:
         return
     most = max(saving, key=lambda one: moves.compared.saved(one, "machine_hours").value)
     yield f"**Most machine-hours saved: `{most.name}`:** {_sentence(moves, most)}"
+    hours = moves.compared.saved(most, "machine_hours").value
+    alike = [one for one in saving if hours - moves.compared.saved(one, "machine_hours").value < NOTICEABLE]
+    if len(alike) > 1:
+        yield f"As many: {_listed([one for one in alike if one is not most])}."
+    if moves.compared.priced:
+        dearest = max(saving, key=lambda one: moves.compared.money(one).value)
+        money = f"{shown(moves.compared.money(dearest), 0)} {moves.compared.currency}".rstrip()
+        yield f"Most money saved: `{dearest.name}`: {money} per {MONTH} days."
     safe = [one for one in saving if overshoots_more(moves.compared, one) is Answer.NO]
     if not safe:
         yield "Each rule that saves any overloads nodes for longer than as placed, or may."
