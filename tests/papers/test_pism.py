@@ -233,6 +233,8 @@ def test_services_meet_their_anchors_in_another_period(tmp_path):
         (replace(CLUSTER, minutes=10), "fig12", "minutes is 10"),
         (replace(CLUSTER, seeds=(1, 1)), "fig12", "seeds is 1, 1"),
         (replace(CLUSTER, silent=1.0), "fig12", "silent is 1.0: must be at least 0 and below 1"),
+        (replace(CLUSTER, measured=True), "fig12", "measured needs erms_inflection.csv.gz"),
+        (replace(CLUSTER, measured=True, alike=True), "fig12", "alike and measured exclude each other"),
         (replace(DAYS, seeds=()), "fig17", "seeds"),
         (replace(DAYS, laws=()), "fig17", "laws is empty"),
         (replace(DAYS, hours=0), "fig17", "hours is 0: must be at least 1"),

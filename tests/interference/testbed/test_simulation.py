@@ -13,7 +13,7 @@ from tvwrl.interference.score_kernels import Trees
 from tvwrl.interference.testbed.arrivals import Arrivals, replay_hour, synthetic_hour
 from tvwrl.interference.testbed.deployment import LEAST_SERVICES, Deployment, draw_deployment
 from tvwrl.interference.testbed.instance_kernels import DEFAULT
-from tvwrl.interference.testbed.laws import LAWS, draw_response_model
+from tvwrl.interference.testbed.laws import ANCHORS, LAWS, LEAST_SENSITIVE, MOST_SENSITIVE, draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, Record, simulate, take_snapshots
 from tvwrl.types import InputError
 
@@ -225,6 +225,10 @@ def test_the_scorer_sees_response_times_and_compositions_alone():
     row = 80 + 47
     assert (found.machine[row], found.response_ms[row]) == (cluster.machine[47], times[2, 47])
     assert np.array_equal(found.composition[row], seen.composition[2, cluster.machine[47]])
+    measured = np.array([0.01, 0.5, 90.0])  # the ends are beyond the limits
+    drawn = draw_response_model(LAWS["memory"], cluster, seen, np.random.default_rng(1), measured).sensitivity
+    free = [s for s, name in enumerate(cluster.services) if name not in (*ANCHORS, "browse_product")]
+    assert set(drawn[free]) == {LEAST_SENSITIVE, 0.5, MOST_SENSITIVE}
     still = replace(response_model, noise=response_model.noise * 0.0)
     expected = response_model.base * (1 + response_model.sensitivity * response_model.slowdown(seen)[1, 2])
     own = cluster.machine == 2

@@ -187,8 +187,11 @@ class ResponseModel:
         )
 
 
-def draw_response_model(law: Law, deployment: Deployment, seen: Snapshots, rng: np.random.Generator) -> ResponseModel:
-    """Random services whose sensitivities differ as those of Erms' microservices.
+def draw_response_model(
+    law: Law, deployment: Deployment, seen: Snapshots, rng: np.random.Generator, measured: Float | None = None
+) -> ResponseModel:
+    """Random services whose sensitivities differ as those of Erms' microservices: drawn from a log-normal distribution
+    that is fitted to them, or from `measured` ones (n,), with replacement.
 
     checkout and coupon meet their published anchors (`laws.ANCHORS`) in `seen`, the cluster under the default
     scheduler; browse_product is as sensitive as the measured service.
@@ -197,6 +200,8 @@ def draw_response_model(law: Law, deployment: Deployment, seen: Snapshots, rng: 
     base = np.exp(rng.uniform(np.log(BASES[0]), np.log(BASES[1]), count))
     median, scatter = ERMS_SENSITIVITY
     sensitivity = np.clip(median * np.exp(scatter * rng.normal(size=count)), LEAST_SENSITIVE, MOST_SENSITIVE)
+    if measured is not None:
+        sensitivity = np.clip(rng.choice(measured, count), LEAST_SENSITIVE, MOST_SENSITIVE)
     noise = np.full(count, NOISE)
     slow = law.slowdown(seen.pressures, mean).ravel()
     for name, (low, high) in ANCHORS.items():
