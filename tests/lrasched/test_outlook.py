@@ -144,3 +144,30 @@ def test_a_constant_history_is_constant():
 def test_one_application_is_no_history():
     with pytest.raises(InputError, match="holds 1 applications: at least 2"):
         PerformanceModel(profiles(history(1)), SHARED)
+
+
+def test_of_a_large_history_the_nearest_part_is_compared():
+    grid = history(1500, gaps=0.3)
+    model = PerformanceModel(profiles(grid), SHARED)
+    part = model.nearest({"m": 0.9})
+    assert len(part.applications) == 500
+    assert np.nanmean(part.profiles.grid()[:, 1]) > np.nanmean(grid[:, 1])
+    assert part.nearest({"m": 0.9}) is part
+
+
+@pytest.mark.parametrize(
+    ("measured", "message"), [({"xl": 0.5}, "unknown configuration 'xl'"), ({"m": float("inf")}, "'m' is inf")]
+)
+def test_what_cannot_have_been_measured_is_refused(measured, message):
+    with pytest.raises(InputError, match=message):
+        PerformanceModel(profiles(history(5)), SHARED).outlook(measured)
+
+
+def test_without_a_measurement_all_of_the_history_counts():
+    assert len(PerformanceModel(profiles(history(30)), SHARED).outlook({}).curves) == 30
+
+
+def test_a_value_that_no_earlier_one_is_like_is_predicted_all_the_same():
+    """A latency of 0 has no logarithm."""
+    model = PerformanceModel(profiles(1 + 50 * history(20)), SHARED, higher_is_better=False)
+    assert np.isfinite(model.outlook({"m": 0.0}).curves).all()

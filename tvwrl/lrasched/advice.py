@@ -229,12 +229,15 @@ def advise(model: PerformanceModel, application: str, measured: Mapping[str, flo
     configurations = tuple(model.configurations)
     cost, possible = asked.costs(configurations), asked.possible(configurations)
     _check(model, application, measured)
+    notes = tuple(_notes(model, measured, asked))
+    model = model.nearest(measured)
     outlook = model.outlook(measured, asked.sure)
     judge = _Judge(model, asked, cost, possible)
     probability = judge.probability(outlook, measured)
     chosen, reached = judge.choice(probability)
     found = judge.next_measurement(outlook, measured, probability, chosen, reached)
-    notes = tuple(_notes(model, measured, asked, outlook))
+    if few := _few(outlook, asked):
+        notes = few, *notes
     known, choice = dict(measured), (chosen, reached)
     return Advice(
         application, asked, configurations, known, outlook, probability, cost, possible, *choice, found, notes
@@ -326,15 +329,21 @@ def _check(model: PerformanceModel, application: str, measured: Mapping[str, flo
             )
 
 
-def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked, outlook: Outlook) -> list[str]:
-    notes, target = list[str](), asked.target
+def _few(outlook: Outlook, asked: Asked) -> str:
+    """That the history is too small for the probability asked for; empty: it is not."""
     most = len(outlook.curves) / (len(outlook.curves) + 1)
-    if most < asked.sure:
-        needed = int(np.ceil(asked.sure / (1.0 - asked.sure) - 1e-9))
-        notes.append(
-            f"{len(outlook.curves)} earlier applications can show a probability of {most:.2f} at most, beside what was "
-            f"measured itself; {asked.sure:g} takes {needed}."
-        )
+    if most >= asked.sure:
+        return ""
+    needed = int(np.ceil(asked.sure / (1.0 - asked.sure) - 1e-9))
+    return (
+        f"{len(outlook.curves)} earlier applications can show a probability of {most:.2f} at most, beside what was "
+        f"measured itself; {asked.sure:g} takes {needed}."
+    )
+
+
+def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked) -> list[str]:
+    """What to know of the history before one relies on it."""
+    notes, target = list[str](), asked.target
     for name, value in measured.items():
         low, high = model.seen(name)
         if not low <= value <= high:

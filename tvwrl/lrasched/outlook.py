@@ -9,13 +9,13 @@ Predictive inference with the jackknife+, 2021). Where the world is monotone, ev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from tvwrl.checks import one_of
-from tvwrl.lrasched.curves import AS_IT_IS, LOGARITHM, LOGIT, Curves, filled, scales_of, settings
+from tvwrl.lrasched.curves import AS_IT_IS, LOGARITHM, LOGIT, Curves, Scale, filled, scales_of, settings
 from tvwrl.lrasched.predictors import PREDICTORS, Predictor
 from tvwrl.lrasched.profiles import Bool, Configuration, Profiles
 from tvwrl.lrasched.target import Target
@@ -27,6 +27,7 @@ FOLDS = 5  # of the history, for predictors that cannot leave one application ou
 MOST = 400  # curves that are kept
 NEAR = 0.5  # share of the history that is nearest, whose errors are taken, if these are enough
 ENOUGH = 3.0  # times as many curves as a probability takes at least
+LARGE = 500  # earlier applications that are compared: of more, the nearest
 FEWEST = 8  # earlier applications that were measured like the new one; with fewer, others are asked too
 MORE = 40  # of these at most
 
@@ -156,15 +157,55 @@ class PerformanceModel:
         grid = whole[:, [place[name] for name in names]]
         some = ~np.isnan(grid).all(axis=1)
         grid = grid[some]
+        if np.isinf(grid).any():
+            raise InputError("the history holds an infinite performance: all must be finite numbers")
         if len(grid) < 2:
             raise InputError(f"the history holds {len(grid)} applications: at least 2 are needed")
         self.profiles, self._grid, self._known = profiles, grid, ~np.isnan(grid)
         self._values = np.sort(grid[self._known])
         self._rank = np.interp(grid, self._values, np.linspace(0.0, 1.0, len(self._values)))
-        self._scales = {one.name: (one, filled(one.to(grid))) for one in scales_of(self._values)}
-        share = LOGIT.name in self._scales
-        self._limits = (0.0, 1.0) if share else (0.0 if self._values[0] >= 0.0 else -np.inf, np.inf)
+        self._possible = {one.name: one for one in scales_of(self._values)}
+        self._scaled: dict[str, Float] = {}
+        self._limits = (0.0 if self._values[0] >= 0.0 else -np.inf, 1.0 if LOGIT.name in self._possible else np.inf)
         self._errors: dict[tuple[How, tuple[int, ...]], _Judged] = {}
+
+    def _scale(self, name: str) -> tuple[Scale, Float]:
+        """A scale, and the history on it without gaps."""
+        if name not in self._scaled:
+            self._scaled[name] = filled(self._possible[name].to(self._grid))
+        return self._possible[name], self._scaled[name]
+
+    def nearest(self, measured: Mapping[str, float]) -> PerformanceModel:
+        """A model of the part of a large history that is nearest to what was measured, or this one if it is small.
+
+        Parameters
+        ----------
+        measured : mapping of str to float
+            Configuration -> performance.
+        """
+        if len(self._grid) <= LARGE:
+            return self
+        which, values = self._asked(measured)
+        ranks = np.linspace(0.0, 1.0, len(self._values))
+        apart = np.abs(self._rank[:, which] - np.interp(values, self._values, ranks))
+        order = np.argsort(np.where(np.isnan(apart), 1.0, apart).sum(axis=1), kind="stable")
+        kept = np.zeros(len(order), np.bool_)
+        kept[order[:LARGE]] = True
+        for column in np.flatnonzero(~self._known[kept].any(axis=0)):
+            kept[[row for row in order if self._known[row, column]][:FEWEST]] = True
+        names = [str(i) for i in np.flatnonzero(kept)]
+        part = Profiles.of_grid(names, [one.name for one in self.configurations], self._grid[kept])
+        return replace(self, profiles=part)
+
+    def _asked(self, measured: Mapping[str, float]) -> tuple[Int, Float]:
+        """Columns (m,) and values (m,) of what was measured. Raises InputError for what cannot be used."""
+        for name, value in measured.items():
+            if name not in self._column:
+                raise InputError(f"unknown configuration {name!r}; known are: {', '.join(self._column)}")
+            if not np.isfinite(value):
+                raise InputError(f"performance in {name!r} is {value}: must be a finite number")
+        columns = np.array([self._column[name] for name in measured], np.int64)
+        return columns, np.array(list(measured.values()), np.float64)
 
     def partial_fit(self, application: str, measured: Mapping[str, float]) -> PerformanceModel:
         """Learn what was measured of an application; measurements that are known already are replaced.
@@ -230,23 +271,29 @@ class PerformanceModel:
             applications that are less alike.
         how : How or None
             Settings to take; default: those that predict the history best.
+
+        Raises
+        ------
+        InputError
+            A configuration that was not learnt, or a value that is no finite number.
         """
-        which = np.array([self._column[name] for name in measured], np.int64)
-        values = np.array(list(measured.values()), np.float64)
-        hows = self._compared() if how is None else [how]
+        which, values = self._asked(measured)
+        hows = self._compared(values) if how is None else [how]
         found = min((self._judged(one, which) for one in hows), key=lambda one: one.error)
         expected = self._expected(found.how, which, values)
         errors = found.errors[self._nearest(found, values, sure)]
         curves = self._sign * (expected[None] + errors)
         if self.monotone:
             curves = as_monotone(curves, self._better)
-        curves = self._scales[found.how.scale][0].back(self._sign * curves)
+        curves = self._possible[found.how.scale].back(self._sign * curves)
         return Outlook(np.clip(curves, *self._limits), found.how.name, found.error, found.how)
 
     def _nearest(self, found: _Judged, values: Float, sure: float) -> Int:
         """The earlier applications whose errors count: those that were nearest where the new one was measured."""
+        if not len(values):
+            return np.arange(len(found.errors))[:MOST]
         count = max(int(NEAR * len(found.errors)), int(ENOUGH * sure / max(1.0 - sure, 1e-9)))
-        scale, grid = self._scales[found.how.scale]
+        scale, grid = self._scale(found.how.scale)
         there = np.take_along_axis(grid[found.rows], found.columns, axis=1)
         apart = np.abs(scale.to(values) - there).sum(axis=1)
         return np.argsort(apart, kind="stable")[: min(count, MOST)]
@@ -255,13 +302,13 @@ class PerformanceModel:
     def _sign(self) -> float:
         return 1.0 if self.higher_is_better else -1.0
 
-    def _compared(self) -> list[How]:
-        """All predictions that are compared."""
-        found = list[How]()
-        straight = LOGARITHM.name if LOGARITHM.name in self._scales else AS_IT_IS.name
+    def _compared(self, values: Float) -> list[How]:
+        """All predictions that are compared, on scales that have room for what was measured."""
+        found, possible = list[How](), [one.name for one in scales_of(np.append(values, self._values[[0, -1]]))]
+        straight = LOGARITHM.name if LOGARITHM.name in possible else AS_IT_IS.name
         for name in COMPARED if self.predictor == AUTO else (self.predictor,):
             if name == CURVES:
-                found += [How(name, scale, *rest) for scale in self._scales for rest in settings()]
+                found += [How(name, scale, *rest) for scale in possible for rest in settings()]
             else:
                 found.append(How(name, straight))
         return found
@@ -274,7 +321,7 @@ class PerformanceModel:
         return self._errors[key]
 
     def _judge(self, how: How, which: Int) -> _Judged:
-        scale, grid = self._scales[how.scale]
+        scale, grid = self._scale(how.scale)
         rows, columns = self._alike(which)
         left_out = self._left_out(how, rows, columns)
         held = self._known[rows].copy()
@@ -308,7 +355,7 @@ class PerformanceModel:
 
     def _left_out(self, how: How, rows: Int, columns: Int) -> Float:
         """(n, C) what is predicted of earlier applications, without themselves, from some columns (n, m) of each."""
-        grid = self._scales[how.scale][1]
+        grid = self._scale(how.scale)[1]
         if how.name != CURVES:
             return self._folded(how, rows, columns)
         model = Curves(grid, how.nearness, how.shrinkage)
@@ -322,7 +369,7 @@ class PerformanceModel:
 
     def _expected(self, how: How, which: Int, values: Float) -> Float:
         """(C,) the prediction, on its scale."""
-        scale, grid = self._scales[how.scale]
+        scale, grid = self._scale(how.scale)
         if how.name == CURVES:
             return Curves(grid, how.nearness, how.shrinkage).predict(which, scale.to(values))
         low, span = self._range(grid)
@@ -332,7 +379,7 @@ class PerformanceModel:
 
     def _folded(self, how: How, rows: Int, columns: Int) -> Float:
         """As `_left_out`, by a predictor of performance from 0 to 1, without a part of the history at a time."""
-        grid = self._scales[how.scale][1]
+        grid = self._scale(how.scale)[1]
         low, span = self._range(grid)
         unit, everywhere = (grid - low) / span, np.arange(grid.shape[1])
         found, folds = np.empty((len(rows), grid.shape[1])), np.arange(len(grid)) % min(FOLDS, len(grid))

@@ -233,6 +233,8 @@ class Recommender:
             raise InputError(f"the profiles hold {len(profiles.applications)} applications: at least 2 are needed")
         measured = {profiles.configurations[c] for c in profiles.configuration}
         known = [table[name] for name in profiles.configurations if name in measured]
+        if ((profiles.performance < 0.0) | (profiles.performance > 1.0)).any():
+            raise InputError("the profiles hold performance outside 0 to 1, which this procedure needs")
         self.left_out = tuple(name for name in table if name not in measured)
         same: dict[tuple[float, float, int], str] = {}
         for one in known:
