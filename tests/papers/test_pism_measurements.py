@@ -12,7 +12,7 @@ from tvwrl.experiments.engine import complete, read_cell_rows
 from tvwrl.interference.observations import CATEGORIES, Levels, Observations
 from tvwrl.interference.testbed import laws
 from tvwrl.interference.testbed.laws import Curve
-from tvwrl.papers.pism.cells import NginxCell
+from tvwrl.papers.pism.cells import CAMPAIGN, COMPOSED, NginxCell
 from tvwrl.papers.pism.law_fitting import (
     NGINX_FILE,
     fit_curve,
@@ -134,12 +134,17 @@ def test_pods_by_hand():
 
 @pytest.mark.real_data
 @pytest.mark.skipif(not (BATCH / NGINX_FILE).exists(), reason="the measurements are not here")
-def test_kinds_of_pods_predict_nginx_better_than_their_number(tmp_path):
+@pytest.mark.parametrize("split", [CAMPAIGN, COMPOSED])
+def test_kinds_of_pods_predict_nginx_better_than_their_number(tmp_path, split):
     runs, campaign = read_nginx(BATCH / NGINX_FILE)
     assert (len(runs.seconds), len(campaign), len(set(campaign))) == (2644, 2644, 23)
-    cells = [NginxCell(name, BATCH / NGINX_FILE) for name in NGINX_PREDICTORS]
+    cells = [NginxCell(name, BATCH / NGINX_FILE, split) for name in NGINX_PREDICTORS]
     assert complete(tmp_path, cells) == {}
-    kinds, line, tree, middle = (np.mean([row["within"] for row in read_cell_rows(tmp_path, [cell])]) for cell in cells)
+    assert len(read_cell_rows(tmp_path, [cells[0]])) == (23 if split == CAMPAIGN else 28)
+    kinds, counts, line, tree, middle = (
+        np.mean([row["within"] for row in read_cell_rows(tmp_path, [cell])]) for cell in cells
+    )
     assert kinds > 85
     assert kinds > tree + 5
+    assert kinds > counts
     assert line > middle + 20

@@ -249,30 +249,40 @@ class ClassifierCell(GroupedCell):
         return [row | size for row in rows]
 
 
+CAMPAIGN, COMPOSED = "campaign", "composition"  # what is left out, part by part, to be predicted
+PODS = 3  # kinds of pods: of CPU, cache and bandwidth
+
+
 @dataclass(frozen=True)
 class NginxCell(RowsCell):
-    """One predictor on real runs of nginx: each campaign's levels, learnt from all other campaigns."""
+    """One predictor on real runs of nginx: levels of each campaign, or beside each composition of pods, learnt from all
+    others."""
 
     predictor: str  # of `NGINX_PREDICTORS`
     runs: Path  # ntua_nginx_ibench.csv.gz
+    split: str = CAMPAIGN  # or COMPOSED
 
     @property
     def name(self) -> str:
-        return f"nginx/{re.sub('[^a-z]+', '-', self.predictor).strip('-')}"
+        return f"nginx/{self.split}/{re.sub('[^a-z]+', '-', self.predictor).strip('-')}"
 
     def measure(self) -> Rows:
-        """A row per campaign. Services with fewer than `K` runs in the other campaigns are left out."""
-        observations, campaign = read_nginx(self.runs)
+        """A row per part that was left out. Services with fewer than `K` runs in the others are left out of it."""
+        observations, group = read_nginx(self.runs)
+        if self.split == COMPOSED:
+            pods = observations.composition[:, :PODS]
+            group = np.array([" ".join(map(str, row)) for row in pods.tolist()], dtype=object)
         rows = []
-        for one in sorted(set(campaign)):
-            train, test = (observations.only(part) for part in (campaign != one, campaign == one))
+        for one in sorted(set(group)):
+            train, test = (observations.only(part) for part in (group != one, group == one))
             levels = Levels.of(train, K, skip_rare=True)
             observed = levels.level(test.service, test.response_ms)
             known = observed > 0
             if known.any():
                 predicted = NGINX_PREDICTORS[self.predictor](train, levels, test)
                 found = accuracy(np.rint(predicted[known]), observed[known].astype(np.float64))
-                rows.append({"campaign": one, "predictor": self.predictor, "runs": int(known.sum())} | found)
+                about = {"split": self.split, "part": one, "predictor": self.predictor, "runs": int(known.sum())}
+                rows.append(about | found)
         return rows
 
 

@@ -14,6 +14,8 @@ from tvwrl.interference import ARRIVALS_FILE, LAWS, LEAST_SERVICES, STALE_AFTER,
 from tvwrl.papers import PISM
 from tvwrl.papers.pism import cluster_tables, clusters, measured_tables, prediction_tables, trace_tables
 from tvwrl.papers.pism.cells import (
+    CAMPAIGN,
+    COMPOSED,
     AnchorCell,
     ClassifierCell,
     ClusterCell,
@@ -227,8 +229,9 @@ class NginxStudy(StudyOfData):
     files = (NGINX_FILE,)
 
     def cells(self, figure: str) -> list[NginxCell]:
-        """Every predictor on all campaigns."""
-        return [NginxCell(name, self.folder() / NGINX_FILE) for name in NGINX_PREDICTORS]
+        """Every predictor on all campaigns, and on all compositions of pods."""
+        runs = self.folder() / NGINX_FILE
+        return [NginxCell(name, runs, split) for split in (CAMPAIGN, COMPOSED) for name in NGINX_PREDICTORS]
 
 
 @dataclass(frozen=True)

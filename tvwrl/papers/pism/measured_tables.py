@@ -36,7 +36,7 @@ from tvwrl.interference import (
 )
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import law_fitting, published
-from tvwrl.papers.pism.cells import ANCHOR_MACHINES, ANCHOR_SERVICES
+from tvwrl.papers.pism.cells import ANCHOR_MACHINES, ANCHOR_SERVICES, CAMPAIGN, COMPOSED
 from tvwrl.papers.pism.prediction_tables import HALVES
 from tvwrl.papers.pism.predictors import NGINX_PREDICTORS, classifiers_of
 from tvwrl.papers.pism.trials import ALONE, PISM, UTILISATION, problem_of
@@ -92,31 +92,42 @@ def fig10(title: str, rows: Rows, study: ClassifierStudy) -> Report:
 
 
 def nginx(title: str, rows: Rows, study: NginxStudy) -> Report:
-    """Levels of a real web server predicted from the load on its machine, by campaign (Section 6.3.1); a plot."""
+    """Levels of a real web server predicted from the load on its machine (Section 6.3.1), by campaign and by
+    composition; a plot."""
     first, *others = NGINX_PREDICTORS
-    by_name = {name: select(rows, predictor=name) for name in NGINX_PREDICTORS}
-    within = {name: column(own, "within") for name, own in by_name.items()}
     fields = ("within", "exact", *HALVES, "read_as_low", "read_as_high")
-    body = [[name, *(_mean_known(column(own, field)) for field in fields)] for name, own in by_name.items()]
     head = ("predictor (real)", "within 2", "exact", *HALVES.values(), "high read as low", "low as high")
-    notes = []
-    for name in others:
-        both = ~np.isnan(within[first] + within[name])  # campaigns in which there was something to predict
-        notes.append(f"{paired_difference(within[first][both], within[name][both])} to {name}")
-    runs = column(by_name[first], "runs")
+    parts, lines = [], {name: list[Float]() for name in NGINX_PREDICTORS}
+    for split, what in ((CAMPAIGN, "campaigns"), (COMPOSED, "compositions of pods")):
+        by_name = {name: select(rows, split=split, predictor=name) for name in NGINX_PREDICTORS}
+        within = {name: column(own, "within") for name, own in by_name.items()}
+        body = [[name, *(_mean_known(column(own, field)) for field in fields)] for name, own in by_name.items()]
+        notes = []
+        for name in others:
+            both = ~np.isnan(within[first] + within[name])  # parts in which there was something to predict
+            notes.append(f"{paired_difference(within[first][both], within[name][both])} to {name}")
+        runs = column(by_name[first], "runs")
+        parts.append(
+            f"{runs.sum():.0f} measured runs of {len(runs)} {what}: learnt from all {what} but one and predicted for "
+            f"that one.\n\n{markdown_table(head, body)}\n\nWithin 2, {first} minus the others, percentage points, "
+            f"paired by {split}: {'; '.join(notes)}."
+        )
+        for name, values in within.items():
+            lines[name].append(values)
     text = (
-        "# Levels of nginx under iBench and stress-ng (real)\n\n"
-        f"{runs.sum():.0f} measured runs of {len(runs)} campaigns. Levels 1..10 of mean response time by "
-        "number of replicas and offered load, learnt from all campaigns but one and predicted for that one. "
-        "Percent, means over campaigns [95 % bootstrap interval over campaigns]. The paper has no such data; on "
-        "its own cluster (150 services, batch work by category) it reports 75.2 % within 2 for composition and "
-        f"58.3 % for utilisation.\n\n{markdown_table(head, body)}\n\n"
-        f"Within 2, {first} minus the others, percentage points, paired by campaign: {'; '.join(notes)}."
+        "# Levels of nginx under iBench and stress-ng (real)\n\nLevels 1..10 of mean response time by number of "
+        "replicas and offered load. Percent, means over the parts that were left out [95 % bootstrap interval over "
+        "these]. The paper has no such data; on its own cluster (150 services, batch work by category) it reports "
+        "75.2 % within 2 for composition and 58.3 % for utilisation."
     )
-    lines = {name: values[None] for name, values in within.items()}
-    places, up = ["runs of a campaign that was left out"], "within 2 levels, % (real)"
-    plot = partial(plot_places, places=places, lines=lines, title=up, over="campaigns")
-    return Report(text, rows, {"plot": plot})
+    longest = max(len(values) for values in lines[first])
+    padded = {
+        name: np.array([np.pad(values, (0, longest - len(values)), constant_values=np.nan) for values in both])
+        for name, both in lines.items()
+    }
+    places, up = ["a campaign left out", "a composition left out"], "within 2 levels, % (real)"
+    plot = partial(plot_places, places=places, lines=padded, title=up, over="parts")
+    return Report("\n\n".join([text, *parts]), rows, {"plot": plot})
 
 
 def _mean_known(values: Float) -> str:

@@ -85,6 +85,7 @@ PREDICTORS: dict[str, Predictor] = {
 NGINX_LEAF = 3  # records in a leaf: a service has dozens of runs, not thousands
 NGINX_PREDICTORS: dict[str, Predictor] = {
     "pods by kind (tree)": partial(by_composition, leaf=NGINX_LEAF),
+    "pods by kind, counts alone (tree)": partial(by_composition, leaf=NGINX_LEAF, counts=True),
     "number of pods (linear)": by_line,
     "number of pods (tree)": partial(by_utilisation, leaf=NGINX_LEAF),
     "always the middle level": always_the_middle,
