@@ -9,6 +9,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ TREE_TYPES = dict.fromkeys(("root", "depth", "threshold", "left", "pressure"), "
 }
 
 
+FEW, ORDERS = 5, 60  # categories on a machine of which all orders are tried, and orders of more
 LEAST_WEIGHT = 0.01  # least weight, share of the mean: with weight 0 throughout a machine would have no score
 
 
@@ -74,7 +76,7 @@ class Contribution(NamedTuple):
 
     category: int
     instances: int
-    points: float  # of 100: score with them minus score without
+    points: float  # of 100: its share of the score above that of an empty machine
 
 
 @dataclass(eq=False)
@@ -293,10 +295,12 @@ class InterferenceScore:
         return False
 
     def explain(self, machines: MonitoredMachines, machine: int) -> list[Contribution]:
-        """The categories on a machine by how much its score falls without them, greatest first.
+        """What each category on a machine adds to its score, greatest first.
 
-        The composition counts, however old it is. Trees are not additive: if two categories are harmful only together,
-        each contributes the whole harm.
+        All add up to what the machine has above an empty one. Trees are not additive: what two categories do only
+        together is shared. Each gets the mean of what it adds when the categories come in all orders (the Shapley
+        value; Lundberg and Lee, NIPS 2017), or in some orders and their reverses if there are more than five. The
+        composition counts, however old it is.
 
         Parameters
         ----------
@@ -306,14 +310,25 @@ class InterferenceScore:
             Number of the machine to explain.
         """
         counts, which = machines.composition[machine], np.array([machine])
-        score = self.on_scale(self.mean_level(machines, which=which))[0]
-        found = []
-        for category in np.flatnonzero(counts).tolist():
-            instances = int(counts[category])
-            counts[category] = 0
-            without = self.on_scale(self.mean_level(machines, which=which))[0]
-            counts[category] = instances
-            found.append(Contribution(category, instances, float(score - without)))
+        own, present = counts.copy(), np.flatnonzero(counts)
+        known = dict[bytes, float]()
+
+        def score_of(some: Int) -> float:
+            """The score with some of the categories alone."""
+            key = np.sort(some).tobytes()
+            if key not in known:
+                counts[:] = 0
+                counts[some] = own[some]
+                known[key] = float(self.on_scale(self.mean_level(machines, which=which))[0])
+                counts[:] = own
+            return known[key]
+
+        points = np.zeros(CATEGORIES)
+        orders = _orders(present)
+        for order in orders:
+            scores = [score_of(order[:k]) for k in range(len(order) + 1)]
+            points[order] += np.diff(scores) / len(orders)
+        found = [Contribution(category, int(own[category]), float(points[category])) for category in present.tolist()]
         return sorted(found, key=lambda one: -one.points)
 
     def save(self, path: Path) -> None:
@@ -438,3 +453,12 @@ def _faults(score: InterferenceScore) -> Iterator[str]:
     rising = (np.diff(score.knots) > 0).all() and (np.diff(score.percent) >= 0).all()
     if not (len(score.knots) == len(score.percent) > 0 and rising):
         yield f"its scale does not rise: {len(score.knots)} knots, {len(score.percent)} percentages"
+
+
+def _orders(categories: Int) -> list[Int]:
+    """All orders of a few categories, or `ORDERS` drawn ones of many, each with its reverse."""
+    if len(categories) <= FEW:
+        return [np.array(order, np.int64) for order in permutations(categories.tolist())]
+    rng = np.random.default_rng(0)
+    drawn = [rng.permutation(categories) for _ in range(ORDERS // 2)]
+    return [*drawn, *(order[::-1] for order in drawn)]

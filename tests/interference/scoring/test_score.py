@@ -59,6 +59,11 @@ def test_more_of_what_slows_scores_higher_and_explains_why(score, make_machines)
     assert (most.category, most.instances, rest.category) == (7, 5, 3)
     assert most.points > 20 > abs(rest.points)
     assert machines.composition[1, 7] == 5
+    machines.composition[0, 10:18] = 2  # with more categories than all orders are tried of
+    scores = score.of(machines, 0.0)
+    for machine in (0, 1):
+        parts = score.explain(machines, machine)
+        assert sum(part.points for part in parts) == pytest.approx(scores[machine] - scores[2])
     assert score.choose(machines, 0.0, 7, np.array([1, 0])) == 0
 
 
