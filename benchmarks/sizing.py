@@ -1,6 +1,6 @@
 """How much size each way to recommend costs at the same share of goals met, and whether doubts are true.
 
-python benchmarks/sizing.py --folder FOLDER. Two configurations of each arriving application are measured, drawn at
+`python benchmarks/sizing.py --folder FOLDER`. Two configurations of each arriving application are measured, drawn at
 random; a size is recommended, and judged by the true performance. `simulated`: sizes of the testbed. From FOLDER:
 `Erms` (erms_inflection.csv.gz), whose sizes are levels of CPU and memory that neighbours leave, and `nginx`
 (ntua_nginx_ibench.csv.gz), whose sizes are a machine's share: one of the pods that run there. A point prediction is
@@ -21,7 +21,6 @@ import tyro
 
 from tvwrl.lrasched import (
     PREDICTORS,
-    WORSE,
     Asked,
     Configuration,
     PerformanceModel,
@@ -32,6 +31,7 @@ from tvwrl.lrasched import (
     draw_applications,
     profile,
 )
+from tvwrl.lrasched.advice import WORSE
 from tvwrl.papers.lrasched.cells import read_erms, read_nginx
 from tvwrl.plotting import COLOURS, DPI, WIDTH, new_figure, tidy
 from tvwrl.types import Float, Int

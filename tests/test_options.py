@@ -28,7 +28,7 @@ Every option of every subcommand of `tvwrl`; `tests/test_options.py` writes this
 type and stands for one thing in all commands, and the same thing has the same option everywhere. Its help is the same
 too, except for the default, which follows the words "default:", and for the option that it needs, as in "With
 --trace:". Some help is each command's own, because what the option stands for differs in detail there: {own}. Of these,
-`--algo`, `--goal`, `--per` and `--policy` have types of their own too, and `--seeds` is a number of seeds in `train`,
+`--algo`, `--per` and `--policy` have types of their own too, and `--seeds` is a number of seeds in `train`,
 where it is a list in `reproduce`.
 
 Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of
@@ -117,7 +117,7 @@ def test_an_option_has_one_type():
     different = {option: kinds for option, kinds in types.items() if differ(kinds)}
     # Words of their own: how it learns, what a workload is, what decides, what is to be reached; and a number of seeds
     # where others are lists
-    assert different.keys() == {"--algo", "--goal", "--per", "--policy", "--seeds"}
+    assert different.keys() == {"--algo", "--per", "--policy", "--seeds"}
 
 
 @pytest.mark.parametrize(

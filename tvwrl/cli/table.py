@@ -216,6 +216,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "recommend how large the replicas of a new application should be",
             "tvwrl.lrasched.sizing:SizingSettings",
             "tvwrl.lrasched.sizing:size_application",
+            (
+                "profiles", "measured", "application", "goal", "sure", "machine_cpu", "machine_mem", "cpu_price",
+                "mem_price", "out",
+            ),
             fresh=True,
             alone=True,
         ),

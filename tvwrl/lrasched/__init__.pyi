@@ -1,4 +1,4 @@
-from .advice import Advice as Advice, Asked as Asked, Prices as Prices, WORSE as WORSE, advise as advise
+from .advice import Advice as Advice, Asked as Asked, Prices as Prices, advise as advise
 from .outlook import Outlook as Outlook, PerformanceModel as PerformanceModel
 from .predictors import held_out_errors as held_out_errors, rmse as rmse, seconds_of_prediction as seconds_of_prediction
 from .predictors import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -145,7 +145,7 @@ def _simulated(settings: SizingSettings) -> Sizing:
     history, asked = profile(earlier, offered, settings.seed), settings.asked
     alone = [one for one in offered if one.collocation == 1]
     drawn = [alone[i] for i in sorted(rng.choice(len(alone), MEASURED, replace=False))]
-    return recommend_size(
+    found = recommend_size(
         history,
         {one.name: new.measure(one, rng) for one in drawn},
         asked.target,
@@ -158,3 +158,4 @@ def _simulated(settings: SizingSettings) -> Sizing:
         monotone=settings.monotone,
         seed=settings.seed,
     )
+    return replace(found, source=f"SIMULATED, learnt from {len(earlier)} simulated applications")

@@ -46,19 +46,21 @@ LARGEST_FOR_MILP = 1_000  # machines of Figures 11 and 12
 class PaperStudy:
     """What the studies below share: how a figure is made of the rows of its cells."""
 
-    preset: Literal["smoke", "paper"] = "paper"
-    """smoke: a trial of less than two minutes, with fewer seeds and sizes; what you set yourself holds."""
+    preset: Literal["smoke", "medium", "paper"] = "medium"
+    """smoke: a trial of less than two minutes, with fewer seeds and sizes; medium: as on the pages of results; paper:
+    five seeds and more, and the paper's largest sizes. What you set yourself holds."""
 
     partial: ClassVar[bool] = False
     smoke: ClassVar[dict[str, Any]] = {}
+    paper: ClassVar[dict[str, Any]] = {}
 
     def cells(self, figure: str) -> list[Measurement]:
         """The cells of a figure. Raises InputError for options out of range."""
         study = self
-        if self.preset == "smoke":
-            usual = type(self)()
-            unset = {name: few for name, few in self.smoke.items() if getattr(self, name) == getattr(usual, name)}
-            study = replace(self, **unset)
+        usual, preset = type(self)(), {"smoke": self.smoke, "paper": self.paper}.get(self.preset, {})
+        study = replace(
+            self, **{name: one for name, one in preset.items() if getattr(self, name) == getattr(usual, name)}
+        )
         check(vars(study))
         return study._cells(figure)
 
@@ -152,6 +154,7 @@ class GapStudy(PaperStudy):
     """Time limit of each integer programme, seconds; 0 leaves it out."""
 
     smoke: ClassVar[dict[str, Any]] = {"seeds": (0,), "largest_sizes": (0.2,), "milp_seconds": 1.0}
+    paper: ClassVar[dict[str, Any]] = {"seeds": tuple(range(5))}
 
     def _cells(self, figure: str) -> list[Measurement]:
         fewest, most = self.replica_range
@@ -193,14 +196,15 @@ class PlacementStudy(GapStudy):
 class PlanningTimeStudy(PaperStudy):
     """How long placement takes, by cluster size: LRASched, first fit and the integer programme."""
 
-    seeds: tuple[int, ...] = tuple(range(5))
+    seeds: tuple[int, ...] = (0,)
     """Seeds of the drawn batches; means are over them."""
     sizes: int = len(MACHINES)
     """How many of the sizes of clusters to run: 100, 300, ... 100,000 machines."""
     milp_seconds: float = 20.0
     """Time limit of each integer programme, seconds; 0 leaves it out."""
 
-    smoke: ClassVar[dict[str, Any]] = {"seeds": (0,), "sizes": 4, "milp_seconds": 1.0}
+    smoke: ClassVar[dict[str, Any]] = {"sizes": 4, "milp_seconds": 1.0}
+    paper: ClassVar[dict[str, Any]] = {"seeds": tuple(range(5))}
 
     def _cells(self, figure: str) -> list[Measurement]:
         dimensions = {"fig11": 3, "fig12": 6}[figure]

@@ -53,7 +53,7 @@ def _setting(rows: Rows) -> str:
         f"the scheduler assumes the right category of {column(rows, 'right').mean():.0f} % of the instances",
     ]
     parts += ["all services equally sensitive"] * one["alike"]
-    parts += ["services as sensitive as Erms' microservices"] * one["measured"]
+    parts += ["services as sensitive as Erms' microservices"] * one["measured_services"]
     parts += [f"each instance kept in each copy of the hour with probability {one['kept']:.2f} %"] * (one["kept"] < 100)
     silent = f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"
     parts += [silent] * (one["silent"] > 0)

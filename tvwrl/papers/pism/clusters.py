@@ -82,7 +82,7 @@ class SimulatedCluster:
     silent: float  # share of the machines that do not report
     stale_after: float  # seconds after which a machine's last report no longer counts
     alike: bool  # services are equally sensitive
-    measured: bool  # as sensitive as Erms' microservices, not as the distribution fitted to them
+    measured_services: bool  # as sensitive as Erms' microservices, not as the distribution fitted to them
 
     @property
     def name(self) -> str:
@@ -111,7 +111,7 @@ class Learnt(NamedTuple):
 def first_period(cluster: SimulatedCluster) -> FirstPeriod:
     """Deployment, recorded hour, and the first period under the default scheduler."""
     later = replace(cluster, minutes=0, rounds=0, silent=0.0, stale_after=0.0)  # what the first period does not see
-    return _first_period(replace(later, law="", factor=1.0, alike=False, measured=False))
+    return _first_period(replace(later, law="", factor=1.0, alike=False, measured_services=False))
 
 
 @lru_cache(maxsize=1)
@@ -129,7 +129,7 @@ def learn(cluster: SimulatedCluster) -> Learnt:
     """Services under the cluster's law, and trees learnt from the first period."""
     deployment, _, seen = first_period(cluster)
     rng = np.random.default_rng([cluster.seed, 1])
-    known = fit_erms(Path(cluster.data) / ERMS_FILE) if cluster.measured else None
+    known = fit_erms(Path(cluster.data) / ERMS_FILE) if cluster.measured_services else None
     responses = draw_response_model(LAWS[cluster.law].scaled(cluster.factor), deployment, seen, rng, known)
     responses = responses.equally_sensitive() if cluster.alike else responses
     observations = responses.observe(seen, rng, EVERY)

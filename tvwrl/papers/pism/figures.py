@@ -139,7 +139,7 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
     """Seconds without a report after which PISM avoids a machine if it knows any other."""
     alike: bool = False
     """Make all services equally sensitive, so that knowing which of them suffer has no value."""
-    measured: bool = False
+    measured_services: bool = False
     """Make services as sensitive as the microservices measured for Erms (its file in --data), drawn with replacement;
     default: drawn from the log-normal distribution that is fitted to these."""
 
@@ -153,7 +153,7 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
         seeds = self.seeds if self.seeds is not None else (0,) if self.preset == "smoke" else tuple(range(10))
         self._check(size, seeds)
         options: dict[str, Any] = {
-            name: getattr(self, name) for name in ("truth", "silent", "stale_after", "alike", "measured")
+            name: getattr(self, name) for name in ("truth", "silent", "stale_after", "alike", "measured_services")
         }
         options |= {"factor": self.pressure, "data": str(self.data) if self.data else ""}
         drawn = [clusters.SimulatedCluster(law, seed, **size, **options) for seed in seeds for law in self.laws]
@@ -164,10 +164,12 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
         """Raise InputError for values out of range, and for files that are not there."""
         check_seeds(seeds)
         self.check_laws()
-        if self.measured and self.alike:
-            raise InputError("alike and measured exclude each other: services are equally sensitive, or as measured")
-        if self.measured and (self.data is None or not (self.data / ERMS_FILE).exists()):
-            raise InputError(f"measured needs {ERMS_FILE} in the folder of --data")
+        if self.measured_services and self.alike:
+            raise InputError(
+                "alike and measured_services exclude each other: services are equally sensitive, or as measured"
+            )
+        if self.measured_services and (self.data is None or not (self.data / ERMS_FILE).exists()):
+            raise InputError(f"measured_services needs {ERMS_FILE} in the folder of --data")
         if self.data is not None:
             self.folder()
         shortest = clusters.WARM_UP + 2 * clusters.EVERY
