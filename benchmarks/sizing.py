@@ -1,7 +1,7 @@
 """How much size each way to recommend costs at the same share of goals met, and whether doubts are true.
 
-`python benchmarks/sizing.py --folder FOLDER`. Two configurations of each arriving application are measured, drawn at
-random; a size is recommended, and judged by the true performance. `simulated`: sizes of the testbed. From FOLDER:
+OMP_NUM_THREADS=1 python benchmarks/sizing.py. Two configurations of each arriving application are measured, drawn at
+random; a size is recommended, and judged by the true performance. `simulated`: sizes of the testbed. From --folder:
 `Erms` (erms_inflection.csv.gz), whose sizes are levels of CPU and memory that neighbours leave, and `nginx`
 (ntua_nginx_ibench.csv.gz), whose sizes are a machine's share: one of the pods that run there. A point prediction is
 safer with a larger margin beyond the goal, ours with a larger probability; what is compared is the size at equal shares

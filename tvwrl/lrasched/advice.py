@@ -87,14 +87,31 @@ class Asked:
             positive(machine_cpu=self.machine[0], machine_mem=self.machine[1])
 
     def costs(self, configurations: Sequence[Configuration]) -> Float:
-        """(C,) of a replica."""
+        """(C,) of a replica.
+
+        Parameters
+        ----------
+        configurations : sequence of Configuration
+            C of them.
+        """
         cpu, mem = (np.array([getattr(one, name) for one in configurations]) for name in ("cpu", "mem"))
         if self.prices is None:
             return np.asarray(cpu / cpu.max() + mem / mem.max())
         return np.asarray(cpu * self.prices.cpu + mem * self.prices.mem)
 
     def possible(self, configurations: Sequence[Configuration]) -> Bool:
-        """(C,) whether as many replicas as may share a machine have room there. Raises InputError if none has."""
+        """(C,) whether as many replicas as may share a machine have room there.
+
+        Parameters
+        ----------
+        configurations : sequence of Configuration
+            C of them.
+
+        Raises
+        ------
+        InputError
+            None has.
+        """
         if self.machine is None:
             return np.ones(len(configurations), np.bool_)
         cpu, mem = self.machine
@@ -225,6 +242,12 @@ def advise(model: PerformanceModel, application: str, measured: Mapping[str, flo
     ------
     InputError
         A configuration that the model does not know, or a value in another unit than the history's.
+
+    Examples
+    --------
+    >>> found = advise(model, "checkout", {"2c-4g-x1": 31.0}, Asked(Target.parse("p99 <= 20 ms")))  # doctest: +SKIP
+    >>> found.configuration.name, found.next_measurement.configuration.name  # doctest: +SKIP
+    ('4c-4g-x1', '2c-8g-x1')
     """
     configurations = tuple(model.configurations)
     cost, possible = asked.costs(configurations), asked.possible(configurations)

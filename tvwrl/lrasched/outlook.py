@@ -238,7 +238,13 @@ class PerformanceModel:
         return self
 
     def seen(self, configuration: str) -> tuple[float, float]:
-        """The lowest and the highest performance of earlier applications in a configuration."""
+        """The lowest and the highest performance of earlier applications in a configuration.
+
+        Parameters
+        ----------
+        configuration : str
+            Its name.
+        """
         values = self._grid[:, self._column[configuration]]
         return float(np.nanmin(values)), float(np.nanmax(values))
 
@@ -247,7 +253,13 @@ class PerformanceModel:
         return float(self._values[-1] if self.higher_is_better else self._values[0])
 
     def count(self, configuration: str) -> int:
-        """How many earlier applications were measured in a configuration."""
+        """How many earlier applications were measured in a configuration.
+
+        Parameters
+        ----------
+        configuration : str
+            Its name.
+        """
         return int(self._known[:, self._column[configuration]].sum())
 
     def against_order(self) -> float:

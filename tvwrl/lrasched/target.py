@@ -87,5 +87,11 @@ class Target:
         return f"{self.name} {'>=' if self.higher_is_better else '<='} {self.said(self.limit)}"
 
     def said(self, performance: float) -> str:
-        """A value with the unit."""
+        """A value with the unit.
+
+        Parameters
+        ----------
+        performance : float
+            In the units of the limit.
+        """
         return f"{performance:.4g} {self.unit}".rstrip()
