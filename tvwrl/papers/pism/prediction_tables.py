@@ -43,7 +43,7 @@ HALVES = {  # field of `metrics.accuracy` -> title
 def fig11(title: str, rows: Rows, study: PredictionStudy) -> Report:
     """Level of checkout by the number of large tasks beside it, at nearly the same use of CPU."""
     body, lines = [], {}
-    numbers = distinct(rows, "tasks")
+    numbers = sorted(distinct(rows, "tasks"))
     for law in study.laws:
         parts = [select(rows, law=law, tasks=number) for number in numbers]
         lines[law] = np.array([_mean_by_seed(part, "level", len(study.seeds)) for part in parts])
