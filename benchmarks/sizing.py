@@ -161,10 +161,10 @@ def judged(runs: list[tuple[Float, Float, Float]], cost: Float, thresholds: Floa
     return table
 
 
-def learnt_as_it_goes(seeds: int, picture: Path) -> None:
+def learnt_as_it_goes(seeds: range, picture: Path) -> None:
     """Recommend sizes for one application of the testbed after another; what it shows in all sizes is learnt then."""
     parts: dict[str, list[Float]] = {"error": [], "sure": [], "met": [], "beyond": []}
-    for seed in range(seeds):
+    for seed in seeds:
         case = simulated(seed, FIRST, ARRIVING)
         rng, model = np.random.default_rng(seed + 1), PerformanceModel(case.history, case.offered)
         found = np.full((4, ARRIVING), np.nan)
@@ -191,7 +191,7 @@ def learnt_as_it_goes(seeds: int, picture: Path) -> None:
     titles = ("root mean square error", "sure enough, share", "size beyond the smallest")
     for axis, name, title in zip(figure.subplots(1, 3), ("error", "sure", "beyond"), titles, strict=True):
         x, mean = (np.arange(TENTHS) + 0.5) * ARRIVING / TENTHS + FIRST, np.nanmean(table[name], axis=0)
-        spread = 1.96 * np.nanstd(table[name], axis=0, ddof=1) / np.sqrt(seeds)
+        spread = 1.96 * np.nanstd(table[name], axis=0, ddof=1) / np.sqrt(len(seeds))
         axis.fill_between(x, mean - spread, mean + spread, color=COLOURS[0], alpha=0.2, lw=0)
         axis.plot(x, mean, "-o", color=COLOURS[0], ms=4)
         axis.set_ylim(bottom=0)
@@ -201,17 +201,20 @@ def learnt_as_it_goes(seeds: int, picture: Path) -> None:
     figure.savefig(picture, dpi=DPI, format="png")
 
 
-def main(folder: Path | None = None, seeds: int = 20, earlier: int = 100, as_it_goes: Path | None = None) -> None:
+def main(
+    folder: Path | None = None, seeds: int = 20, earlier: int = 100, as_it_goes: Path | None = None, first: int = 100
+) -> None:
     """Print the tables.
 
     Args:
         folder: with the real files; default: the testbed alone.
         seeds: of what is drawn.
         earlier: applications of the testbed that were measured before.
+        first: seed; those below 100 chose how many errors count.
         as_it_goes: instead, picture of how recommendations become better as applications arrive and are learnt.
     """
     if as_it_goes is not None:
-        learnt_as_it_goes(seeds, as_it_goes)
+        learnt_as_it_goes(range(first, first + seeds), as_it_goes)
         return
     cases: dict[str, Callable[[int], Case]] = {"simulated": lambda seed: simulated(seed, earlier)}
     if folder is not None:
@@ -220,9 +223,9 @@ def main(folder: Path | None = None, seeds: int = 20, earlier: int = 100, as_it_
         found: dict[str, list[list[tuple[Float, Float, Float]]]] = {}
         below, seconds, cost = list[Float](), list[float](), np.zeros(0)
         for seed in range(seeds):
-            case = make(seed)
+            case = make(first + seed)
             cost = case.cost
-            for method, safe, truth, goal, under, took in played(case, seed):
+            for method, safe, truth, goal, under, took in played(case, first + seed):
                 runs = found.setdefault(method, [[] for _ in range(seeds)])
                 runs[seed].append((safe, truth, goal))
                 if method == "ours":

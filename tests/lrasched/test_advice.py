@@ -60,6 +60,21 @@ def test_if_none_is_sure_enough_ties_go_to_the_cheapest_and_the_smallest_degree(
     assert found.configuration.collocation == 1
 
 
+def test_if_none_has_a_chance_the_best_one_is_named_and_not_the_cheapest(model):
+    found = advise(model, "new", {"s": 0.1, "m": 0.2}, asked("7"))
+    assert (found.reached, found.configuration.name) == (False, "l")
+    latency = PerformanceModel(profiles(1 - history(60)), SHARED, higher_is_better=False)
+    assert advise(latency, "new", {"s": 0.9}, asked("<= -7")).configuration.name == "l"
+
+
+def test_the_same_application_under_two_names_is_noticed():
+    grid = history(20)
+    twice = PerformanceModel(profiles(np.vstack([grid, grid[:3]])), SHARED)
+    assert any(
+        "3 earlier applications were measured exactly as another" in n for n in advise(twice, "new", {}, asked()).notes
+    )
+
+
 def test_what_was_measured_counts_as_measured(model):
     names = [one.name for one in SHARED]
     found = advise(model, "new", {"m": 0.62}, asked("0.6"))

@@ -235,8 +235,8 @@ def advise(model: PerformanceModel, application: str, measured: Mapping[str, flo
     Returns
     -------
     Advice
-        The recommendation. Where no configuration is sure enough, the most probable one, the cheapest of these, at the
-        smallest degree.
+        The recommendation. Where no configuration is sure enough, the most probable one, or the one that is expected to
+        perform best if none has any chance; of equals the cheapest, at the smallest degree.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def advise(model: PerformanceModel, application: str, measured: Mapping[str, flo
     outlook = model.outlook(measured, asked.sure)
     judge = _Judge(model, asked, cost, possible)
     probability = judge.probability(outlook, measured)
-    chosen, reached = judge.choice(probability)
+    chosen, reached = judge.choice(probability, outlook)
     found = judge.next_measurement(outlook, measured, probability, chosen, reached)
     if few := _few(outlook, asked):
         notes = few, *notes
@@ -291,13 +291,19 @@ class _Judge:
         found = np.where(met & ~missed, found * (count + 1) / count, found)
         return np.asarray(np.where(missed & ~met, 0.0, found))
 
-    def choice(self, probability: Float) -> tuple[int, bool]:
-        """The recommended configuration, and whether it is sure enough."""
+    def choice(self, probability: Float, outlook: Outlook) -> tuple[int, bool]:
+        """The recommended configuration, and whether it is sure enough.
+
+        Where none has any chance, the one that is expected to perform best; of equals always the cheapest, with the
+        fewest neighbours.
+        """
         sure = self._possible & (probability >= self._asked.sure - 1e-12)
         if sure.any():
             cheapest = min(np.flatnonzero(sure), key=lambda i: (self._cost[i], self._size[i, 0], self._degree[i]))
             same = sure & (self._size == self._size[cheapest]).all(axis=1)
             return int(max(np.flatnonzero(same), key=lambda i: self._degree[i])), True
+        if probability[self._possible].max() <= 0.0:
+            probability = outlook.expected if self._asked.target.higher_is_better else -outlook.expected
         best = probability[self._possible].max()
         likely = np.flatnonzero(self._possible & (probability >= best - 1e-12))
         return int(min(likely, key=lambda i: (self._cost[i], self._degree[i]))), False
@@ -321,7 +327,8 @@ class _Judge:
             costs = list[float]()
             for value in np.quantile(outlook.curves[:, column], levels):
                 more = dict(measured) | {name: float(value)}
-                then = self.choice(self.probability(self._model.outlook(more, self._asked.sure, outlook.how), more))
+                seen = self._model.outlook(more, self._asked.sure, outlook.how)
+                then = self.choice(self.probability(seen, more), seen)
                 costs.append(float(self._cost[then[0]]) if then[1] else 2.0 * largest)
             sure = [one for one in costs if one <= largest]
             expected = float(np.mean(costs))
@@ -378,6 +385,11 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked)
     if not target.met(np.array(best)):
         notes.append(
             f"No earlier application reached this goal in any configuration; the best had {target.said(best)}."
+        )
+    if alike := model.repeated():
+        notes.append(
+            f"{alike} earlier applications were measured exactly as another one: if they are the same under another "
+            "name, doubts are larger than given here."
         )
     few = [one.name for one in model.configurations if model.count(one.name) < FEWEST]
     if few:

@@ -262,6 +262,11 @@ class PerformanceModel:
         """
         return int(self._known[:, self._column[configuration]].sum())
 
+    def repeated(self) -> int:
+        """How many earlier applications have the very measurements of one before, in at least two configurations."""
+        rows = self._grid[self._known.sum(axis=1) > 1]
+        return len(rows) - len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0)) if len(rows) else 0
+
     def against_order(self) -> float:
         """Share of all pairs, of a better and a worse configuration of an application, in which the better did worse by
         more than a hundredth of all there is between the best and the worst; 0 to 1."""

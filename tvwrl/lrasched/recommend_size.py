@@ -35,7 +35,8 @@ def explain(found: Advice, source: str) -> str:
         f"{low:.4g} to {target.said(high)} with a probability of {LEVEL:g}.",
     ]
     if not found.reached:
-        words.append("NOT SURE ENOUGH: no configuration meets the goal so surely. This is the most probable one.")
+        which = "most probable one" if probability > 0.0 else "one that is expected to perform best"
+        words.append(f"NOT SURE ENOUGH: no configuration meets the goal so surely. This is the {which}.")
     if (after := found.next_measurement) is not None:
         name, now = after.configuration.name, float(found.cost[found.chosen])
         words.append(

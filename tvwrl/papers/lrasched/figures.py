@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +44,7 @@ LARGEST_FOR_MILP = 1_000  # machines of Figures 11 and 12
 
 
 @dataclass(frozen=True)
-class PaperStudy:
+class PaperStudy(ABC):
     """What the studies below share: how a figure is made of the rows of its cells."""
 
     preset: Literal["smoke", "medium", "paper"] = "medium"
@@ -64,8 +65,9 @@ class PaperStudy:
         check(vars(study))
         return study._cells(figure)
 
+    @abstractmethod
     def _cells(self, figure: str) -> list[Measurement]:
-        raise NotImplementedError
+        """The cells with these very options."""
 
     def report(self, figure: str, out: Path, cells: Sequence[Measurement]) -> Report:
         """The figure, made of finished cells."""
