@@ -31,7 +31,7 @@ def explain(found: Advice, source: str) -> str:
     words = [
         f"{found.application}: {source}. Goal: {target}, with a probability of at least {found.asked.sure:g}.",
         f"**Recommended: {chosen.name}: {chosen.cpu:g} cores, {chosen.mem:g} GiB, at most {chosen.collocation} on a "
-        f"machine{_priced(found)}.** It meets the goal with a probability of {probability:.2f}: {seen}, and "
+        f"machine{_priced(found)}.** It meets the goal with a probability of {_chance(probability)}: {seen}, and "
         f"{low:.4g} to {target.said(high)} with a probability of {LEVEL:g}.",
     ]
     if not found.reached:
@@ -57,6 +57,11 @@ def explain(found: Advice, source: str) -> str:
     return "\n\n".join([*words, *tables])
 
 
+def _chance(probability: float) -> str:
+    """A probability, rounded down, so that none reads as certain that is not."""
+    return f"{np.floor(100 * probability + 1e-9) / 100:.2f}" if probability < 0.99 else f"{min(probability, 0.999):.3f}"
+
+
 def _priced(found: Advice) -> str:
     prices = found.asked.prices
     return "" if prices is None else f", {found.cost[found.chosen]:.4g} {prices.currency}".rstrip()
@@ -70,7 +75,7 @@ def _table(found: Advice, which: Sequence[int]) -> str:
         value = f"{found.measured[c.name]:.4g}" if c.name in found.measured else ""
         numbers = [f"{c.cpu:g}", f"{c.mem:g}", str(c.collocation), f"{found.cost[i]:.4g}", value, f"{expected[i]:.4g}"]
         mark = "<- chosen" if i == found.chosen else "" if found.possible[i] else "no room"
-        rows.append([c.name, *numbers, f"{low[i]:.4g} to {high[i]:.4g}", f"{found.probability[i]:.2f}", mark])
+        rows.append([c.name, *numbers, f"{low[i]:.4g} to {high[i]:.4g}", _chance(found.probability[i]), mark])
     unit = f" ({target.unit})" if target.unit else ""
     head = ("configuration", "cores", "GiB", "on a machine", "cost", f"measured{unit}", "expected")
     return markdown_table((*head, f"{LEVEL:.0%} interval", "goal met", ""), rows)
