@@ -32,7 +32,7 @@ from tvwrl.types import InputError
 
 CLUSTER = ClusterStudy(preset="smoke", laws=("control",), machines=4, learns=60, minutes=28)
 DAYS = PredictionStudy(seeds=(0, 1), laws=("memory", "control"), machines=3, services=25, hours=1, report_seconds=60)
-SCHEDULERS = SchedulerStudy(laws=("memory",), schedulers=("stack",), sequences=2, episodes=16)
+SCHEDULERS = SchedulerStudy(laws=("memory",), schedulers=("stack",), sequences=2, episodes=16, seeds=(0, 1))
 
 
 def made(study, figure, out):
@@ -210,9 +210,19 @@ def test_pism_places_elsewhere_and_helps_where_a_scheduler_piles_up(tmp_path):
         ]
         for way in ("alone", "utilisation", "pism")
     }
-    assert len(rows) == 3 * 2
+    assert len(rows) == 3 * 2 * 2
     assert mean["pism"][0] > 25
     assert mean["pism"][1] < 0.9 * mean["alone"][1]
+    # a difference is the mean over the seeds, and its interval is over them: with two, it ends at theirs
+    by_seed = {
+        (row["seed"], row["way"]): np.mean(
+            [float(one["slowdown_p99"]) for one in rows if (one["seed"], one["way"]) == (row["seed"], row["way"])]
+        )
+        for row in rows
+    }
+    changes = sorted(by_seed[seed, "pism"] - by_seed[seed, "alone"] for seed in ("0", "1"))
+    line = next(line for line in text.splitlines() if line.startswith("| memory: stack + pism "))
+    assert f"{np.mean(changes):+.2f} [{changes[0]:+.2f}, {changes[1]:+.2f}]" in line
 
 
 def test_services_meet_their_anchors_in_another_period(tmp_path):
@@ -242,7 +252,8 @@ def test_services_meet_their_anchors_in_another_period(tmp_path):
         (replace(DAYS, seeds=()), "fig17", "seeds"),
         (replace(DAYS, laws=()), "fig17", "laws is empty"),
         (replace(DAYS, hours=0), "fig17", "hours is 0: must be at least 1"),
-        (replace(SCHEDULERS, sequences=1), "schedulers", "sequences is 1"),
+        (replace(SCHEDULERS, sequences=0), "schedulers", "sequences is 0"),
+        (replace(SCHEDULERS, seeds=()), "schedulers", "seeds is empty"),
         (replace(SCHEDULERS, schedulers=()), "schedulers", "the list of schedulers is empty"),
         (replace(SCHEDULERS, schedulers=("best",)), "schedulers", "scheduler is 'best'"),
         (replace(SCHEDULERS, episodes=3), "schedulers", "episodes is 3: must be at least 16"),

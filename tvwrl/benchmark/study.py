@@ -39,6 +39,7 @@ from tvwrl.experiments import (
     RowsCell,
     RunOptions,
     as_folder,
+    parts_of,
     read_cell_rows,
     reproduce,
     terminal_table,
@@ -217,13 +218,13 @@ class BenchmarkStudy:
     named_tasks: tuple[str, ...] = ()
     """Names of tasks, see --list-tasks; default: all tasks whose traces are on this machine."""
     schedulers: tuple[str, ...] = ()
-    """Names of schedulers; default: all but those that search, and on tasks with moves the few that tvwrl compare plays
-    there. Rules of production clusters and rules that move are played twice: with their defaults, and as they are best
-    on validation sequences (with another margin, backfilling, or other settings). Tasks without moves skip those that
-    move."""
+    """Schedulers by name, each perhaps with +pism=FILE, an interference score; default: all but those that search, and
+    on tasks with moves the few that tvwrl compare plays there. Rules of production clusters and rules that move are
+    played twice: with their defaults, and as they are best on validation sequences (with another margin, backfilling,
+    or other settings). Tasks without moves skip those that move."""
     runs: tuple[str, ...] = ()
-    """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run skips tasks for
-    which its folder does not exist."""
+    """Training runs as NAME=FOLDER. {trace} in FOLDER, or in the FILE of a scheduler, stands for the task's trace;
+    tasks for which that does not exist are skipped."""
     submissions: tuple[str, ...] = ()
     """Folders written by tvwrl.submit. Every episode is replayed, and the entries are run again, also on fresh
     sequences; the tables have what was measured here."""
@@ -242,19 +243,21 @@ class BenchmarkStudy:
         """Task by task."""
         for option in ("named_tasks", "schedulers", "runs", "submissions"):
             if names := getattr(self, option):
-                different(**{option: names})
+                different(**{option: [_label(name) for name in names] if option == "schedulers" else names})
         at_least(1, sequences=self.sequences)
         for name in self.schedulers:
             if Path(name).exists():
                 raise InputError(f"--schedulers {name} is a training run: write --runs NAME={name}")
             # Refuses a bad name before anything slow starts
-            entry_of(name, name, Setting.of_task(TASKS[TASK_NAMES[0]]))
+            played = [name.replace(TRACE, task.trace) for task in self.tasks() if _exists(name, task)]
+            for one in dict.fromkeys(played or [name]):
+                entry_of(_label(name), one, Setting.of_task(TASKS[TASK_NAMES[0]]))
         return [*(cell for task in self.tasks() for cell in self._played_on(task)), *self._submitted()]
 
     def _submitted(self) -> list[Submitted]:
         """The entries of the submissions. Raises InputError for a name that is already taken."""
         tasks = self.tasks()
-        names = [name for task in tasks for name in self._schedulers_on(task)]
+        names = [_label(name) for task in tasks for name in self._schedulers_on(task)]
         owner = dict.fromkeys(names, "--schedulers") | {name_and_source(run)[0]: "--runs" for run in self.runs}
         cells: list[Submitted] = []
         for folder in self.submissions:
@@ -288,7 +291,9 @@ class BenchmarkStudy:
         count = self._count(task)
         cells = []
         for name in self._schedulers_on(task):
-            cells.append(Played(task, name, name, False, count))
+            if not _exists(name, task):
+                continue
+            cells.append(Played(task, _label(name), name.replace(TRACE, task.trace), False, count))
             both = parted(name)
             is_tunable = both is not None and both[1] in MOVE_RULES and not name_and_source(both[0])[1]  # of no run
             if name in PRODUCTION or is_tunable:
@@ -317,6 +322,17 @@ class BenchmarkStudy:
         files = {"benchmark.html": page.browser_table(found), "benchmark.csv": page.csv_table(found)}
         missing = len(self.cells(figure)) - len(cells)
         return Report(page.text(found, missing), rows, plots, files=files)
+
+
+def _exists(scheduler: str, task: Task) -> bool:
+    """Whether a scheduler can be played on a task: not if its file is to be the trace's own, and is missing."""
+    file = parts_of(scheduler)[2]
+    return TRACE not in file or Path(file.replace(TRACE, task.trace)).exists()
+
+
+def _label(scheduler: str) -> str:
+    """What a scheduler is called in the tables: without its file if that differs from trace to trace."""
+    return parts_of(scheduler)[0] if TRACE in scheduler else scheduler
 
 
 NAME = "benchmark"  # of the folder in --out with the tables

@@ -5,6 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tvwrl.benchmark.study import BenchmarkStudy
+from tvwrl.experiments import read_cell_rows
+from tvwrl.experiments.engine import complete
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.scheduler import WithInterference
 from tvwrl.interference.score import InterferenceScore
@@ -120,3 +123,21 @@ def test_candidates_are_half_of_the_machines_at_most(problem, train, trace_score
     )
     assert np.array_equal(default, two)
     assert not np.array_equal(default, four)
+
+
+def test_a_benchmark_task_takes_the_score_of_its_trace(score, tmp_path):
+    """{trace} in a file stands for the task's trace, and tasks without that file are skipped."""
+    task, named = "google-0.5-v1", f"spread+pism={tmp_path}/{{trace}}.npz"
+    study = BenchmarkStudy((task,), ("spread", named), sequences=1)
+    with pytest.raises(InputError, match=r"\{trace\}.npz: no such file"):
+        study.cells("benchmark")
+    score.save(tmp_path / "google.npz")
+    plain, with_score = study.cells("benchmark")
+    assert complete(tmp_path / "out", [plain, with_score]) == {}
+    alone, with_pism = (read_cell_rows(tmp_path / "out", [cell])[0] for cell in (plain, with_score))
+    assert (alone["scheduler"], with_pism["scheduler"]) == ("spread", "spread+pism")
+    assert alone["reward"] != with_pism["reward"]
+    score.save(tmp_path / "other-google.npz")
+    other = f"spread+pism={tmp_path}/other-{{trace}}.npz"
+    with pytest.raises(InputError, match="schedulers is .*spread.pism"):
+        replace(study, schedulers=(named, other)).cells("benchmark")

@@ -153,7 +153,8 @@ class GapStudy(PaperStudy):
     replica_range: tuple[int, int] = (1, 1)
     """Fewest and most replicas of an application (not in the paper)."""
     milp_seconds: float = 20.0
-    """Time limit of each integer programme, seconds; 0 leaves it out."""
+    """Time limit of each integer programme, seconds; 0 leaves it out. The bound on what any plan places takes 3 s
+    at most beside it."""
 
     smoke: ClassVar[dict[str, Any]] = {"seeds": (0,), "largest_sizes": (0.2,), "milp_seconds": 1.0}
     paper: ClassVar[dict[str, Any]] = {"seeds": tuple(range(5))}

@@ -336,7 +336,7 @@ class SchedulerCell(GroupedCell):
 
     @property
     def name(self) -> str:
-        return f"schedulers/{self.law}/{self.scheduler}"
+        return f"schedulers/{self.law}-{self.trial.seed}/{self.scheduler}"
 
     def measure(self) -> Rows:
         """Rewards and waits, response times under the law, and how many workloads PISM places elsewhere."""

@@ -28,7 +28,7 @@ from tvwrl.papers.pism.cells import (
 from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION
 from tvwrl.papers.pism.law_fitting import ERMS_FILE, NGINX_FILE, TAOBENCH_FILE
 from tvwrl.papers.pism.predictors import COMPOSITION, NGINX_PREDICTORS, PREDICTORS, classifiers_of
-from tvwrl.papers.pism.trials import POLICY, SchedulerTrial, problem_of, scheduler_of
+from tvwrl.papers.pism.trials import POLICY, SchedulerTrial, TrialOptions, problem_of, scheduler_of
 from tvwrl.types import InputError
 
 BATCH_FILES = (ARRIVALS_FILE, USAGE_FILE)
@@ -237,7 +237,7 @@ class NginxStudy(StudyOfData):
 
 
 @dataclass(frozen=True)
-class SchedulerStudy(SchedulerTrial, StudyUnderLaws):
+class SchedulerStudy(TrialOptions, StudyUnderLaws):
     """Schedulers with and without PISM on the same test sequences of a trace; response times are simulated."""
 
     schedulers: tuple[str, ...] = (
@@ -245,30 +245,32 @@ class SchedulerStudy(SchedulerTrial, StudyUnderLaws):
         "stack",
         "stack-80",
         "random",
+        "kube-default",
         "load-aware",
         "target-load-packing",
         "risk-balancing",
+        "expected-cost",
     )
     """Schedulers to compare; tvwrl evaluate --list-schedulers names all."""
-
-    @property
-    def trial(self) -> SchedulerTrial:
-        """What all cells share."""
-        return SchedulerTrial(**{field.name: getattr(self, field.name) for field in fields(SchedulerTrial)})
+    seeds: tuple[int, ...] = tuple(range(10))
+    """Seeds of sequences, services, noise and trees; intervals are over them."""
 
     def cells(self, figure: str) -> list[SchedulerCell]:
-        """Every scheduler under every law. Opens the trace, so that a bad one is refused before anything runs."""
-        at_least(2, sequences=self.sequences)
-        at_least(0, seed=self.seed)
+        """Every scheduler for every seed and law. Opens the trace, so that a bad one is refused before anything
+        runs."""
+        at_least(1, sequences=self.sequences)
+        check_seeds(self.seeds)
         self.check_laws()
         names = [POLICY] * (self.checkpoint is not None) + list(self.schedulers)
         if not names:
             raise InputError("the list of schedulers is empty")
         check_training(self.laws[0], self.weighting, self.episodes)
+        shared = {field.name: getattr(self, field.name) for field in fields(TrialOptions)}
         for name in names:
-            scheduler_of(self.trial, name)
-        problem_of(self.trial)
-        return [SchedulerCell(self.trial, law, name) for law in self.laws for name in names]
+            scheduler_of(self, name)
+        problem_of(TrialOptions(**shared))
+        trials = [SchedulerTrial(**shared, seed=seed) for seed in self.seeds]
+        return [SchedulerCell(trial, law, name) for trial in trials for law in self.laws for name in names]
 
 
 @dataclass(frozen=True)

@@ -166,9 +166,7 @@ def _curves(data: Path) -> tuple[str, Rows]:
             off, out = curve.at(pressure) - slowdown, law_fitting.held_out(pressure, slowdown)
             about = {"source": source, "kind": kind}
             for values in zip(pressure, slowdown, off, out, strict=True):
-                rows.append(
-                    about | dict(zip(("pressure", "slowdown", "residual", "law_fitting.held_out"), values, strict=True))
-                )
+                rows.append(about | dict(zip(("pressure", "slowdown", "residual", "held_out"), values, strict=True)))
             shown = ", ".join(f"{x:.4g}" for x in kept) if kept else "none"
             errors = [
                 ", ".join(f"{x:{sign}.3f}" for x in part) for part, sign in ((slowdown, ""), (off, "+"), (out, "+"))
@@ -215,23 +213,29 @@ def schedulers(title: str, rows: Rows, study: SchedulerStudy) -> Report:
     body = []
     for law in study.laws:
         for name in distinct(rows, "scheduler"):
-            own = {way: select(rows, law=law, scheduler=name, way=way) for way in (ALONE, UTILISATION, PISM)}
-            alone = {field: column(own[ALONE], field) / unit for field, (_, _, unit) in CHANGED.items()}
+
+            def by_seed(way: str, field: str, unit: float = 1.0, name: str = name, law: str = law) -> Float:
+                """(seeds,) means over the sequences of each seed."""
+                own = select(rows, law=law, scheduler=name, way=way)
+                return np.array([column(own, field, seed=seed).mean() / unit for seed in study.seeds])
+
+            alone = {field: by_seed(ALONE, field, unit) for field, (_, _, unit) in CHANGED.items()}
             means = [f"{np.mean(alone[field]):.{digits}f}" for field, (_, digits, _) in CHANGED.items()]
             body.append([f"{law}: {name}", "", *means])
             for way in (UTILISATION, PISM):
-                line = [f"{law}: {name} + {way}", f"{np.mean(column(own[way], 'elsewhere')):.0f}"]
+                line = [f"{law}: {name} + {way}", f"{by_seed(way, 'elsewhere').mean():.0f}"]
                 for field, (_, digits, unit) in CHANGED.items():
-                    line.append(paired_difference(column(own[way], field) / unit, alone[field], digits))
+                    line.append(paired_difference(by_seed(way, field, unit), alone[field], digits))
                 body.append(line)
     head = ("law: scheduler (simulated)", "elsewhere, %", *(shown for shown, *_ in CHANGED.values()))
+    seeds = len(study.seeds)
     text = (
         "# Schedulers with and without PISM (simulated)\n\n"
-        f"Trace {describe_trace(problem_of(study.trial))}, load {study.load:g}, {study.sequences} test sequences: "
-        "each scheduler alone, and the change if the machine with the least CPU in use (utilisation) or the lowest "
-        "score (PISM) is taken among those it prefers [95 % interval, paired by sequence]. Response times are "
-        "simulated under a law that no score sees; slowdown: over the undisturbed response time. Scores are learnt "
-        f"from {study.episodes} training sequences. Elsewhere: workloads on another machine than alone.\n\n"
-        + markdown_table(head, body)
+        f"Trace {describe_trace(problem_of(study))}, load {study.load:g}, {study.sequences} test sequences of each of "
+        f"{seeds} {'seeds' if seeds > 1 else 'seed'}: each scheduler alone, and the change if the machine with the "
+        "least CPU in use (utilisation) or the lowest score (PISM) is taken among those it prefers [95 % interval, "
+        "paired by seed]. Response times are simulated under a law that no score sees; slowdown: over the undisturbed "
+        f"response time. Scores are learnt from {study.episodes} training sequences. Elsewhere: workloads on another "
+        "machine than alone.\n\n" + markdown_table(head, body)
     )
     return Report(text, rows)

@@ -161,8 +161,8 @@ class LeastCpu(InterferenceScore):
 
 
 @dataclass(frozen=True)
-class SchedulerTrial:
-    """What all schedulers of a comparison have in common."""
+class TrialOptions:
+    """What all seeds of a comparison have in common."""
 
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
@@ -171,14 +171,19 @@ class SchedulerTrial:
     run's."""
     load: float = 0.5
     """Offered load on the busier resource, as a share of the cluster's capacity."""
-    sequences: int = 30
-    """Test sequences per load."""
+    sequences: int = 6
+    """Test sequences per seed."""
     episodes: int = EPISODES
     """Training sequences to learn scores from."""
     weighting: str = "corr"
     """Weights of the services: fair, cpu-quota, corr, cv."""
-    seed: int = 0
-    """Seed of sequences, services, noise and trees."""
+
+
+@dataclass(frozen=True)
+class SchedulerTrial(TrialOptions):
+    """What all schedulers of a comparison have in common."""
+
+    seed: int = 0  # of sequences, services, noise and trees
 
 
 def compare_ways(trial: SchedulerTrial, law: str, name: str) -> Rows:
@@ -191,13 +196,13 @@ def compare_ways(trial: SchedulerTrial, law: str, name: str) -> Rows:
     for i, before in enumerate(_play_alone(trial, name)):
         for way, episode in {ALONE: before, **{way: runner.play(ways[way], i) for way in ways}}.items():
             elsewhere = 100 * float((episode.machine != before.machine).mean())
-            about = {"law": law, "scheduler": scheduler.name, "way": way, "sequence": i}
+            about = {"law": law, "seed": trial.seed, "scheduler": scheduler.name, "way": way, "sequence": i}
             rows.append(about | {"elsewhere": elsewhere} | _metrics(episode, trial, learnt))
     return rows
 
 
 @lru_cache(maxsize=1)
-def problem_of(trial: SchedulerTrial) -> Problem:
+def problem_of(trial: TrialOptions) -> Problem:
     """The trace as a problem. Raises InputError for a trace or checkpoint that cannot be read."""
     if trial.checkpoint is None:
         return Problem.build(open_trace(trial.trace, trial.slot_seconds), Scenario(load=trial.load))
@@ -205,7 +210,7 @@ def problem_of(trial: SchedulerTrial) -> Problem:
     return saved.problem(open_trace(*how_to_open(saved.trace)), trial.load)
 
 
-def scheduler_of(trial: SchedulerTrial, name: str) -> Scheduler:
+def scheduler_of(trial: TrialOptions, name: str) -> Scheduler:
     """A registered scheduler, or the checkpoint's policy. Raises InputError for an unknown name."""
     if name != POLICY or trial.checkpoint is None:
         return make_scheduler(name)
