@@ -139,5 +139,5 @@ def test_a_benchmark_task_takes_the_score_of_its_trace(score, tmp_path):
     assert alone["reward"] != with_pism["reward"]
     score.save(tmp_path / "other-google.npz")
     other = f"spread+pism={tmp_path}/other-{{trace}}.npz"
-    with pytest.raises(InputError, match="schedulers is .*spread.pism"):
+    with pytest.raises(InputError, match=r"schedulers is .*spread.pism"):
         replace(study, schedulers=(named, other)).cells("benchmark")
