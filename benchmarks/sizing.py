@@ -112,8 +112,8 @@ def kernel(history: Float, which: Int, values: Float) -> Float:
 
 
 def played(case: Case, seed: int) -> Iterator[tuple[str, Float, Float, Float, Float, float]]:
-    """Method, performance or probability (C,), truth (C,), goal, how often the truth lay below (C,), seconds; of each
-    arriving application."""
+    """Method, performance or probability (C,), truth (C,), goal, whether the truth lies in the intervals of `LEVELS`
+    (levels, C), NaN where that is not asked, and seconds; of each arriving application."""
     rng, history = np.random.default_rng(seed + 1), case.history.grid()
     points = {name: PREDICTORS[name](seed) for name in PREDICTORS}
     for model in points.values():
@@ -133,15 +133,17 @@ def played(case: Case, seed: int) -> Iterator[tuple[str, Float, Float, Float, Fl
         outlook = ours.outlook(known)
         took = time.perf_counter() - start
         surer = ours.outlook(known, 0.99)
-        below = (outlook.curves < truth - 1e-12).sum(axis=0) / (len(outlook.curves) + 1.0)
-        below[which] = np.nan
+        ends = np.array([outlook.interval(level) for level in LEVELS])
+        inside = np.where(np.isnan(truth), np.nan, (ends[:, 0] <= truth + 1e-12) & (truth - 1e-12 <= ends[:, 1]))
+        inside[:, which] = np.nan
+        nothing = np.full_like(inside, np.nan)
         for goal in case.goals:
             for name, guess in expected.items():
                 guess = guess.copy()
                 guess[which] = row[which]
-                yield name, guess - goal, truth, np.array(goal), np.full(len(row), np.nan), 0.0
-            yield "ours", outlook.probability(Target(goal)), truth, np.array(goal), below, took
-            yield SURER, surer.probability(Target(goal)), truth, np.array(goal), np.full(len(row), np.nan), 0.0
+                yield name, guess - goal, truth, np.array(goal), nothing, 0.0
+            yield "ours", outlook.probability(Target(goal)), truth, np.array(goal), inside, took
+            yield SURER, surer.probability(Target(goal)), truth, np.array(goal), nothing, 0.0
 
 
 def judged(runs: list[tuple[Float, Float, Float]], cost: Float, thresholds: Float) -> Float:
@@ -221,15 +223,15 @@ def main(
         cases |= {"Erms": lambda seed: erms(seed, folder), "nginx": lambda seed: nginx(seed, folder)}
     for name, make in cases.items():
         found: dict[str, list[list[tuple[Float, Float, Float]]]] = {}
-        below, seconds, cost = list[Float](), list[float](), np.zeros(0)
+        within, seconds, cost = list[Float](), list[float](), np.zeros(0)
         for seed in range(seeds):
             case = make(first + seed)
             cost = case.cost
-            for method, safe, truth, goal, under, took in played(case, first + seed):
+            for method, safe, truth, goal, inside, took in played(case, first + seed):
                 runs = found.setdefault(method, [[] for _ in range(seeds)])
                 runs[seed].append((safe, truth, goal))
                 if method == "ours":
-                    below.append(under[~np.isnan(under) & ~np.isnan(truth)])
+                    within.append(inside[:, ~np.isnan(inside[0])])
                     seconds.append(took)
         print(f"\n## {name}: mean size beyond the smallest sufficient one, at equal shares of goals met\n")
         print(f"| method | {' | '.join(f'{share:.0%}' for share in GOALS_MET)} |")
@@ -246,10 +248,8 @@ def main(
                 for sure in (0.9, 0.95) if method == "ours" else (0.99,):
                     k = int(np.abs(sweep - sure).argmin())
                     print(f"    asked {sure:g}: {mean[k, 0]:.1%} met, +{mean[k, 1]:.1%}")
-        under = np.concatenate(below)
-        for level in LEVELS:
-            inside = (under >= (1 - level) / 2) & (under <= 1 - (1 - level) / 2)
-            print(f"    {level:.0%} interval holds {inside.mean():.1%}")
+        for level, share in zip(LEVELS, np.concatenate(within, axis=1).mean(axis=1), strict=True):
+            print(f"    {level:.0%} interval holds {share:.1%}")
         print(f"    {np.mean(seconds):.3f} s each")
 
 

@@ -99,6 +99,30 @@ def test_probability_and_intervals_by_hand():
     assert found.expected == pytest.approx([0.5])
 
 
+def test_an_interval_of_too_few_curves_is_as_wide_as_students_distribution():
+    """0.4, 0.5, 0.6: mean 0.5, deviation 0.1; Student's 97.5 % quantile with 2 degrees of freedom is 4.303."""
+    curves = np.array([[0.4], [0.5], [0.6]])
+    half = 4.303 * 0.1 * np.sqrt(4 / 3)
+    assert Outlook(curves, "by hand", 0.0).interval(0.95).ravel() == pytest.approx([0.5 - half, 0.5 + half], abs=1e-4)
+    within = Outlook(curves, "by hand", 0.0, limits=(0.0, 0.8))
+    assert within.interval(0.95).ravel() == pytest.approx([0.5 - half, 0.8], abs=1e-4)
+    assert Outlook(curves[:1], "by hand", 0.0).interval(0.95).ravel() == pytest.approx([0.4, 0.4])
+
+
+@pytest.mark.parametrize("count", [5, 30])
+def test_what_is_left_out_does_not_fill_the_gaps_of_the_others(count):
+    """An application is predicted the same whatever else was measured of it: else doubts would be too small."""
+    grid = history(count, 3, gaps=0.4)
+    grid[0] = history(count, 3)[0]
+    other = grid.copy()
+    other[0, 1:] = other[0, :0:-1]
+    which, rows = np.array([0]), np.array([0])
+    models = [PerformanceModel(profiles(one), SHARED) for one in (grid, other)]
+    how = models[0].outlook({"s": 0.5}).how._replace(name="curves", scale="as it is", nearness=0.8, shrinkage=0.1)
+    found = [one._left_out(how, rows, which[None]) for one in models]
+    assert found[0] == pytest.approx(found[1], abs=1e-12)
+
+
 @pytest.mark.parametrize("gaps", [0.0, 0.3])
 def test_intervals_hold_as_much_as_they_say(gaps):
     grid, truth = history(60, 1, gaps=gaps), history(60, 2)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -75,17 +76,24 @@ class Curves:
 
     def predict(self, measured: Int, values: Float) -> Float:
         """(C,) what is expected of an application with `values` (m,) in the `measured` configurations (m,)."""
-        count = len(self.grid)
         if not len(measured):
             return np.asarray(self.grid.mean(axis=0))
-        centred = self.grid - self.grid.mean(axis=0)
-        cross = centred.T @ centred[:, measured] / max(count - 1, 1)  # (C, m)
-        gain = self._gain(cross[None], measured)[0]
-        spread = np.sqrt((centred**2).mean(keepdims=True))[0]
-        near = self._near(self.grid[:, measured], values[None], spread)[0]
+        gain = self._gain(self._covariance[None, :, measured], measured)[0]
+        near = self._near(self.grid[:, measured], values[None], self._spread)[0]
         near /= near.sum()
         mean = near @ self.grid
         return np.asarray(mean + gain @ (values - mean[measured]))
+
+    @cached_property
+    def _covariance(self) -> Float:
+        """(C, C) of the curves."""
+        centred = self.grid - self.grid.mean(axis=0)
+        return np.asarray(centred.T @ centred / max(len(self.grid) - 1, 1))
+
+    @cached_property
+    def _spread(self) -> Float:
+        """(1,) standard deviation of the curves, over all configurations."""
+        return np.asarray(np.sqrt(self.grid.var(axis=0).mean(keepdims=True)))
 
     def left_out(self, measured: Int) -> Float:
         """(A, C) what is predicted of each earlier application from its `measured` configurations by all others."""

@@ -27,6 +27,8 @@ FOLDS = 5  # of the history, for predictors that cannot leave one application ou
 MOST = 400  # curves that are kept
 NEAR = 0.5  # share of the history that is nearest, whose errors are taken, if these are enough
 ENOUGH = 3.0  # times as many curves as a probability takes at least
+FILLED_FOLDS = 25  # of a history with gaps, which are filled without the applications that are left out
+FILLED_MOST = 40  # earlier applications of which that is done; of more, one has little part in what fills the gaps
 LARGE = 500  # earlier applications that are compared: of more, the nearest
 FEWEST = 8  # earlier applications that were measured like the new one; with fewer, others are asked too
 MORE = 40  # of these at most
@@ -55,6 +57,8 @@ class Outlook:
         Mean absolute error with which it predicts earlier applications, as a share of their ranks, 0 to 1.
     how : How or None
         The settings behind it.
+    limits : tuple of float
+        Least and largest performance that there is.
 
     Examples
     --------
@@ -67,6 +71,7 @@ class Outlook:
     predictor: str
     error: float
     how: How | None = None
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
     @property
     def expected(self) -> Float:
@@ -84,17 +89,28 @@ class Outlook:
         return np.asarray(target.met(self.curves).sum(axis=0) / (len(self.curves) + 1))
 
     def interval(self, level: float) -> Float:
-        """(2, C) between which the performance lies with this probability; that of all curves where they are too few.
+        """(2, C) between which the performance lies with this probability.
+
+        Where there are too few curves to leave any out, it is as wide as all of them, and as Student's distribution of
+        the same mean and variance.
 
         Parameters
         ----------
         level : float
-            0 to 1.
+            0 to 1, neither included.
         """
+        from scipy.special import stdtrit
+
         count = len(self.curves)
         outside = int(np.floor((count + 1) * (1.0 - level) / 2.0 + 1e-9))
         ordered = np.sort(self.curves, axis=0)
-        return np.stack([ordered[max(outside - 1, 0)], ordered[min(count - outside, count - 1)]])
+        found = np.stack([ordered[max(outside - 1, 0)], ordered[min(count - outside, count - 1)]])
+        if outside > 0 or count < 2:
+            return found
+        mean, spread = ordered.mean(axis=0), ordered.std(axis=0, ddof=1)
+        half = stdtrit(count - 1, (1.0 + level) / 2.0) * spread * np.sqrt(1.0 + 1.0 / count)
+        ends = np.stack([np.minimum(found[0], mean - half), np.maximum(found[1], mean + half)])
+        return np.asarray(np.clip(ends, *self.limits))
 
 
 @dataclass
@@ -166,6 +182,7 @@ class PerformanceModel:
         self._rank = np.interp(grid, self._values, np.linspace(0.0, 1.0, len(self._values)))
         self._possible = {one.name: one for one in scales_of(self._values)}
         self._scaled: dict[str, Float] = {}
+        self._parts: dict[str, list[Float]] = {}
         self._limits = (0.0 if self._values[0] >= 0.0 else -np.inf, 1.0 if LOGIT.name in self._possible else np.inf)
         self._errors: dict[tuple[How, tuple[int, ...]], _Judged] = {}
 
@@ -196,6 +213,17 @@ class PerformanceModel:
         names = [str(i) for i in np.flatnonzero(kept)]
         part = Profiles.of_grid(names, [one.name for one in self.configurations], self._grid[kept])
         return replace(self, profiles=part)
+
+    def _without(self, name: str) -> list[Float]:
+        """The history on a scale without each fold's applications, and with gaps filled by the others alone."""
+        if name not in self._parts:
+            scale, self._parts[name] = self._possible[name], []
+            for fold in range(FILLED_FOLDS):
+                kept = np.arange(len(self._grid)) % FILLED_FOLDS != fold
+                part = np.where(self._known[kept], scale.to(self._grid[kept]), np.nan)
+                nowhere = np.isnan(part).all(axis=0)  # measured of those alone that are left out
+                self._parts[name].append(filled(np.where(nowhere, np.nanmean(part), part)))
+        return self._parts[name]
 
     def _asked(self, measured: Mapping[str, float]) -> tuple[Int, Float]:
         """Columns (m,) and values (m,) of what was measured. Raises InputError for what cannot be used."""
@@ -303,7 +331,7 @@ class PerformanceModel:
         if self.monotone:
             curves = as_monotone(curves, self._better)
         curves = self._possible[found.how.scale].back(self._sign * curves)
-        return Outlook(np.clip(curves, *self._limits), found.how.name, found.error, found.how)
+        return Outlook(np.clip(curves, *self._limits), found.how.name, found.error, found.how, self._limits)
 
     def _nearest(self, found: _Judged, values: Float, sure: float) -> Int:
         """The earlier applications whose errors count: those that were nearest where the new one was measured."""
@@ -375,13 +403,14 @@ class PerformanceModel:
         grid = self._scale(how.scale)[1]
         if how.name != CURVES:
             return self._folded(how, rows, columns)
-        model = Curves(grid, how.nearness, how.shrinkage)
-        if len(rows) and (columns == columns[0]).all():
-            return np.asarray(model.left_out(columns[0])[rows])
-        found = [
-            Curves(np.delete(grid, row, axis=0), how.nearness, how.shrinkage).predict(own, grid[row, own])
-            for row, own in zip(rows, columns, strict=True)
-        ]
+        if len(grid) <= FILLED_MOST and not self._known.all():
+            others = [Curves(part, how.nearness, how.shrinkage) for part in self._without(how.scale)]
+            models = [others[row % FILLED_FOLDS] for row in rows]
+        elif len(rows) and (columns == columns[0]).all():
+            return np.asarray(Curves(grid, how.nearness, how.shrinkage).left_out(columns[0])[rows])
+        else:
+            models = [Curves(np.delete(grid, row, axis=0), how.nearness, how.shrinkage) for row in rows]
+        found = [model.predict(own, grid[row, own]) for model, row, own in zip(models, rows, columns, strict=True)]
         return np.array(found).reshape(len(rows), grid.shape[1])
 
     def _expected(self, how: How, which: Int, values: Float) -> Float:
