@@ -114,8 +114,13 @@ def test_means_and_pairs_by_hand() -> None:
     assert mean_over(list(found.values())) == {"FF": Measurement(7.5, 3.0)}  # WF is not in both
     ours = {"a": Measurement(1, 0), "b": Measurement(2, 0), "c": Measurement(3, 0)}
     theirs = {"a": Measurement(5, 0), "b": Measurement(5.05, 0), "c": Measurement(4, 0)}  # a and b do not differ there
-    assert agreement(ours, theirs) == (0, 2)
-    assert agreement(theirs, ours) == (1, 3)
+    assert agreement(ours, theirs, []) == (2, 0, 0)
+    assert agreement(theirs, ours, []) == (3, 1, 0)
+    # c is better there; here a and c differ by 2 on each of three instances, b is better on one and worse on two
+    machines = {"a": (101, 102, 103), "b": (104, 103, 105), "c": (103, 104, 105)}
+    rows = [row("g", 1, name, of[i], 1.0, number=i) for name, of in machines.items() for i in range(3)]
+    assert agreement(ours, theirs, rows) == (2, 0, 1)
+    assert agreement(ours, ours, rows) == (3, 3, 0)
 
 
 def test_tables_by_hand(folder: Path) -> None:

@@ -23,12 +23,14 @@ from tvwrl.types import Float, InputError, Int, summary
 
 CURVES, AUTO = "curves", "auto"
 COMPARED = (CURVES, "means")  # what auto chooses from, with all settings of curves
+SLOWER = ("factorization-machine", "matrix-factorization")  # and of few measurements, as of more curves do better
+FEW_CELLS = 1000  # measurements of earlier applications of which these are compared too
 FOLDS = 5  # of the history, for predictors that cannot leave one application out by themselves
 MOST = 400  # curves that are kept
 NEAR = 0.5  # share of the history that is nearest, whose errors are taken, if these are enough
 ENOUGH = 3.0  # times as many curves as a probability takes at least
-FILLED_FOLDS = 25  # of a history with gaps, which are filled without the applications that are left out
-FILLED_MOST = 40  # earlier applications of which that is done; of more, one has little part in what fills the gaps
+SMALL = 40  # earlier applications; gaps of so few are filled without those that are left out
+FILLED_FOLDS = 25  # in which these are left out
 LARGE = 500  # earlier applications that are compared: of more, the nearest
 FEWEST = 8  # earlier applications that were measured like the new one; with fewer, others are asked too
 MORE = 40  # of these at most
@@ -126,7 +128,8 @@ class PerformanceModel:
     higher_is_better : bool
         False for latencies.
     predictor : str
-        `curves`, a key of `PREDICTORS`, or `auto`: the one that predicts the user's own history best.
+        `curves`, a key of `PREDICTORS`, or `auto`: the one that predicts the user's own history best; of more than
+        1,000 measurements, curves and means alone are compared.
     monotone : bool
         More CPU or memory is not worse, and more neighbours are not better.
     seed : int
@@ -351,7 +354,9 @@ class PerformanceModel:
         """All predictions that are compared, on scales that have room for what was measured."""
         found, possible = list[How](), [one.name for one in scales_of(np.append(values, self._values[[0, -1]]))]
         straight = LOGARITHM.name if LOGARITHM.name in possible else AS_IT_IS.name
-        for name in COMPARED if self.predictor == AUTO else (self.predictor,):
+        few = int(self._known.sum()) <= FEW_CELLS
+        candidates = COMPARED + SLOWER * few if self.predictor == AUTO else (self.predictor,)
+        for name in candidates:
             if name == CURVES:
                 found += [How(name, scale, *rest) for scale in possible for rest in settings()]
             else:
@@ -403,7 +408,7 @@ class PerformanceModel:
         grid = self._scale(how.scale)[1]
         if how.name != CURVES:
             return self._folded(how, rows, columns)
-        if len(grid) <= FILLED_MOST and not self._known.all():
+        if len(grid) <= SMALL and not self._known.all():
             others = [Curves(part, how.nearness, how.shrinkage) for part in self._without(how.scale)]
             models = [others[row % FILLED_FOLDS] for row in rows]
         elif len(rows) and (columns == columns[0]).all():

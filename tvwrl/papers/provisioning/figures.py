@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -21,6 +21,7 @@ from tvwrl.experiments import (
     bootstrap_interval,
     column,
     distinct,
+    paired_bootstrap,
     read_cell_rows,
     select,
 )
@@ -84,6 +85,7 @@ class _Results:
     published: Means  # by the authors, for the same graphs and values
     known: dict[str, Measurements]  # here, on instances of the reference folder
     reference: Reference
+    rows: Rows  # of what was drawn
 
 
 def tables_of(name: str, rows: Rows, reference: Reference) -> str:
@@ -93,7 +95,7 @@ def tables_of(name: str, rows: Rows, reference: Reference) -> str:
     drawn = means_of(drawn_rows)
     published = {where: reference.results.get((figure.study, *where), {}) for where in drawn}
     known = {where[0]: own for where, own in means_of(select(rows, study=KNOWN)).items()}
-    results = _Results(figure, drawn, published, known, reference)
+    results = _Results(figure, drawn, published, known, reference, drawn_rows)
     parts = [f"# {figure.title}"]
     if drawn:
         parts.append(_counts(figure, drawn_rows))
@@ -162,15 +164,35 @@ def _format(value: float, of: int) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def agreement(ours: Measurements, theirs: Measurements) -> tuple[int, int]:
-    """Pairs of algorithms that rank as in `theirs`, and all pairs whose deviations differ there."""
+class Agreement(NamedTuple):
+    """How the order of algorithms here agrees with another."""
+
+    pairs: int  # that differ there
+    same: int  # of these, in the same order here
+    reversed: int  # in the other order by more than chance, paired by instance
+
+
+def agreement(ours: Measurements, theirs: Measurements, rows: Rows) -> Agreement:
+    """Pairs of algorithms whose deviations differ in `theirs`, and how they rank here, where `rows` were measured,
+    each of one algorithm on one instance."""
     pairs = [
-        (a, b)
+        (a, b) if theirs[a].deviation < theirs[b].deviation else (b, a)
         for a, b in combinations([name for name in ours if name in theirs], 2)
         if abs(theirs[a].deviation - theirs[b].deviation) >= DIFFERENT
     ]
-    same = [(ours[a].deviation - ours[b].deviation) * (theirs[a].deviation - theirs[b].deviation) > 0 for a, b in pairs]
-    return sum(same), len(pairs)
+    same = [ours[better].deviation < ours[worse].deviation for better, worse in pairs]
+    found: dict[str, dict[Hashable, float]] = {}  # deviation by algorithm and instance
+    for row in rows:
+        found.setdefault(row["algorithm"], {})[row["graph"], row["value"], row["number"]] = row["deviation_pct"]
+    told = [_is_more(found.get(better, {}), found.get(worse, {})) for better, worse in pairs]
+    return Agreement(len(pairs), sum(same), sum(told))
+
+
+def _is_more(one: Mapping[Hashable, float], other: Mapping[Hashable, float]) -> bool:
+    """Whether values are larger than others by more than chance, paired by instance."""
+    both = [name for name in one if name in other]
+    first, second = (np.array([of[name] for name in both]) for of in (one, other))
+    return len(both) > 1 and paired_bootstrap(first, second)[1] > 0.0
 
 
 def _order(results: _Results) -> str:
@@ -183,11 +205,11 @@ def _order(results: _Results) -> str:
             ranked = sorted(found, key=lambda name: found[name].deviation)
             order = ", ".join(f"{name} {found[name].deviation:.2f}" for name in ranked)
             lines.append(f"- order {who}, mean % above the bound: {order}")
-    same, pairs = agreement(ours, theirs)
-    if pairs:
+    both = agreement(ours, theirs, results.rows)
+    if both.pairs:
         lines.append(
-            f"- of {pairs} pairs of algorithms that differ by {DIFFERENT} points or more there, "
-            f"{same} are in the same order here"
+            f"- of {both.pairs} pairs of algorithms that differ by {DIFFERENT} points or more there, "
+            f"{both.same} are in the same order here, and {both.reversed} in the other one by more than chance"
         )
     return "\n".join(lines)
 
