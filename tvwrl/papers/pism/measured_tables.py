@@ -226,8 +226,13 @@ def schedulers(title: str, rows: Rows, study: SchedulerStudy) -> Report:
                 line = [f"{law}: {name} + {way}", f"{by_seed(way, 'elsewhere').mean():.0f}"]
                 for field, (_, digits, unit) in CHANGED.items():
                     line.append(paired_difference(by_seed(way, field, unit), alone[field], digits))
+                if way == PISM:
+                    tail = by_seed(PISM, "slowdown_p99") / by_seed(UTILISATION, "slowdown_p99")
+                    line.append(mean_with_range(100.0 * (tail - 1.0), 1, "+"))
                 body.append(line)
-    head = ("law: scheduler (simulated)", "elsewhere, %", *(shown for shown, *_ in CHANGED.values()))
+    head = ["law: scheduler (simulated)", "elsewhere, %", *(shown for shown, *_ in CHANGED.values())]
+    head.append("P99 slowdown to utilisation's, %")
+    body = [line + [""] * (len(head) - len(line)) for line in body]
     seeds = len(study.seeds)
     text = (
         "# Schedulers with and without PISM (simulated)\n\n"
