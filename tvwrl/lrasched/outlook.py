@@ -103,13 +103,11 @@ class Outlook:
         """
         from scipy.special import stdtrit
 
-        count = len(self.curves)
-        outside = int(np.floor((count + 1) * (1.0 - level) / 2.0 + 1e-9))
-        ordered = np.sort(self.curves, axis=0)
-        found = np.stack([ordered[max(outside - 1, 0)], ordered[min(count - outside, count - 1)]])
-        if outside > 0 or count < 2:
-            return found
-        mean, spread = ordered.mean(axis=0), ordered.std(axis=0, ddof=1)
+        count, outside = len(self.curves), (1.0 - level) / 2.0
+        found = np.quantile(self.curves, [outside, 1.0 - outside], axis=0, method="weibull")  # rank (n + 1) p
+        if (count + 1) * outside > 1.0 - 1e-9 or count < 2:
+            return np.asarray(found)
+        mean, spread = self.curves.mean(axis=0), self.curves.std(axis=0, ddof=1)
         half = stdtrit(count - 1, (1.0 + level) / 2.0) * spread * np.sqrt(1.0 + 1.0 / count)
         ends = np.stack([np.minimum(found[0], mean - half), np.maximum(found[1], mean + half)])
         return np.asarray(np.clip(ends, *self.limits))
