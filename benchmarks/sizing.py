@@ -142,8 +142,8 @@ def played(case: Case, seed: int) -> Iterator[tuple[str, Float, Float, Float, Fl
                 guess = guess.copy()
                 guess[which] = row[which]
                 yield name, guess - goal, truth, np.array(goal), nothing, 0.0
-            yield "ours", outlook.probability(Target(goal)), truth, np.array(goal), inside, took
-            yield SURER, surer.probability(Target(goal)), truth, np.array(goal), nothing, 0.0
+            yield "ours", ours.probability(outlook, known, Target(goal)), truth, np.array(goal), inside, took
+            yield SURER, ours.probability(surer, known, Target(goal)), truth, np.array(goal), nothing, 0.0
 
 
 def judged(runs: list[tuple[Float, Float, Float]], cost: Float, thresholds: Float) -> Float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import positive, within
-from tvwrl.lrasched.outlook import FEWEST, Outlook, PerformanceModel, not_worse
+from tvwrl.lrasched.outlook import FEWEST, Outlook, PerformanceModel
 from tvwrl.lrasched.profiles import Bool, Configuration
 from tvwrl.lrasched.target import Target
 from tvwrl.types import Float, InputError
@@ -256,7 +256,7 @@ def advise(model: PerformanceModel, application: str, measured: Mapping[str, flo
     model = model.nearest(measured)
     outlook = model.outlook(measured, asked.sure)
     judge = _Judge(model, asked, cost, possible)
-    probability = judge.probability(outlook, measured)
+    probability = model.probability(outlook, measured, asked.target)
     chosen, reached = judge.choice(probability, outlook)
     found = judge.next_measurement(outlook, measured, probability, chosen, reached)
     if few := _few(outlook, asked):
@@ -274,22 +274,8 @@ class _Judge:
         self._model, self._asked, self._cost, self._possible = model, asked, cost, possible
         self._configurations = list(model.configurations)
         self._column = {one.name: i for i, one in enumerate(self._configurations)}
-        self._better = not_worse(self._configurations) if model.monotone else np.eye(len(cost), dtype=np.bool_)
         self._degree = np.array([one.collocation for one in self._configurations])
         self._size = np.array([one.size for one in self._configurations])
-
-    def probability(self, outlook: Outlook, measured: Mapping[str, float]) -> Float:
-        """(C,) that the goal is met; what was measured to miss it does not, nor what is no better than that."""
-        found, count = outlook.probability(self._asked.target), len(outlook.curves)
-        met, missed = np.zeros(len(found), np.bool_), np.zeros(len(found), np.bool_)
-        for name, value in measured.items():
-            column = self._column[name]
-            if self._asked.target.met(np.array(value)):
-                met |= self._better[:, column]  # as good, or better
-            else:
-                missed |= self._better[column]  # as bad, or worse
-        found = np.where(met & ~missed, found * (count + 1) / count, found)
-        return np.asarray(np.where(missed & ~met, 0.0, found))
 
     def choice(self, probability: Float, outlook: Outlook) -> tuple[int, bool]:
         """The recommended configuration, and whether it is sure enough.
@@ -328,7 +314,7 @@ class _Judge:
             for value in np.quantile(outlook.curves[:, column], levels):
                 more = dict(measured) | {name: float(value)}
                 seen = self._model.outlook(more, self._asked.sure, outlook.how)
-                then = self.choice(self.probability(seen, more), seen)
+                then = self.choice(self._model.probability(seen, more, self._asked.target), seen)
                 costs.append(float(self._cost[then[0]]) if then[1] else 2.0 * largest)
             sure = [one for one in costs if one <= largest]
             expected = float(np.mean(costs))

@@ -49,6 +49,7 @@ def _exp(value: Float) -> Float:
 AS_IT_IS = Scale("as it is", np.asarray, np.asarray)
 LOGARITHM = Scale("logarithm", lambda values: np.asarray(np.log(values)), _exp)
 LOGIT = Scale("logit", _logit, _logistic)
+SCALES = {one.name: one for one in (AS_IT_IS, LOGARITHM, LOGIT)}
 
 
 def scales_of(performance: Float) -> tuple[Scale, ...]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tvwrl.checks import one_of
-from tvwrl.lrasched.curves import AS_IT_IS, LOGARITHM, LOGIT, Curves, Scale, filled, scales_of, settings
+from tvwrl.lrasched.curves import AS_IT_IS, LOGARITHM, LOGIT, SCALES, Curves, Scale, filled, scales_of, settings
 from tvwrl.lrasched.predictors import PREDICTORS, Predictor
 from tvwrl.lrasched.profiles import Bool, Configuration, Profiles
 from tvwrl.lrasched.target import Target
@@ -61,6 +61,8 @@ class Outlook:
         The settings behind it.
     limits : tuple of float
         Least and largest performance that there is.
+    known : float
+        Share of the errors behind the curves that were measured, and not drawn for gaps of the history, 0 to 1.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Outlook:
     error: float
     how: How | None = None
     limits: tuple[float, float] = (-np.inf, np.inf)
+    known: float = 1.0
 
     @property
     def expected(self) -> Float:
@@ -94,7 +97,7 @@ class Outlook:
         """(2, C) between which the performance lies with this probability.
 
         Where there are too few curves to leave any out, it is as wide as all of them, and as Student's distribution of
-        the same mean and variance.
+        the same mean and variance, with as many degrees of freedom as errors were measured.
 
         Parameters
         ----------
@@ -107,9 +110,11 @@ class Outlook:
         found = np.quantile(self.curves, [outside, 1.0 - outside], axis=0, method="weibull")  # rank (n + 1) p
         if (count + 1) * outside > 1.0 - 1e-9 or count < 2:
             return np.asarray(found)
-        mean, spread = self.curves.mean(axis=0), self.curves.std(axis=0, ddof=1)
-        half = stdtrit(count - 1, (1.0 + level) / 2.0) * spread * np.sqrt(1.0 + 1.0 / count)
-        ends = np.stack([np.minimum(found[0], mean - half), np.maximum(found[1], mean + half)])
+        scale = SCALES[self.how.scale] if self.how else AS_IT_IS
+        curves = scale.to(self.curves)
+        mean, spread = curves.mean(axis=0), curves.std(axis=0, ddof=1)
+        half = stdtrit(max(self.known * count - 1.0, 1.0), (1.0 + level) / 2.0) * spread * np.sqrt(1.0 + 1.0 / count)
+        ends = np.stack([np.minimum(found[0], scale.back(mean - half)), np.maximum(found[1], scale.back(mean + half))])
         return np.asarray(np.clip(ends, *self.limits))
 
 
@@ -329,10 +334,38 @@ class PerformanceModel:
         expected = self._expected(found.how, which, values)
         errors = found.errors[self._nearest(found, values, sure)]
         curves = self._sign * (expected[None] + errors)
+        scale = self._possible[found.how.scale]
+        known = self._sign * scale.to(values)
         if self.monotone:
             curves = as_monotone(curves, self._better)
-        curves = self._possible[found.how.scale].back(self._sign * curves)
-        return Outlook(np.clip(curves, *self._limits), found.how.name, found.error, found.how, self._limits)
+        curves[:, which] = known
+        curves = scale.back(self._sign * curves)
+        return Outlook(
+            np.clip(curves, *self._limits), found.how.name, found.error, found.how, self._limits, found.known
+        )
+
+    def probability(self, outlook: Outlook, measured: Mapping[str, float], target: Target) -> Float:
+        """Tell how likely each configuration meets a goal: (C,) probabilities.
+
+        What was measured to meet it does, and so does, in a monotone world, all that is as good or better; what was
+        measured to miss it does not, nor what is no better. Where measurements say both, the outlook decides.
+
+        Parameters
+        ----------
+        outlook : Outlook
+            What `outlook` said of these measurements.
+        measured : mapping of str to float
+            Configuration -> performance.
+        target : Target
+            The goal.
+        """
+        columns, values = self._asked(measured)
+        better = self._better if self.monotone else np.eye(len(self._better), dtype=np.bool_)
+        keeps = target.met(values)
+        met, missed = better[:, columns[keeps]].any(axis=1), better[columns[~keeps]].any(axis=0)
+        found = np.where(met & ~missed, 1.0, outlook.probability(target))
+        found = np.where(missed & ~met, 0.0, found)
+        return as_monotone(found[None], self._better)[0] if self.monotone else np.asarray(found)
 
     def _nearest(self, found: _Judged, values: Float, sure: float) -> Int:
         """The earlier applications whose errors count: those that were nearest where the new one was measured."""
@@ -379,7 +412,8 @@ class PerformanceModel:
         guess = np.interp(scale.back(left_out[held]), self._values, ranks)
         error = np.abs(guess - self._rank[rows][held])
         errors = self._without_gaps(grid[rows] - left_out, rows)
-        return _Judged(how, rows, columns, errors, float(error.mean()) if len(error) else 0.0)
+        known = float(self._known[rows].mean()) if len(rows) else 1.0
+        return _Judged(how, rows, columns, errors, float(error.mean()) if len(error) else 0.0, known)
 
     def _alike(self, which: Int) -> tuple[Int, Int]:
         """(n,) earlier applications, and (n, m) the configurations of each that are taken to be all that is known.
@@ -471,13 +505,14 @@ class PerformanceModel:
 
 class _Judged(NamedTuple):
     """A way to predict; the earlier applications (n,) and what was taken to be measured of each, columns (n, m); its
-    `errors` (n, C) on a scale, and the mean `error` in ranks."""
+    `errors` (n, C) on a scale, the mean `error` in ranks, and the share of the errors that were measured."""
 
     how: How
     rows: Int
     columns: Int
     errors: Float
     error: float
+    known: float
 
 
 def not_worse(configurations: Sequence[Configuration]) -> Bool:
