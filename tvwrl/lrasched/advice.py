@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import positive, within
-from tvwrl.lrasched.outlook import FEWEST, Outlook, PerformanceModel
+from tvwrl.lrasched.outlook import FEWEST, FOREIGN, Outlook, PerformanceModel, not_worse
 from tvwrl.lrasched.profiles import Bool, Configuration
 from tvwrl.lrasched.target import Target
 from tvwrl.types import Float, InputError
 
 CANDIDATES, OUTCOMES = 8, 7  # configurations that might be measured next, and values that each might show
 LEVEL = 0.9  # of intervals
-FOREIGN = 10.0  # times beyond everything that was measured before: another unit
+MOST_SURE = 0.995  # which takes 199 earlier applications, and no more than `MOST` are compared
+NEAR_GOAL = 0.05  # share of the goal, within which a measurement that meets it may be chance
 WORSE = 0.2  # share of pairs in which the better configuration did worse, above which that is said
 
 
@@ -82,7 +83,7 @@ class Asked:
     prices: Prices | None = None
 
     def __post_init__(self) -> None:
-        within(0.5, 0.999, sure=self.sure)
+        within(0.5, MOST_SURE, sure=self.sure)
         if self.machine is not None:
             positive(machine_cpu=self.machine[0], machine_mem=self.machine[1])
 
@@ -117,7 +118,11 @@ class Asked:
         cpu, mem = self.machine
         room = np.array([c.cpu * c.collocation <= cpu and c.mem * c.collocation <= mem for c in configurations])
         if not room.any():
-            raise InputError(f"machine is {cpu:g} cores, {mem:g} GiB: no configuration fits into it")
+            least = min(configurations, key=lambda c: (c.mem * c.collocation, c.cpu))
+            raise InputError(
+                f"machine is {cpu:g} cores, {mem:g} GiB: no configuration fits into it; {least.name} takes "
+                f"{least.cpu:g} cores and {least.mem:g} GiB (mem is in GiB)"
+            )
         return room
 
 
@@ -128,11 +133,13 @@ class Next:
     `configuration`: what to measure
     `chance`: probability that some configuration is sure to meet the goal afterwards
     `cost`: expected cost of the recommendation afterwards, where one is sure
+    `degree`: expected number of replicas on a machine then
     """
 
     configuration: Configuration
     chance: float
     cost: float
+    degree: float
 
 
 @dataclass(frozen=True)
@@ -251,7 +258,10 @@ def advise(model: PerformanceModel, application: str, measured: Mapping[str, flo
     """
     configurations = tuple(model.configurations)
     cost, possible = asked.costs(configurations), asked.possible(configurations)
-    _check(model, application, measured)
+    model.check_measured(application, measured)
+    if model.higher_is_better != asked.target.higher_is_better:
+        way = "at least" if model.higher_is_better else "at most"
+        raise InputError(f"goal is {asked.target}, but the history is of performance that is to be {way} a goal")
     notes = tuple(_notes(model, measured, asked))
     model = model.nearest(measured)
     outlook = model.outlook(measured, asked.sure)
@@ -297,8 +307,9 @@ class _Judge:
     def next_measurement(
         self, outlook: Outlook, measured: Mapping[str, float], probability: Float, chosen: int, reached: bool
     ) -> Next | None:
-        """What to measure so that the expected cost of the recommendation falls most; where none is sure to meet the
-        goal, so that one becomes sure. None: no measurement is expected to change anything."""
+        """What to measure so that the expected cost of the recommendation falls most, or at the same cost so that more
+        replicas may share a machine; where none is sure to meet the goal, so that one becomes sure. None: no
+        measurement is expected to do either."""
         doubt = np.where(self._possible, probability * (1.0 - probability), 0.0)
         if reached:
             doubt = np.where(self._cost > self._cost[chosen], 0.0, doubt)
@@ -306,54 +317,39 @@ class _Judge:
             doubt[self._column[name]] = 0.0
         open_ = np.argsort(-doubt, kind="stable")[:CANDIDATES]
         largest, levels = float(self._cost.max()), (np.arange(OUTCOMES) + 0.5) / OUTCOMES
-        now = float(self._cost[chosen]) if reached else 2.0 * largest
-        best: tuple[float, Next] | None = None
+        now = (self._cost[chosen], -float(self._degree[chosen])) if reached else (2.0 * largest, 0.0)
+        best: tuple[tuple[float, float], Next] | None = None
         for column in open_[doubt[open_] > 0.0]:
             name = self._configurations[column].name
-            costs = list[float]()
+            costs, degrees = list[float](), list[float]()
             for value in np.quantile(outlook.curves[:, column], levels):
                 more = dict(measured) | {name: float(value)}
                 seen = self._model.outlook(more, self._asked.sure, outlook.how)
-                then = self.choice(self._model.probability(seen, more, self._asked.target), seen)
-                costs.append(float(self._cost[then[0]]) if then[1] else 2.0 * largest)
-            sure = [one for one in costs if one <= largest]
-            expected = float(np.mean(costs))
+                then, sure = self.choice(self._model.probability(seen, more, self._asked.target), seen)
+                costs.append(float(self._cost[then]) if sure else 2.0 * largest)
+                degrees.append(float(self._degree[then]) if sure else 0.0)
+            met = [i for i, cost in enumerate(costs) if cost <= largest]
+            # to 9 digits, so that degrees decide between equal costs
+            expected = round(float(np.mean(costs)) / largest, 9) * largest, -float(np.mean(degrees))
             if best is None or expected < best[0]:
-                best = (
-                    expected,
-                    Next(self._configurations[column], len(sure) / len(costs), float(np.mean(sure or [now]))),
-                )
-        return None if best is None or best[0] >= now - 1e-9 else best[1]
-
-
-def _check(model: PerformanceModel, application: str, measured: Mapping[str, float]) -> None:
-    known = {one.name for one in model.configurations}
-    for name, value in measured.items():
-        if name not in known:
-            raise InputError(
-                f"application {application!r}: unknown configuration {name!r}; known are: {', '.join(sorted(known))}"
-            )
-        if not np.isfinite(value):
-            raise InputError(
-                f"application {application!r} in {name!r}: performance is {value}: must be a finite number"
-            )
-        low, high = model.seen(name)
-        if low > 0.0 and not low / FOREIGN <= value <= high * FOREIGN:
-            raise InputError(
-                f"application {application!r} in {name!r}: {value:g} was measured, but {low:g} to {high:g} of earlier "
-                f"applications, more than {FOREIGN:g} times as far off: is it in another unit?"
-            )
+                cost, degree = (float(np.mean([of[i] for i in met])) if met else 0.0 for of in (costs, degrees))
+                best = expected, Next(self._configurations[column], len(met) / len(costs), cost, degree)
+        if best is None or best[0][0] > now[0] + 1e-9 * largest:
+            return None
+        gains = best[0][0] < now[0] - 1e-9 * largest or best[0][1] < now[1] - 1e-9
+        return best[1] if gains else None
 
 
 def _few(outlook: Outlook, asked: Asked) -> str:
     """That the history is too small for the probability asked for; empty: it is not."""
-    most = len(outlook.curves) / (len(outlook.curves) + 1)
-    if most >= asked.sure:
+    count = len(outlook.curves)
+    if count / (count + 1) >= asked.sure:
         return ""
     needed = int(np.ceil(asked.sure / (1.0 - asked.sure) - 1e-9))
+    most = np.floor(1000.0 * count / (count + 1)) / 1000.0
     return (
-        f"{len(outlook.curves)} earlier applications can show a probability of {most:.2f} at most, beside what was "
-        f"measured itself; {asked.sure:g} takes {needed}."
+        f"{count} earlier applications can show a probability of {most:g} at most, beside what was measured itself; "
+        f"{asked.sure:g} takes {needed}."
     )
 
 
@@ -367,11 +363,36 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked)
                 f"In {name}, {target.said(value)} was measured, but {low:.4g} to {high:.4g} of earlier applications: "
                 "it is unlike all of them, so doubts may be larger than given here."
             )
-    best = model.best()
+        if target.met(np.array(value)) and abs(value - target.limit) < NEAR_GOAL * abs(target.limit):
+            notes.append(
+                f"In {name}, {target.said(value)} was measured, which counts as it is, although it is within "
+                f"{NEAR_GOAL:.0%} of the goal: measure it again if measurements scatter more; their mean counts."
+            )
+    best, worst = model.best(), model.worst()
     if not target.met(np.array(best)):
+        far = not target.limit / FOREIGN <= best <= target.limit * FOREIGN
         notes.append(
-            f"No earlier application reached this goal in any configuration; the best had {target.said(best)}."
+            f"No earlier application reached this goal in any configuration; the best had {target.said(best)}"
+            + ("." if not far else ": is the goal in the unit of the measurements?")
         )
+    if target.met(np.array(worst)):
+        notes.append(
+            f"Every earlier application reached this goal in every configuration; the worst had {target.said(worst)}: "
+            "is the goal in the unit of the measurements, and are <= and >= the right way round?"
+        )
+    met = [name for name, value in measured.items() if target.met(np.array(value))]
+    if model.monotone and (pair := _contradiction(model, met, [name for name in measured if name not in met])):
+        notes.append(
+            f"{pair[0]} met the goal, but {pair[1]}, which is no smaller and no fuller, missed it: measure both again, "
+            "or do without the assumption that more is not worse (--no-monotone)."
+        )
+    if names := model.of_another_unit():
+        notes.append(
+            f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: more than 100 times above or below the "
+            "others in the same configurations: are they in another unit?"
+        )
+    if below := model.not_positive():
+        notes.append(f"{below} measurements of the history are not above 0, unlike all others: are they right?")
     if alike := model.repeated():
         notes.append(
             f"{alike} earlier applications were measured exactly as another one: if they are the same under another "
@@ -379,7 +400,10 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked)
         )
     few = [one.name for one in model.configurations if model.count(one.name) < FEWEST]
     if few:
-        notes.append(f"Fewer than {FEWEST} earlier applications were measured in: {', '.join(few)}.")
+        notes.append(
+            f"Fewer than {FEWEST} earlier applications were measured in {', '.join(few)}: what is said of these rests "
+            "on few."
+        )
     if model.monotone and (share := model.against_order()) > WORSE:
         notes.append(
             f"Of neighbouring configurations, the better one did worse in {share:.0%} of the history: if that is no "
@@ -388,3 +412,13 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked)
     if asked.machine is None and max(one.collocation for one in model.configurations) > 1:
         notes.append("The size of machines is not known, so it was not checked that as many replicas have room on one.")
     return notes
+
+
+def _contradiction(model: PerformanceModel, met: Sequence[str], missed: Sequence[str]) -> tuple[str, str] | None:
+    """A configuration that met the goal, and one that is at least as good and missed it."""
+    names, better = [one.name for one in model.configurations], not_worse(model.configurations)
+    for good in met:
+        for bad in missed:
+            if better[names.index(bad), names.index(good)]:
+                return good, bad
+    return None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvwrl.checks import one_of
+from tvwrl.checks import different, hint, one_of
 from tvwrl.lrasched.curves import AS_IT_IS, LOGARITHM, LOGIT, SCALES, Curves, Scale, filled, scales_of, settings
 from tvwrl.lrasched.predictors import PREDICTORS, Predictor
 from tvwrl.lrasched.profiles import Bool, Configuration, Profiles
@@ -29,9 +29,11 @@ FOLDS = 5  # of the history, for predictors that cannot leave one application ou
 MOST = 400  # curves that are kept
 NEAR = 0.5  # share of the history that is nearest, whose errors are taken, if these are enough
 ENOUGH = 3.0  # times as many curves as a probability takes at least
-SMALL = 40  # earlier applications; gaps of so few are filled without those that are left out
-FILLED_FOLDS = 25  # in which these are left out
+SMALL = 40  # earlier applications, of which few at a time are left out
+FILLED_FOLDS = (25, 5)  # of a history with gaps, which are filled without those that are left out: small, others
 LARGE = 500  # earlier applications that are compared: of more, the nearest
+FOREIGN = 10.0  # times beyond everything that was measured before: another unit
+MIXED = 2.0  # powers of ten between an application and the others: another unit
 FEWEST = 8  # earlier applications that were measured like the new one; with fewer, others are asked too
 MORE = 40  # of these at most
 
@@ -160,6 +162,7 @@ class PerformanceModel:
 
     def __post_init__(self) -> None:
         one_of((AUTO, CURVES, *PREDICTORS), predictor=self.predictor)
+        different(configurations=[one.name for one in self.configurations])
         self._column = {one.name: i for i, one in enumerate(self.configurations)}
         self._better = not_worse(self.configurations)
         self._learn(self.profiles)
@@ -176,9 +179,18 @@ class PerformanceModel:
         names = [one.name for one in self.configurations]
         whole = profiles.grid()
         place = {name: i for i, name in enumerate(profiles.configurations)}
+        if unknown := [name for name in names if name not in place]:
+            raise InputError(
+                f"no earlier application was measured in {', '.join(unknown)}: leave such configurations out"
+            )
         grid = whole[:, [place[name] for name in names]]
+        if len(grid) and (nowhere := np.isnan(grid).all(axis=0)).any():
+            unknown = [name for name, one in zip(names, nowhere, strict=True) if one]
+            raise InputError(
+                f"no earlier application was measured in {', '.join(unknown)}: leave such configurations out"
+            )
         some = ~np.isnan(grid).all(axis=1)
-        grid = grid[some]
+        self._whole, grid = grid, grid[some]
         if np.isinf(grid).any():
             raise InputError("the history holds an infinite performance: all must be finite numbers")
         if len(grid) < 2:
@@ -189,7 +201,10 @@ class PerformanceModel:
         self._possible = {one.name: one for one in scales_of(self._values)}
         self._scaled: dict[str, Float] = {}
         self._parts: dict[str, list[Float]] = {}
-        self._limits = (0.0 if self._values[0] >= 0.0 else -np.inf, 1.0 if LOGIT.name in self._possible else np.inf)
+        share = self.higher_is_better and LOGIT.name in self._possible  # a latency below 1 s may exceed 1 elsewhere
+        if not share:
+            self._possible.pop(LOGIT.name, None)
+        self._limits = (0.0 if self._values[0] >= 0.0 else -np.inf, 1.0 if share else np.inf)
         self._errors: dict[tuple[How, tuple[int, ...]], _Judged] = {}
 
     def _scale(self, name: str) -> tuple[Scale, Float]:
@@ -210,8 +225,9 @@ class PerformanceModel:
             return self
         which, values = self._asked(measured)
         ranks = np.linspace(0.0, 1.0, len(self._values))
+        anyhow = np.random.default_rng(self.seed).permutation(len(self._grid))  # of equals, not the first of the file
         apart = np.abs(self._rank[:, which] - np.interp(values, self._values, ranks))
-        order = np.argsort(np.where(np.isnan(apart), 1.0, apart).sum(axis=1), kind="stable")
+        order = anyhow[np.argsort(np.where(np.isnan(apart), 1.0, apart).sum(axis=1)[anyhow], kind="stable")]
         kept = np.zeros(len(order), np.bool_)
         kept[order[:LARGE]] = True
         for column in np.flatnonzero(~self._known[kept].any(axis=0)):
@@ -224,8 +240,9 @@ class PerformanceModel:
         """The history on a scale without each fold's applications, and with gaps filled by the others alone."""
         if name not in self._parts:
             scale, self._parts[name] = self._possible[name], []
-            for fold in range(FILLED_FOLDS):
-                kept = np.arange(len(self._grid)) % FILLED_FOLDS != fold
+            folds = FILLED_FOLDS[len(self._grid) > SMALL]
+            for fold in range(folds):
+                kept = np.arange(len(self._grid)) % folds != fold
                 part = np.where(self._known[kept], scale.to(self._grid[kept]), np.nan)
                 nowhere = np.isnan(part).all(axis=0)  # measured of those alone that are left out
                 self._parts[name].append(filled(np.where(nowhere, np.nanmean(part), part)))
@@ -235,9 +252,9 @@ class PerformanceModel:
         """Columns (m,) and values (m,) of what was measured. Raises InputError for what cannot be used."""
         for name, value in measured.items():
             if name not in self._column:
-                raise InputError(f"unknown configuration {name!r}; known are: {', '.join(self._column)}")
-            if not np.isfinite(value):
-                raise InputError(f"performance in {name!r} is {value}: must be a finite number")
+                raise InputError(f"unknown configuration {name!r}: {hint(name, self._column)}")
+            if not isinstance(value, int | float | np.number) or not np.isfinite(value):
+                raise InputError(f"performance in {name!r} is {value!r}: must be a finite number")
         columns = np.array([self._column[name] for name in measured], np.int64)
         return columns, np.array(list(measured.values()), np.float64)
 
@@ -256,6 +273,7 @@ class PerformanceModel:
         PerformanceModel
             Itself.
         """
+        self.check_measured(application, measured)
         names = list(self.profiles.applications)
         grid = self.profiles.grid()
         if application not in names:
@@ -263,13 +281,55 @@ class PerformanceModel:
             grid = np.vstack([grid, np.full((1, grid.shape[1]), np.nan)])
         place = {name: i for i, name in enumerate(self.profiles.configurations)}
         for name, value in measured.items():
-            if name not in place:
-                raise InputError(
-                    f"application {application!r}: unknown configuration {name!r}; known are: {', '.join(place)}"
-                )
             grid[names.index(application), place[name]] = value
         self._learn(Profiles.of_grid(names, self.profiles.configurations, grid))
         return self
+
+    def check_measured(self, application: str, measured: Mapping[str, float]) -> None:
+        """Refuse measurements that cannot be compared with the history's.
+
+        Parameters
+        ----------
+        application : str
+            Whose they are.
+        measured : mapping of str to float
+            Configuration -> performance.
+
+        Raises
+        ------
+        InputError
+            An unknown configuration, no finite number, or one more than 10 times beyond all of the history's there, or
+            not above 0 where all of these are: it is in another unit.
+        """
+        try:
+            self._asked(measured)
+        except InputError as error:
+            raise InputError(f"application {application!r}: {error}") from None
+        for name, value in measured.items():
+            low, high = self.seen(name)
+            if value == 0.0 and self.higher_is_better:
+                continue
+            if low > 0.0 and value <= 0.0:
+                raise InputError(
+                    f"application {application!r} in {name!r}: {value:g} was measured, but {low:g} to {high:g} of "
+                    "earlier applications: must be above 0"
+                )
+            if low > 0.0 and not low / FOREIGN <= value <= high * FOREIGN:
+                raise InputError(
+                    f"application {application!r} in {name!r}: {value:g} was measured, but {low:g} to {high:g} of "
+                    f"earlier applications, more than {FOREIGN:g} times as far off: is it in another unit?"
+                )
+
+    def of_another_unit(self) -> list[str]:
+        """Names of the few earlier applications, a third at most, that are more than 100 times above or below the
+        middle of the others in the same configurations."""
+        if self._values[0] <= 0.0:
+            return []
+        apart = np.log10(self._grid) - np.nanmedian(np.log10(self._grid), axis=0)
+        far = np.abs(np.nanmedian(apart, axis=1)) > MIXED
+        names = self.profiles.applications
+        some = [name for name, row in zip(names, self._whole, strict=True) if not np.isnan(row).all()]
+        return [name for name, one in zip(some, far, strict=True) if one] if 3 * far.sum() <= len(far) else []
 
     def seen(self, configuration: str) -> tuple[float, float]:
         """The lowest and the highest performance of earlier applications in a configuration.
@@ -285,6 +345,15 @@ class PerformanceModel:
     def best(self) -> float:
         """The best performance of any earlier application in any configuration."""
         return float(self._values[-1] if self.higher_is_better else self._values[0])
+
+    def worst(self) -> float:
+        """The worst performance of any earlier application in any configuration."""
+        return float(self._values[0] if self.higher_is_better else self._values[-1])
+
+    def not_positive(self) -> int:
+        """How many measurements are not above 0 where at least 19 of 20 are."""
+        below = int((self._values <= 0.0).sum())
+        return below if below <= len(self._values) / 20 else 0
 
     def count(self, configuration: str) -> int:
         """How many earlier applications were measured in a configuration.
@@ -369,8 +438,8 @@ class PerformanceModel:
 
     def _nearest(self, found: _Judged, values: Float, sure: float) -> Int:
         """The earlier applications whose errors count: those that were nearest where the new one was measured."""
-        if not len(values):
-            return np.arange(len(found.errors))[:MOST]
+        if found.columns.shape[1] != len(values) or not len(values):
+            return np.random.default_rng(self.seed).permutation(len(found.errors))[:MOST]
         count = max(int(NEAR * len(found.errors)), int(ENOUGH * sure / max(1.0 - sure, 1e-9)))
         scale, grid = self._scale(found.how.scale)
         there = np.take_along_axis(grid[found.rows], found.columns, axis=1)
@@ -383,7 +452,8 @@ class PerformanceModel:
 
     def _compared(self, values: Float) -> list[How]:
         """All predictions that are compared, on scales that have room for what was measured."""
-        found, possible = list[How](), [one.name for one in scales_of(np.append(values, self._values[[0, -1]]))]
+        room = {one.name for one in scales_of(np.append(values, self._values[[0, -1]]))}
+        found, possible = list[How](), [name for name in self._possible if name in room]
         straight = LOGARITHM.name if LOGARITHM.name in possible else AS_IT_IS.name
         few = int(self._known.sum()) <= FEW_CELLS
         candidates = COMPARED + SLOWER * few if self.predictor == AUTO else (self.predictor,)
@@ -411,9 +481,12 @@ class PerformanceModel:
         ranks = np.linspace(0.0, 1.0, len(self._values))
         guess = np.interp(scale.back(left_out[held]), self._values, ranks)
         error = np.abs(guess - self._rank[rows][held])
-        errors = self._without_gaps(grid[rows] - left_out, rows)
-        known = float(self._known[rows].mean()) if len(rows) else 1.0
-        return _Judged(how, rows, columns, errors, float(error.mean()) if len(error) else 0.0, known)
+        same = np.array([np.array_equal(own, which) for own in columns], np.bool_)
+        # where an application is predicted from, and the new one was not measured, its error is that of no prediction
+        known = np.where(same[:, None], self._known[rows], held)
+        errors = self._without_gaps(grid[rows] - left_out, known)
+        share = float(known.mean()) if len(rows) else 1.0
+        return _Judged(how, rows, columns, errors, float(error.mean()) if len(error) else 0.0, share)
 
     def _alike(self, which: Int) -> tuple[Int, Int]:
         """(n,) earlier applications, and (n, m) the configurations of each that are taken to be all that is known.
@@ -429,6 +502,10 @@ class PerformanceModel:
         rng = np.random.default_rng(self.seed)
         more = [row for row in range(len(self._grid)) if row not in full and self._known[row].sum() > count]
         more = more[: MORE - len(full)]
+        if not len(full) and not more:  # nobody was measured as often: as often as some were
+            count = max(int(np.sort(self._known.sum(axis=1))[-2]) - 1, 0)
+            columns = columns[:, :count]
+            more = np.flatnonzero(self._known.sum(axis=1) > count)[:MORE].tolist()
         others = [rng.choice(np.flatnonzero(self._known[row]), count, replace=False) for row in more]
         return (
             np.concatenate([full, np.array(more, np.int64)]),
@@ -440,9 +517,9 @@ class PerformanceModel:
         grid = self._scale(how.scale)[1]
         if how.name != CURVES:
             return self._folded(how, rows, columns)
-        if len(grid) <= SMALL and not self._known.all():
+        if not self._known.all():
             others = [Curves(part, how.nearness, how.shrinkage) for part in self._without(how.scale)]
-            models = [others[row % FILLED_FOLDS] for row in rows]
+            models = [others[row % len(others)] for row in rows]
         elif len(rows) and (columns == columns[0]).all():
             return np.asarray(Curves(grid, how.nearness, how.shrinkage).left_out(columns[0])[rows])
         else:
@@ -455,9 +532,9 @@ class PerformanceModel:
         scale, grid = self._scale(how.scale)
         if how.name == CURVES:
             return Curves(grid, how.nearness, how.shrinkage).predict(which, scale.to(values))
-        low, span = self._range(grid)
+        low, span = self._range(np.append(grid.ravel(), scale.to(values)))
         model = self._fitted(how, (grid - low) / span, np.arange(len(grid)))
-        model.learn(len(grid), which, np.clip((scale.to(values) - low) / span, 0.0, 1.0))
+        model.learn(len(grid), which, (scale.to(values) - low) / span)
         return np.asarray(low + span * model.predict(len(grid), np.arange(grid.shape[1])))
 
     def _folded(self, how: How, rows: Int, columns: Int) -> Float:
@@ -486,20 +563,20 @@ class PerformanceModel:
         model.fit(Profiles.of_grid([str(i) for i in rows], names, grid))
         return model
 
-    def _without_gaps(self, errors: Float, rows: Int) -> Float:
-        """Errors where nobody measured are drawn: as those of other applications there, from Student's distribution, as
-        few may be known."""
-        gaps, rng = ~self._known[rows], np.random.default_rng(self.seed)
+    def _without_gaps(self, errors: Float, known: Bool) -> Float:
+        """Errors (n, C) that are not known are drawn: as those of other applications there, from Student's
+        distribution, as few may be known."""
+        gaps, rng = ~known, np.random.default_rng(self.seed)
         if gaps.any():
             errors = errors.copy()
             pooled = errors[~gaps]
             for column in np.flatnonzero(gaps.any(axis=0)):
                 seen, unseen = errors[~gaps[:, column], column], gaps[:, column]
                 count = len(seen)
-                known = seen if count > 2 else pooled
-                spread = known.std(ddof=1) * np.sqrt(1.0 + 1.0 / max(count, 1)) if len(known) > 1 else 0.0
+                alike = seen if count > 2 else pooled
+                spread = alike.std(ddof=1) * np.sqrt(1.0 + 1.0 / max(count, 1)) if len(alike) > 1 else 0.0
                 draws = rng.standard_t(max(count - 1, 2), int(unseen.sum()))
-                errors[unseen, column] = (known.mean() if len(known) else 0.0) + spread * draws
+                errors[unseen, column] = (alike.mean() if len(alike) else 0.0) + spread * draws
         return errors
 
 

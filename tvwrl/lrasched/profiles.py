@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.checks import at_least, positive
+from tvwrl.checks import at_least, hint, positive
 from tvwrl.input_tables import InputTable
 from tvwrl.lrasched.factorization import Rows
 from tvwrl.types import Float, InputError, Int, summary
@@ -52,6 +52,8 @@ class Configuration:
         prefix = f"configuration {self.name!r}: "
         positive(**{f"{prefix}cpu": self.cpu, f"{prefix}mem": self.mem})
         at_least(1, **{f"{prefix}collocation": self.collocation})
+        if self.collocation != int(self.collocation):
+            raise InputError(f"{prefix}collocation is {self.collocation}: must be a whole number")
 
     @property
     def size(self) -> tuple[float, float]:
@@ -79,6 +81,9 @@ class Profiles:
         False for performance such as a latency.
     repeated : int
         Pairs that were measured several times, of which the mean counts.
+    scatter : float
+        Largest measurement of such a pair over the smallest, of the pair in which they differ most; 1 if none was, and
+        NaN if they do not have one sign.
 
     Examples
     --------
@@ -93,6 +98,7 @@ class Profiles:
     performance: Float
     higher_is_better: bool = True
     repeated: int = 0
+    scatter: float = 1.0
 
     def __len__(self) -> int:
         return len(self.performance)
@@ -224,20 +230,27 @@ def read_profiles(
     """
     table = _table(path, "application", "configuration", performance)
     applications, configuration = (table.names(name).tolist() for name in ("application", "configuration"))
+    if (empty := table.frame[performance].is_null().to_numpy()).any():
+        table.refuse(int(np.argmax(empty)), f"{performance} is empty: leave the row out if nothing was measured there")
     values = table.numbers(performance)
     known = list(dict.fromkeys(configuration)) if configurations is None else list(configurations)
     names = list(dict.fromkeys(applications))
     place_a, place_c = ({name: i for i, name in enumerate(of)} for of in (names, known))
     for row, name in enumerate(configuration):
         if name not in place_c:
-            table.refuse(row, f"configuration is {name!r}, which is not among the known ones")
+            table.refuse(row, f"configuration is {name!r}: {hint(name, place_c)}")
     pair = np.array([place_a[name] for name in applications], np.int64) * len(known)
     pair += np.array([place_c[name] for name in configuration], np.int64)
     found, cell = np.unique(pair, return_inverse=True)
     times = np.bincount(cell)
     mean, repeated = np.bincount(cell, values) / times, int((times > 1).sum())
+    low, high = np.full(len(found), np.inf), np.full(len(found), -np.inf)
+    np.minimum.at(low, cell, values)
+    np.maximum.at(high, cell, values)
+    apart = np.where(times > 1, np.divide(high, low, out=np.full_like(low, np.nan), where=low * high > 0.0), 1.0)
     at = found // len(known), found % len(known)
-    return Profiles(tuple(names), tuple(known), *at, mean, higher_is_better, repeated)
+    scatter = float(np.maximum(apart, 1.0 / apart).max())
+    return Profiles(tuple(names), tuple(known), *at, mean, higher_is_better, repeated, scatter)
 
 
 def read_configurations(path: Path) -> tuple[Configuration, ...]:

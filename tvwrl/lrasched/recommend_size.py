@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.checks import at_least
+from tvwrl.checks import at_least, hint
+from tvwrl.input_tables import InputTable
 from tvwrl.lrasched.advice import LEVEL, Advice, Asked, Prices, advise, order_of
 from tvwrl.lrasched.outlook import AUTO, PerformanceModel
 from tvwrl.lrasched.profiles import Configuration, Profiles, read_configurations, read_profiles
-from tvwrl.lrasched.target import Target
+from tvwrl.lrasched.target import Target, plain
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import provenance, whole_file, whole_folder, write_csv, write_json
 from tvwrl.types import InputError
+
+SCATTER = 2.0  # times by which measurements of one pair differ, above which that is said
+WIDE = 30.0  # times, beyond which performance is drawn on a logarithmic axis
 
 
 def explain(found: Advice, source: str) -> str:
@@ -25,25 +29,31 @@ def explain(found: Advice, source: str) -> str:
     target, chosen = found.asked.target, found.configuration
     low, high = np.sort(found.outlook.interval(LEVEL)[:, found.chosen])
     expected, probability = found.outlook.expected[found.chosen], found.probability[found.chosen]
-    seen = f"expected are {target.said(expected)}"
+    seen = (
+        f"{target.said(expected)} is expected, and {plain(low)} to {target.said(high)} with a probability of {LEVEL:g}"
+    )
     if chosen.name in found.measured:
-        seen = f"measured were {target.said(found.measured[chosen.name])}"
+        seen = f"{target.said(found.measured[chosen.name])} was measured there"
+    title = "Recommended" if found.reached else "Most probable" if probability > 0.0 else "Expected to perform best"
     words = [
-        f"{found.application}: {source}. Goal: {target}, with a probability of at least {found.asked.sure:g}.",
-        f"**Recommended: {chosen.name}: {chosen.cpu:g} cores, {chosen.mem:g} GiB, at most {chosen.collocation} on a "
-        f"machine{_priced(found)}.** It meets the goal with a probability of {_chance(probability)}: {seen}, and "
-        f"{low:.4g} to {target.said(high)} with a probability of {LEVEL:g}.",
+        f"{found.application}: {source}, predicted by {found.outlook.predictor}. Goal: {target}, with a probability of "
+        f"at least {found.asked.sure:g}."
     ]
     if not found.reached:
-        which = "most probable one" if probability > 0.0 else "one that is expected to perform best"
-        words.append(f"NOT SURE ENOUGH: no configuration meets the goal so surely. This is the {which}.")
+        words.append("NOT SURE ENOUGH: no configuration meets the goal so surely.")
+    words.append(
+        f"**{title}: {chosen.name}: {_cores(chosen.cpu)}, {chosen.mem:g} GiB, at most {chosen.collocation} on a "
+        f"machine{_priced(found)}.** It meets the goal with a probability of {_chance(probability)}: {seen}."
+    )
     if (after := found.next_measurement) is not None:
         name, now = after.configuration.name, float(found.cost[found.chosen])
-        words.append(
-            f"Measure {name} next: the recommendation then costs {after.cost:.4g} on average, and {now:.4g} now."
-            if found.reached
-            else f"Measure {name} next: with a probability of {after.chance:.2f} one is sure enough then."
-        )
+        if not found.reached:
+            more = f"with a probability of {after.chance:.2f} one is sure enough then"
+        elif plain(after.cost) != plain(now):
+            more = f"the recommendation then costs {plain(after.cost)} on average, and {plain(now)} now"
+        else:
+            more = f"then {after.degree:.2g} replicas may share a machine on average, and {chosen.collocation} now"
+        words.append(f"Measure {name} next: {more}.")
     words += found.notes
     configurations, least = found.configurations, min(one.collocation for one in found.configurations)
     order = order_of(found.cost, configurations)
@@ -52,9 +62,14 @@ def explain(found: Advice, source: str) -> str:
     tables = [f"Sizes, the cheapest first\n\n{_table(found, sizes)}"]
     if len(degrees) > 1:
         tables.append(
-            f"Replicas of {chosen.cpu:g} cores and {chosen.mem:g} GiB on a machine\n\n{_table(found, degrees)}"
+            f"Replicas of {_cores(chosen.cpu)} and {chosen.mem:g} GiB on a machine\n\n{_table(found, degrees)}"
         )
     return "\n\n".join([*words, *tables])
+
+
+def _cores(number: float) -> str:
+    """1 core, 2 cores."""
+    return f"{number:g} core{'' if number == 1 else 's'}"
 
 
 def _chance(probability: float) -> str:
@@ -64,7 +79,7 @@ def _chance(probability: float) -> str:
 
 def _priced(found: Advice) -> str:
     prices = found.asked.prices
-    return "" if prices is None else f", {found.cost[found.chosen]:.4g} {prices.currency}".rstrip()
+    return "" if prices is None else f", {plain(float(found.cost[found.chosen]))} {prices.currency}".rstrip()
 
 
 def _table(found: Advice, which: Sequence[int]) -> str:
@@ -72,10 +87,18 @@ def _table(found: Advice, which: Sequence[int]) -> str:
     (low, high), expected = found.outlook.interval(LEVEL), found.outlook.expected
     for i in which:
         c = found.configurations[i]
-        value = f"{found.measured[c.name]:.4g}" if c.name in found.measured else ""
-        numbers = [f"{c.cpu:g}", f"{c.mem:g}", str(c.collocation), f"{found.cost[i]:.4g}", value, f"{expected[i]:.4g}"]
+        value = plain(found.measured[c.name]) if c.name in found.measured else ""
+        numbers = [
+            f"{c.cpu:g}",
+            f"{c.mem:g}",
+            str(c.collocation),
+            plain(float(found.cost[i])),
+            value,
+            plain(float(expected[i])),
+        ]
         mark = "<- chosen" if i == found.chosen else "" if found.possible[i] else "no room"
-        rows.append([c.name, *numbers, f"{low[i]:.4g} to {high[i]:.4g}", _chance(found.probability[i]), mark])
+        between = "" if c.name in found.measured else f"{plain(float(low[i]))} to {plain(float(high[i]))}"
+        rows.append([c.name, *numbers, between, _chance(found.probability[i]), mark])
     unit = f" ({target.unit})" if target.unit else ""
     head = ("configuration", "cores", "GiB", "on a machine", "cost", f"measured{unit}", "expected")
     return markdown_table((*head, f"{LEVEL:.0%} interval", "goal met", ""), rows)
@@ -86,7 +109,7 @@ def plot_recommendation(found: Advice, file: Path, title: str) -> None:
     configurations, target = found.configurations, found.asked.target
     least, order = min(one.collocation for one in configurations), order_of(found.cost, configurations)
     panels = {
-        "Size,\nthe cheapest first": [i for i in order if configurations[i].collocation == least],
+        "Sizes, cheapest first": [i for i in order if configurations[i].collocation == least],
         "Replicas on a machine": [i for i in order if configurations[i].size == found.configuration.size],
     }
     counts = [len(which) for which in panels.values()]
@@ -108,6 +131,8 @@ def plot_recommendation(found: Advice, file: Path, title: str) -> None:
         axis.set_xticks(x, names, rotation=60, ha="right", rotation_mode="anchor")
         axis.tick_params(labelsize=9)
         axis.set_title(label + ("" if found.reached else ":\nnot sure enough"), fontsize=10)
+        if low.min() > 0.0 and high.max() > WIDE * low.min():
+            axis.set_yscale("log")
         tidy(axis, "y")
     better = "higher" if target.higher_is_better else "lower"
     axes[0].set_ylabel(f"{target.name}{f', {target.unit}' if target.unit else ''} ({better} is better)", fontsize=9.5)
@@ -269,6 +294,9 @@ def recommend_size(
     """
     at_least(0, seed=seed)
     target = goal if isinstance(goal, Target) else Target.parse(str(goal))
+    if isinstance(profiles, Profiles) and profiles.higher_is_better != target.higher_is_better:
+        way = "at least" if profiles.higher_is_better else "at most"
+        raise InputError(f"goal is {target}, but the profiles are of performance that is to be {way} a goal")
     given: Any = profiles if configurations is None else configurations
     if isinstance(given, str | Path):
         given = read_configurations(Path(given))
@@ -280,7 +308,7 @@ def recommend_size(
         history, where = profiles, "the profiles"
     else:
         history, where = read_profiles(Path(profiles), names, target.higher_is_better, target.name), Path(profiles).name
-    own, repeated = dict[str, float](), history.repeated
+    own, repeated, scatter = dict[str, float](), history.repeated, history.scatter
     if isinstance(measured, Mapping):
         own = dict(measured)
     elif measured is not None:
@@ -291,11 +319,14 @@ def recommend_size(
             raise InputError(f"application is {application!r}, but {measured} holds {new.applications[0]!r}")
         application = new.applications[0]
         own, repeated = new.of_application(application), repeated + new.repeated
+        scatter = float(np.maximum(scatter, new.scatter))
+        _check_sizes(Path(measured), offered)
     if application is not None and application in history.applications:
         own = history.of_application(application) | own
         history = history.select(np.array([name != application for name in history.applications]))
     elif measured is None and application is not None:
-        raise InputError(f"application is {application!r}: {where} has no row of it; give what was measured of it")
+        meant = hint(application, history.applications, listed_by="Or give what was measured of it")
+        raise InputError(f"application is {application!r}: {where} has no row of it: {meant}")
     known = set(history.measured())
     left = [name for name in names if name not in known]
     offered = _apart([one for one in offered if one.name in known])
@@ -306,10 +337,24 @@ def recommend_size(
     found = advise(model, application or "the new application", own, Asked(target, sure, machine, prices))
     note = f"Left out, because no application of {where} was measured in: {', '.join(left)}.\n\n" if left else ""
     if repeated:
+        apart = "" if scatter < SCATTER else f", with results that differ by a factor of up to {scatter:.3g}"
+        apart = ", with results of both signs" if np.isnan(scatter) else apart
+        was = "was" if repeated == 1 else "were"
         note += (
-            f"Of pairs of application and configuration, {repeated} were measured several times: their mean counts.\n\n"
+            f"Of pairs of application and configuration, {repeated} {was} measured several times{apart}: their mean "
+            "counts.\n\n"
         )
     return Sizing(found, f"learnt from {len(model.applications)} applications of {where}", note)
+
+
+def _check_sizes(path: Path, offered: Sequence[Configuration]) -> None:
+    """Raises InputError if a table of measurements has sizes, and others than the configurations of these names."""
+    if not {"cpu", "mem"} <= set(InputTable.read(path).columns):
+        return
+    known = {one.name: one for one in offered}
+    for one in read_configurations(path):
+        if (one.size, one.collocation) != (known[one.name].size, known[one.name].collocation):
+            raise InputError(f"{path}: configuration {one.name!r} is {one} here, but {known[one.name]} in the history")
 
 
 def _apart(configurations: Sequence[Configuration]) -> tuple[Configuration, ...]:

@@ -58,8 +58,9 @@ class SizingSettings:
     monotone: bool = True
     """Take more CPU or memory to be not worse, and more neighbours to be not better."""
     predictor: Literal["auto", "curves", "factorization-machine", "matrix-factorization", "means"] = "auto"
-    """curves: earlier applications that behaved alike; means: plain means; auto: the one of both that predicts
-    --profiles better; factorization-machine: the paper's model; matrix-factorization: its baseline."""
+    """curves: earlier applications that behaved alike; means: plain means; factorization-machine: the paper's model;
+    matrix-factorization: its baseline; auto: what predicts --profiles best (of more than 1,000 measurements, one of the
+    first two)."""
     simulate: bool = False
     """Use the simulated testbed: --earlier applications, and a new one that is measured on demand."""
     earlier: int = 100

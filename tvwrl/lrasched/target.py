@@ -13,6 +13,8 @@ NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 FORM = re.compile(
     rf"\s*(?:(?P<name>[A-Za-z_]\w*)?\s*(?P<sign><=|>=|<|>)\s*)?(?P<limit>{NUMBER})\s*(?P<unit>[A-Za-z%µ][^<>=]*)?"
 )
+MULTIPLE = re.compile("[kKMG]")
+SIZES = ("cpu", "mem", "collocation")
 TOLERANCE = 1e-12  # relative, of sums of floats
 
 
@@ -68,9 +70,13 @@ class Target:
         found = FORM.fullmatch(text)
         if found is None:
             raise InputError(f"goal is {text!r}: must be like 'p99 <= 20 ms', 'throughput >= 900' or 0.8")
-        limit = float(found["limit"])
+        limit, unit = float(found["limit"]), (found["unit"] or "").strip()
+        if MULTIPLE.fullmatch(unit.partition(" ")[0]):
+            raise InputError(f"goal is {text!r}: write out the number, {unit[0]} is not taken for a multiple of it")
+        if found["name"] in SIZES:
+            raise InputError(f"goal is {text!r}: {found['name']} is part of a configuration; name what was measured")
         higher = (found["sign"] or ">=").startswith(">")
-        return cls(limit, higher, found["name"] or "performance", (found["unit"] or "").strip())
+        return cls(limit, higher, found["name"] or "performance", unit)
 
     def met(self, performance: Float) -> Bool:
         """Tell which performances keep the limit.
@@ -80,7 +86,7 @@ class Target:
         performance : Float
             (...) in the units of the limit.
         """
-        slack = TOLERANCE * max(abs(self.limit), 1.0)
+        slack = TOLERANCE * abs(self.limit)
         return performance >= self.limit - slack if self.higher_is_better else performance <= self.limit + slack
 
     def __str__(self) -> str:
@@ -94,4 +100,14 @@ class Target:
         performance : float
             In the units of the limit.
         """
-        return f"{performance:.4g} {self.unit}".rstrip()
+        return f"{plain(performance)} {self.unit}".rstrip()
+
+
+def plain(value: float) -> str:
+    """A number with four digits, and without an exponent unless it is tiny or huge.
+
+    >>> plain(20000.0), plain(0.123456), plain(1.5e9)
+    ('20000', '0.1235', '1.5e+09')
+    """
+    short = f"{value:.4g}"
+    return f"{float(short):.0f}" if "e" in short and 1.0 <= abs(value) < 1e9 else short

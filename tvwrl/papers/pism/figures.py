@@ -54,7 +54,7 @@ class StudyOfData(PaperStudy):
 
     files: ClassVar[tuple[str, ...]] = BATCH_FILES
 
-    def folder(self) -> Path:
+    def data_folder(self) -> Path:
         """The folder of data. Raises InputError if none is given or a file is missing."""
         if self.data is None:
             raise InputError(f"data is not given: must be the folder with {', '.join(self.files)}")
@@ -83,7 +83,7 @@ class TraceStudy(StudyOfData):
 
     def cells(self, figure: str) -> list[TraceCell]:
         """The figure itself."""
-        return [TraceCell(figure, self.folder())]
+        return [TraceCell(figure, self.data_folder())]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ClassifierStudy(StudyOfData):
     def cells(self, figure: str) -> list[ClassifierCell]:
         """Every classifier on the split by time, and on a split by jobs per seed."""
         check_seeds(self.seeds)
-        data = self.folder()
+        data = self.data_folder()
         splits = (("time", 0), *(("jobs", seed) for seed in self.seeds))
         return [ClassifierCell(split, seed, name, data) for split, seed in splits for name in classifiers_of(split)]
 
@@ -171,7 +171,7 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
         if self.measured_services and (self.data is None or not (self.data / ERMS_FILE).exists()):
             raise InputError(f"measured_services needs {ERMS_FILE} in the folder of --data")
         if self.data is not None:
-            self.folder()
+            self.data_folder()
         shortest = clusters.WARM_UP + 2 * clusters.EVERY
         least = {"machines": 3, "services": LEAST_SERVICES, "learns": shortest, "minutes": shortest, "rounds": 0}
         for name, limit in least.items():
@@ -215,7 +215,7 @@ class PredictionStudy(StudyUnderLaws, StudyOfData):
         check_seeds(self.seeds)
         self.check_laws()
         if self.data is not None:
-            self.folder()
+            self.data_folder()
         size = (self.machines, self.services, self.hours, self.truth, self.report_seconds)
         shown = {"fig16": (COMPOSITION,), "fig17": tuple(PREDICTORS)}.get(figure, prediction_tables.COMPARED)
         days = [TwoDays(seed, self.data, *size) for seed in self.seeds]
@@ -232,7 +232,7 @@ class NginxStudy(StudyOfData):
 
     def cells(self, figure: str) -> list[NginxCell]:
         """Every predictor on all campaigns, and on all compositions of pods."""
-        runs = self.folder() / NGINX_FILE
+        runs = self.data_folder() / NGINX_FILE
         return [NginxCell(name, runs, split) for split in (CAMPAIGN, COMPOSED) for name in NGINX_PREDICTORS]
 
 
@@ -290,7 +290,7 @@ class LawStudy(StudyOfData):
     def cells(self, figure: str) -> list[AnchorCell]:
         """A cluster per seed."""
         check_seeds(self.seeds)
-        self.folder()
+        self.data_folder()
         return [AnchorCell(seed, self.recorded) for seed in self.seeds]
 
 

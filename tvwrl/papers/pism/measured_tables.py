@@ -137,7 +137,7 @@ def _mean_known(values: Float) -> str:
 
 def law_curves(title: str, rows: Rows, study: LawStudy) -> Report:
     """Measured slowdowns (real), the curves fitted to them, and the anchors in clusters."""
-    data, seeds = study.folder(), len(study.seeds)
+    data, seeds = study.data_folder(), len(study.seeds)
     curves, points = _curves(data)
     slowed, erms = _erms(data / law_fitting.ERMS_FILE)
     tasks = "synthetic tasks" if study.recorded is None else "tasks replayed from a recorded hour"

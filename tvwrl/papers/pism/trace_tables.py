@@ -49,7 +49,7 @@ def trace_figure(figure: str, data: Path) -> Made:
 def report(title: str, rows: Rows, study: TraceStudy, plotted: bool = False) -> Report:
     """What a cell made of `trace_figure`; `plotted`: with a plot of usage."""
     first, *others = rows
-    plots = {"plot": partial(_plot_usage, study.folder())} if plotted else {}
+    plots = {"plot": partial(_plot_usage, study.data_folder())} if plotted else {}
     return Report(f"# {title} (real)\n\n{first['text']}", others, plots)
 
 
