@@ -123,7 +123,7 @@ def test_what_is_left_out_does_not_fill_the_gaps_of_the_others(count):
     assert found[0] == pytest.approx(found[1], abs=1e-12)
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
+@pytest.mark.parametrize("gaps", [0.0, 0.3, 0.7])
 def test_intervals_hold_as_much_as_they_say(gaps):
     grid, truth = history(60, 1, gaps=gaps), history(60, 2)
     model = PerformanceModel(profiles(grid), SHARED)
@@ -131,7 +131,7 @@ def test_intervals_hold_as_much_as_they_say(gaps):
     for row in truth:
         low, high = model.outlook({"s": row[0], "l": row[3]}).interval(0.8)
         inside += [low[c] <= row[c] <= high[c] for c in (1, 2, 4, 5)]
-    assert 0.7 < np.mean(inside) < 0.9
+    assert 0.7 < np.mean(inside) < (0.9 if gaps < 0.5 else 1.0)  # of few measurements they may be too wide
 
 
 @pytest.mark.parametrize("predictor", ["auto", "curves", "means", "matrix-factorization", "factorization-machine"])

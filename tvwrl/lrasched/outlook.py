@@ -180,15 +180,11 @@ class PerformanceModel:
         whole = profiles.grid()
         place = {name: i for i, name in enumerate(profiles.configurations)}
         if unknown := [name for name in names if name not in place]:
-            raise InputError(
-                f"no earlier application was measured in {', '.join(unknown)}: leave such configurations out"
-            )
+            raise InputError(f"no earlier application was measured in {', '.join(unknown)}: leave these out")
         grid = whole[:, [place[name] for name in names]]
-        if len(grid) and (nowhere := np.isnan(grid).all(axis=0)).any():
-            unknown = [name for name, one in zip(names, nowhere, strict=True) if one]
-            raise InputError(
-                f"no earlier application was measured in {', '.join(unknown)}: leave such configurations out"
-            )
+        nowhere: list[int] = np.flatnonzero(np.isnan(grid).all(axis=0)).tolist() if len(grid) else []
+        if unknown := [names[column] for column in nowhere]:
+            raise InputError(f"no earlier application was measured in {', '.join(unknown)}: leave these out")
         some = ~np.isnan(grid).all(axis=1)
         self._whole, grid = grid, grid[some]
         if np.isinf(grid).any():
