@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tvwrl.cli.dispatch import check_contents, check_output, dispatch, undisturbed
+from tvwrl.cli.dispatch import check_contents, check_output, dispatch, line_of, undisturbed
+from tvwrl.cli.reproduce import figures
 from tvwrl.cli.table import COMMANDS
 from tvwrl.runs import locked
 from tvwrl.types import InputError
@@ -27,6 +28,11 @@ def test_good_places_pass_and_nothing_is_left_behind(tmp_path: Path) -> None:
     check_output(settings(file=tmp_path / "deep" / "score.npz"))
     check_output(settings(trace="google"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [name for group in figures().values() for name in group])
+def test_every_figure_can_be_made_without_naming_a_folder(name: str) -> None:
+    check_output(line_of(["reproduce", name]).parsed())
 
 
 def test_a_folder_that_holds_something_is_refused_where_it_has_to_be_new(tmp_path: Path) -> None:

@@ -38,7 +38,16 @@ from tvwrl.benchmark.remote import EntryProcess, RemoteScheduler, packed, remote
 from tvwrl.benchmark.tasks import OBSERVED, TASKS, Task, problem_of, trace_of
 from tvwrl.checks import hint
 from tvwrl.envs import About, Part, Problem, View, action_masks, observation, observation_space
-from tvwrl.experiments import Cell, EpisodesCell, Player, complete, origin_of, scheduler_of
+from tvwrl.experiments import (
+    Cell,
+    EpisodesCell,
+    Player,
+    complete,
+    origin_of,
+    parts_of,
+    scheduler_of,
+    warn_of_foreign_scores,
+)
 from tvwrl.progress import Report
 from tvwrl.runs import InFolder
 from tvwrl.schedulers import (
@@ -286,6 +295,8 @@ def _of_text(text: str, setting: Setting) -> tuple[Scheduler, Problem | None, st
         raise InputError(f"{text}: no such file or folder")
     try:
         scheduler = scheduler_of(text, "cpu")
+        if parts_of(text)[2]:
+            warn_of_foreign_scores([text], setting.trace())
         return scheduler, None, origin_of(text, scheduler)
     except UnknownScheduler as error:
         meant, current = error.meant, [name for name in TASKS if name not in SUPERSEDED_TASKS]

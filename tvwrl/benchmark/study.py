@@ -249,9 +249,9 @@ class BenchmarkStudy:
             if Path(name).exists():
                 raise InputError(f"--schedulers {name} is a training run: write --runs NAME={name}")
             # Refuses a bad name before anything slow starts
-            played = [name.replace(TRACE, task.trace) for task in self.tasks() if _exists(name, task)]
-            for one in dict.fromkeys(played or [name]):
-                entry_of(_label(name), one, Setting.of_task(TASKS[TASK_NAMES[0]]))
+            tasks = [task for task in self.tasks() if _exists(name, task)] or [TASKS[TASK_NAMES[0]]]
+            for task in {task.trace: task for task in tasks}.values():
+                entry_of(_label(name), name.replace(TRACE, task.trace), Setting.of_task(task))
         return [*(cell for task in self.tasks() for cell in self._played_on(task)), *self._submitted()]
 
     def _submitted(self) -> list[Submitted]:

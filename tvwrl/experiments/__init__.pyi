@@ -55,6 +55,7 @@ from .scheduler_names import (
     origin_of as origin_of,
     parts_of as parts_of,
     scheduler_of as scheduler_of,
+    warn_of_foreign_scores as warn_of_foreign_scores,
 )
 from .statistics import (
     Estimate as Estimate,

@@ -15,7 +15,14 @@ from tvwrl.envs import Problem
 from tvwrl.experiments.engine import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, EvaluationSetup, Player, evaluate, with_wanted_forecasts
 from tvwrl.experiments.exploring.explored import first_look
-from tvwrl.experiments.scheduler_names import is_of_checkpoint, origin_of, parts_of, scheduler_of, scores_behind
+from tvwrl.experiments.scheduler_names import (
+    is_of_checkpoint,
+    origin_of,
+    parts_of,
+    scheduler_of,
+    scores_behind,
+    warn_of_foreign_scores,
+)
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.experiments.tuned_moves import with_tuned_moves
 from tvwrl.forecasting import forecaster_file, read_forecaster
@@ -194,6 +201,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         origins = {scheduler.name: origin_of(scheduler.name, scheduler) for scheduler in schedulers}
     if scores := scores_behind(entries):
         facts["scores"] = scores
+        warn_of_foreign_scores(entries, problem.trace)
     players = [Player(one, origins.get(one.name), agent=one is policy) for one in schedulers]
     problem = with_wanted_forecasts(problem, players, say)
     knowledge = {scheduler.name: known_by(problem.forecaster, scheduler.knowledge) for scheduler in schedulers}

@@ -7,7 +7,10 @@ A rollout may have options in its brackets. `policy`, and `rollout(BASE+policy)`
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from tvwrl.names import Name, name_and_source, read_name
@@ -24,7 +27,7 @@ from tvwrl.schedulers import (
     rollout_of,
     with_moves,
 )
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Trace
 
 VALUE = ", value "  # before what tells learnt values apart
 PROPOSED = "+policy"  # ends the base of a rollout to which a policy proposes machines
@@ -66,7 +69,9 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
 
 
 def origin_of(entry: str, scheduler: Scheduler) -> str:
-    """What the results of an entry depend on: the entry, and the content of a learnt value's file."""
+    """What the results of an entry depend on: the entry, and the content of the file of a learnt value or a score."""
+    if file := parts_of(entry)[2]:
+        return f"{entry}{VALUE}{sha256(Path(file).read_bytes()).hexdigest()[:12]}"
     within = scheduler.scheduler if isinstance(scheduler, PerfectForecast) else scheduler
     if isinstance(within, Moving) and isinstance(within.rule, ByMachineValue):
         return f"{entry}{VALUE}{within.rule.value.digest}"
@@ -134,3 +139,17 @@ def scores_behind(entries: Sequence[str]) -> dict[str, str]:
 
     files = sorted({parts_of(entry)[2] for entry in entries} - {""})
     return {file: InterferenceScore.load(Path(file)).about for file in files}
+
+
+def warn_of_foreign_scores(entries: Sequence[str], trace: Trace) -> None:
+    """Warn of interference scores that were learnt on another trace than the one they are played on."""
+    from tvwrl.interference import describe_trace
+
+    here = describe_trace(trace)
+    for file, about in scores_behind(entries).items():
+        found = re.search(r" of trace (.+) on \d+ machines", about)
+        if found and found[1] != here:
+            warnings.warn(
+                f"{file} was learnt on trace {found[1]}, and is played on {here}: it may not tell machines apart there",
+                stacklevel=2,
+            )

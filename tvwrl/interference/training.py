@@ -16,6 +16,7 @@ from tvwrl.interference.score import WEIGHTINGS, InterferenceScore
 from tvwrl.interference.testbed.episodes import TwoDays, episode_snapshots, observe_days, uniform_deployment
 from tvwrl.interference.testbed.laws import LAWS, ResponseModel, draw_response_model
 from tvwrl.schedulers import Runner, make_scheduler
+from tvwrl.types import Trace
 
 TEACHERS = ("random", "spread", "stack", "best-fit")  # schedulers whose placements scores learn from, in turn
 EPISODES = 24  # training sequences that a score learns from
@@ -64,8 +65,8 @@ def train_on_trace(problem: Problem, law: str, weighting: str, episodes: int = E
         thresholds=thresholds,
     )
     score.about = (
-        f"{episodes} training sequences of trace {describe_trace(problem)} on {len(problem.machines)} machines at "
-        f"load {problem.scenario.load:g}, law {law}, weighting {weighting}, seed {seed}"
+        f"{episodes} training sequences of trace {describe_trace(problem.trace)} on {len(problem.machines)} machines "
+        f"at load {problem.scenario.load:g}, law {law}, weighting {weighting}, seed {seed}"
     )
     return TrainedScore(score, responses)
 
@@ -93,7 +94,6 @@ def train_on_batch_tasks(days: TwoDays, law: str, weighting: str) -> Interferenc
     return score
 
 
-def describe_trace(problem: Problem) -> str:
-    """Name of the problem's trace, and its source unless it was recorded."""
-    trace = problem.sampler.trace
+def describe_trace(trace: Trace) -> str:
+    """Name of a trace, and its source unless it was recorded."""
     return trace.name if trace.source == "real" else f"{trace.name} ({trace.source})"

@@ -225,7 +225,7 @@ def schedulers(title: str, rows: Rows, study: SchedulerStudy) -> Report:
             for way in (UTILISATION, PISM):
                 line = [f"{law}: {name} + {way}", f"{by_seed(way, 'elsewhere').mean():.0f}"]
                 for field, (_, digits, unit) in CHANGED.items():
-                    line.append(paired_difference(by_seed(way, field, unit), alone[field], digits))
+                    line.append(mean_with_range(by_seed(way, field, unit) - alone[field], digits, "+"))
                 if way == PISM:
                     tail = by_seed(PISM, "slowdown_p99") / by_seed(UTILISATION, "slowdown_p99")
                     line.append(mean_with_range(100.0 * (tail - 1.0), 1, "+"))
@@ -233,14 +233,15 @@ def schedulers(title: str, rows: Rows, study: SchedulerStudy) -> Report:
     head = ["law: scheduler (simulated)", "elsewhere, %", *(shown for shown, *_ in CHANGED.values())]
     head.append("P99 slowdown to utilisation's, %")
     body = [line + [""] * (len(head) - len(line)) for line in body]
-    seeds = len(study.seeds)
+    trace, seeds = describe_trace(problem_of(study).trace), len(study.seeds)
     text = (
         "# Schedulers with and without PISM (simulated)\n\n"
-        f"Trace {describe_trace(problem_of(study))}, load {study.load:g}, {study.sequences} test sequences of each of "
-        f"{seeds} {'seeds' if seeds > 1 else 'seed'}: each scheduler alone, and the change if the machine with the "
-        "least CPU in use (utilisation) or the lowest score (PISM) is taken among those it prefers [95 % interval, "
-        "paired by seed]. Response times are simulated under a law that no score sees; slowdown: over the undisturbed "
-        f"response time. Scores are learnt from {study.episodes} training sequences. Elsewhere: workloads on another "
-        "machine than alone.\n\n" + markdown_table(head, body)
+        f"Trace {trace}, load {study.load:g}, {study.sequences} test sequences of each of {seeds} "
+        f"{'seeds' if seeds > 1 else 'seed'}: each scheduler alone, and the change if the machine with the least CPU "
+        "in use (utilisation) or the lowest score (PISM) is taken among those it prefers "
+        f"[{interval_name(seeds)}, paired by seed]. Response times are simulated under a law that no score sees; "
+        "slowdown: over the undisturbed response time. Scores are learnt from "
+        f"{study.episodes} training sequences. Elsewhere: workloads on another machine than alone.\n\n"
+        + markdown_table(head, body)
     )
     return Report(text, rows)
