@@ -15,7 +15,7 @@ def file(call, trace, tmp_path_factory):
     path = tmp_path_factory.mktemp("score") / "score.npz"
     done = call("interference", "--trace", trace, "--episodes", 16, "--file", path)
     assert done.returncode == 0, done.stderr
-    assert "20 of 20 services learnt" in done.stdout
+    assert "learnt 20 of 20 services" in done.stdout
     return path
 
 

@@ -168,5 +168,8 @@ def fit_or_explain(options: InterferenceFitOptions, report: Callable[[str], None
     score.save(options.file)
     known = int((score.trees.root >= 0).sum())
     span = np.interp([5, 95], score.percent, score.knots)
-    report(f"{known} of {len(score.services)} services learnt; mean level {span[0]:.1f} scores 5, {span[1]:.1f} 95")
+    report(
+        f"learnt {known} of {len(score.services)} services; a machine on which their mean level, of 1 to 10, is "
+        f"{span[0]:.1f} scores 5 of 100, and one at {span[1]:.1f} scores 95"
+    )
     report(f"written to {options.file}")

@@ -375,7 +375,7 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked)
             f"No earlier application reached this goal in any configuration; the best had {target.said(best)}"
             + ("." if not far else ": is the goal in the unit of the measurements?")
         )
-    if target.met(np.array(worst)):
+    if target.met(np.array(worst)) and all(target.met(np.array(value)) for value in measured.values()):
         notes.append(
             f"Every earlier application reached this goal in every configuration; the worst had {target.said(worst)}: "
             "is the goal in the unit of the measurements, and are <= and >= the right way round?"

@@ -32,6 +32,7 @@ ENOUGH = 3.0  # times as many curves as a probability takes at least
 SMALL = 40  # earlier applications, of which few at a time are left out
 FILLED_FOLDS = (25, 5)  # of a history with gaps, which are filled without those that are left out: small, others
 LARGE = 500  # earlier applications that are compared: of more, the nearest
+HUGE = 1e100  # whose squares are still numbers
 FOREIGN = 10.0  # times beyond everything that was measured before: another unit
 MIXED = 2.0  # powers of ten between an application and the others: another unit
 FEWEST = 8  # earlier applications that were measured like the new one; with fewer, others are asked too
@@ -187,8 +188,8 @@ class PerformanceModel:
             raise InputError(f"no earlier application was measured in {', '.join(unknown)}: leave these out")
         some = ~np.isnan(grid).all(axis=1)
         self._whole, grid = grid, grid[some]
-        if np.isinf(grid).any():
-            raise InputError("the history holds an infinite performance: all must be finite numbers")
+        if (np.abs(grid) > HUGE).any():
+            raise InputError(f"the history holds a performance beyond {HUGE:g}: is it a number that was measured?")
         if len(grid) < 2:
             raise InputError(f"the history holds {len(grid)} applications: at least 2 are needed")
         self.profiles, self._grid, self._known = profiles, grid, ~np.isnan(grid)

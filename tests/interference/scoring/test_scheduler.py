@@ -129,7 +129,7 @@ def test_a_benchmark_task_takes_the_score_of_its_trace(score, tmp_path):
     """{trace} in a file stands for the task's trace, and tasks without that file are skipped."""
     task, named = "google-0.5-v1", f"spread+pism={tmp_path}/{{trace}}.npz"
     study = BenchmarkStudy((task,), ("spread", named), sequences=1)
-    with pytest.raises(InputError, match="google.npz: no such file"):
+    with pytest.raises(InputError, match=r"google\.npz: no such file"):
         study.cells("benchmark")
     score.save(tmp_path / "google.npz")
     plain, with_score = study.cells("benchmark")
