@@ -60,9 +60,9 @@ def _setting(rows: Rows) -> str:
     silent = f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"
     parts += [silent] * (one["silent"] > 0)
     return (
-        f"{', '.join(parts)}; response times follow a law that the score does not see. {means}. Predicted: by PISM's own "
-        "trees, which is all that the paper's simulation can know, the same trees before and after a change; observed: "
-        "from response times."
+        f"{', '.join(parts)}; response times follow a law that the score does not see. {means}. Predicted: by PISM's "
+        "own trees, which is all that the paper's simulation can know, the same trees before and after a change; "
+        "observed: from response times."
     )
 
 
