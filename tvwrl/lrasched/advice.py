@@ -60,7 +60,7 @@ class Asked:
     target : Target
         The goal.
     sure : float
-        Probability with which it has to be met, above 0 and below 1.
+        Probability with which it has to be met, 0.5 to 0.995.
     machine : tuple of float or None
         Cores and GiB of a machine, which replicas that share it may not exceed together; None: not known.
     prices : Prices or None
@@ -130,10 +130,19 @@ class Asked:
 class Next:
     """The measurement that promises most.
 
-    `configuration`: what to measure
-    `chance`: probability that some configuration is sure to meet the goal afterwards
-    `cost`: expected cost of the recommendation afterwards, where one is sure
-    `degree`: expected number of replicas on a machine then
+    Parameters
+    ----------
+    configuration : Configuration
+        What to measure.
+    chance : float
+        Probability that some configuration is sure to meet the goal afterwards, 0 to 1.
+    cost, degree : float
+        Expected cost and replicas on a machine of the recommendation afterwards, where one is sure.
+
+    Examples
+    --------
+    >>> Next(Configuration("4c-4g-x1", 4.0, 4.0), 0.7, 1.5, 1.0).chance
+    0.7
     """
 
     configuration: Configuration
@@ -406,8 +415,8 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked)
         )
     if model.monotone and (share := model.against_order()) > WORSE:
         notes.append(
-            f"Of neighbouring configurations, the better one did worse in {share:.0%} of the history: if that is no "
-            "noise, do without this assumption (--no-monotone)."
+            f"Where one configuration is at least as large as another and no fuller, it did worse in {share:.0%} of "
+            "the history: if that is no noise, do without this assumption (--no-monotone)."
         )
     if asked.machine is None and max(one.collocation for one in model.configurations) > 1:
         notes.append("The size of machines is not known, so it was not checked that as many replicas have room on one.")

@@ -163,6 +163,8 @@ class PerformanceModel:
 
     def __post_init__(self) -> None:
         one_of((AUTO, CURVES, *PREDICTORS), predictor=self.predictor)
+        if self.higher_is_better and not self.profiles.higher_is_better:
+            raise InputError("the profiles say that lower is better: give higher_is_better=False")
         different(configurations=[one.name for one in self.configurations])
         self._column = {one.name: i for i, one in enumerate(self.configurations)}
         self._better = not_worse(self.configurations)
@@ -279,7 +281,7 @@ class PerformanceModel:
         place = {name: i for i, name in enumerate(self.profiles.configurations)}
         for name, value in measured.items():
             grid[names.index(application), place[name]] = value
-        self._learn(Profiles.of_grid(names, self.profiles.configurations, grid))
+        self._learn(Profiles.of_grid(names, self.profiles.configurations, grid, self.profiles.higher_is_better))
         return self
 
     def check_measured(self, application: str, measured: Mapping[str, float]) -> None:
@@ -402,19 +404,20 @@ class PerformanceModel:
         curves = self._sign * (expected[None] + errors)
         scale = self._possible[found.how.scale]
         known = self._sign * scale.to(values)
-        if self.monotone:
+        for _ in range(2 if self.monotone else 0):  # first without, then with what was measured
             curves = as_monotone(curves, self._better)
+            curves[:, which] = known
         curves[:, which] = known
         curves = scale.back(self._sign * curves)
-        return Outlook(
-            np.clip(curves, *self._limits), found.how.name, found.error, found.how, self._limits, found.known
-        )
+        low, high = self._limits
+        limits = (low, np.inf if (values > high).any() else high)  # what was measured above 1 is no share
+        return Outlook(np.clip(curves, *limits), found.how.name, found.error, found.how, limits, found.known)
 
     def probability(self, outlook: Outlook, measured: Mapping[str, float], target: Target) -> Float:
         """Tell how likely each configuration meets a goal: (C,) probabilities.
 
-        What was measured to meet it does, and so does, in a monotone world, all that is as good or better; what was
-        measured to miss it does not, nor what is no better. Where measurements say both, the outlook decides.
+        What was measured to miss it does not meet it, nor what is no better, in a monotone world; what was measured to
+        meet it does, and so does all that is as good or better, unless a still better one missed it.
 
         Parameters
         ----------
@@ -429,9 +432,7 @@ class PerformanceModel:
         better = self._better if self.monotone else np.eye(len(self._better), dtype=np.bool_)
         keeps = target.met(values)
         met, missed = better[:, columns[keeps]].any(axis=1), better[columns[~keeps]].any(axis=0)
-        found = np.where(met & ~missed, 1.0, outlook.probability(target))
-        found = np.where(missed & ~met, 0.0, found)
-        return as_monotone(found[None], self._better)[0] if self.monotone else np.asarray(found)
+        return np.asarray(np.where(missed, 0.0, np.where(met, 1.0, outlook.probability(target))))
 
     def _nearest(self, found: _Judged, values: Float, sure: float) -> Int:
         """The earlier applications whose errors count: those that were nearest where the new one was measured."""

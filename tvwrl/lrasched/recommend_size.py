@@ -50,9 +50,12 @@ def explain(found: Advice, source: str) -> str:
         if not found.reached:
             more = f"with a probability of {after.chance:.2f} one is sure enough then"
         elif plain(after.cost) != plain(now):
-            more = f"the recommendation then costs {plain(after.cost)} on average, and {plain(now)} now"
+            more = f"where one is sure enough then, it costs {plain(after.cost)} on average, and {plain(now)} now"
         else:
-            more = f"then {after.degree:.2g} replicas may share a machine on average, and {chosen.collocation} now"
+            more = (
+                f"where one is sure enough then, {after.degree:.2g} replicas may share a machine on average, and "
+                f"{chosen.collocation} now"
+            )
         words.append(f"Measure {name} next: {more}.")
     words += found.notes
     configurations, least = found.configurations, min(one.collocation for one in found.configurations)
@@ -153,7 +156,7 @@ class Sizing:
     source : str
         What it was learnt from, in a few words.
     note : str
-        What was left out, and why.
+        What was left out, and what was measured several times; paragraphs.
 
     Examples
     --------
@@ -210,7 +213,7 @@ class Sizing:
             "probability": self.probability,
             "reached": found.reached,
             "measure_next": None if after is None else after.configuration.name,
-            "notes": list(found.notes),
+            "notes": [*self.note.split("\n\n")[:-1], *found.notes],
             "predictor": found.outlook.predictor,
             "error": found.outlook.error,
             "source": self.source,
@@ -258,7 +261,7 @@ def recommend_size(
         The configurations, or a table of columns configuration, cpu (cores), mem (GiB) and, optionally, collocation;
         default: these columns of the table of profiles.
     sure : float
-        Probability with which the goal has to be met, 0.5 to 0.999.
+        Probability with which the goal has to be met, 0.5 to 0.995.
     machine : tuple of float or None
         Cores and GiB of a machine; replicas that share it do not get more together.
     prices : Prices or None
