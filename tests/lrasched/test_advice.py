@@ -276,9 +276,7 @@ def test_units_and_directions_are_noticed(model, tmp_path):
 
 def test_a_measurement_beyond_a_history_of_seconds_is_no_share():
     """All earlier latencies are below 1 s; the new one's are not capped there."""
-    past = Profiles.of_grid(
-        [f"a{i}" for i in range(20)], [one.name for one in SHARED], 1.0 / (1.0 + 9.0 * history(20, 2)), False
-    )
+    past = profiles(1.0 / (1.0 + 9.0 * history(20, 2)), higher=False)
     found = advise(PerformanceModel(past, SHARED, False), "new", {"s": 5.0}, Asked(Target.parse("p99 <= 2 s")))
     assert found.outlook.expected.max() > 2.0
 
