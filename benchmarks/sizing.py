@@ -119,7 +119,7 @@ def played(case: Case, seed: int) -> Iterator[tuple[str, Float, Float, Float, Fl
     for model in points.values():
         model.fit(case.history)
     ours = PerformanceModel(case.history, case.offered)
-    if ours.against_order() > WORSE:  # the command says so too, and how to do without the assumption
+    if ours.history.against_order() > WORSE:  # the command says so too, and how to do without the assumption
         ours = PerformanceModel(case.history, case.offered, monotone=False)
     for i, (row, truth) in enumerate(zip(case.arriving, case.truth, strict=True)):
         there = np.flatnonzero(~np.isnan(row))

@@ -8,7 +8,8 @@ import pytest
 import tvwrl
 from tests.lrasched.test_outlook import SHARED, history, profiles
 from tvwrl.lrasched.advice import Asked, Prices, advise
-from tvwrl.lrasched.outlook import PerformanceModel, not_worse
+from tvwrl.lrasched.history import not_worse
+from tvwrl.lrasched.outlook import PerformanceModel
 from tvwrl.lrasched.profiles import Configuration
 from tvwrl.lrasched.sizing import SizingSettings, size_application
 from tvwrl.lrasched.target import Target

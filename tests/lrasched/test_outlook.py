@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.lrasched.curves import Curves, filled, scales_of
-from tvwrl.lrasched.outlook import Outlook, PerformanceModel, as_monotone, not_worse
+from tvwrl.lrasched.history import not_worse
+from tvwrl.lrasched.outlook import Outlook, PerformanceModel, as_monotone
 from tvwrl.lrasched.profiles import Configuration, Profiles
 from tvwrl.lrasched.target import Target
 from tvwrl.types import InputError
@@ -155,7 +156,7 @@ def test_what_is_learnt_later_counts():
     model.partial_fit("a19", dict(zip(names, grid[-1], strict=True)))
     assert model.outlook({"m": 0.6}).curves == pytest.approx(whole.outlook({"m": 0.6}).curves)
     model.partial_fit("a19", {"m": 0.0})
-    assert model.seen("m")[0] == 0.0
+    assert model.history.seen("m")[0] == 0.0
     with pytest.raises(InputError, match="unknown configuration 'xl'"):
         model.partial_fit("b", {"xl": 0.5})
 
@@ -166,7 +167,7 @@ def test_a_constant_history_is_constant():
 
 
 def test_one_application_is_no_history():
-    with pytest.raises(InputError, match="holds 1 applications: at least 2"):
+    with pytest.raises(InputError, match="applications in the history: 1; at least 2"):
         PerformanceModel(profiles(history(1)), SHARED)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import positive, within
-from tvwrl.lrasched.outlook import FEWEST, FOREIGN, Outlook, PerformanceModel, not_worse
+from tvwrl.lrasched.history import FEWEST, FOREIGN, not_worse
+from tvwrl.lrasched.outlook import Outlook, PerformanceModel
 from tvwrl.lrasched.profiles import Bool, Configuration
 from tvwrl.lrasched.target import Target
 from tvwrl.types import Float, InputError
@@ -267,7 +268,7 @@ def advise(model: PerformanceModel, application: str, measured: Mapping[str, flo
     """
     configurations = tuple(model.configurations)
     cost, possible = asked.costs(configurations), asked.possible(configurations)
-    model.check_measured(application, measured)
+    model.history.check(application, measured)
     if model.higher_is_better != asked.target.higher_is_better:
         way = "at least" if model.higher_is_better else "at most"
         raise InputError(f"goal is {asked.target}, but the history is of performance that is to be {way} a goal")
@@ -366,7 +367,7 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked)
     """What to know of the history before one relies on it."""
     notes, target = list[str](), asked.target
     for name, value in measured.items():
-        low, high = model.seen(name)
+        low, high = model.history.seen(name)
         if not low <= value <= high:
             notes.append(
                 f"In {name}, {target.said(value)} was measured, but {low:.4g} to {high:.4g} of earlier applications: "
@@ -377,7 +378,7 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked)
                 f"In {name}, {target.said(value)} was measured, which counts as it is, although it is within "
                 f"{NEAR_GOAL:.0%} of the goal: measure it again if measurements scatter more; their mean counts."
             )
-    best, worst = model.best(), model.worst()
+    worst, best = model.history.worst_and_best()
     if not target.met(np.array(best)):
         far = not target.limit / FOREIGN <= best <= target.limit * FOREIGN
         notes.append(
@@ -395,25 +396,24 @@ def _notes(model: PerformanceModel, measured: Mapping[str, float], asked: Asked)
             f"{pair[0]} met the goal, but {pair[1]}, which is no smaller and no fuller, missed it: measure both again, "
             "or do without the assumption that more is not worse (--no-monotone)."
         )
-    if names := model.of_another_unit():
+    if names := model.history.of_another_unit():
         notes.append(
             f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: more than 100 times above or below the "
             "others in the same configurations: are they in another unit?"
         )
-    if below := model.not_positive():
+    if below := model.history.not_positive():
         notes.append(f"{below} measurements of the history are not above 0, unlike all others: are they right?")
-    if alike := model.repeated():
+    if alike := model.history.repeated():
         notes.append(
             f"{alike} earlier applications were measured exactly as another one: if they are the same under another "
             "name, doubts are larger than given here."
         )
-    few = [one.name for one in model.configurations if model.count(one.name) < FEWEST]
-    if few:
+    if few := model.history.rarely_measured():
         notes.append(
             f"Fewer than {FEWEST} earlier applications were measured in {', '.join(few)}: what is said of these rests "
             "on few."
         )
-    if model.monotone and (share := model.against_order()) > WORSE:
+    if model.monotone and (share := model.history.against_order()) > WORSE:
         notes.append(
             f"Where one configuration is at least as large as another and no fuller, it did worse in {share:.0%} of "
             "the history: if that is no noise, do without this assumption (--no-monotone)."

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvwrl.checks import different, hint, one_of
+from tvwrl.checks import one_of
 from tvwrl.lrasched.curves import AS_IT_IS, LOGARITHM, LOGIT, SCALES, Curves, Scale, filled, scales_of, settings
+from tvwrl.lrasched.history import FEWEST, History, not_worse
 from tvwrl.lrasched.predictors import PREDICTORS, Predictor
 from tvwrl.lrasched.profiles import Bool, Configuration, Profiles
 from tvwrl.lrasched.target import Target
@@ -32,10 +33,6 @@ ENOUGH = 3.0  # times as many curves as a probability takes at least
 SMALL = 40  # earlier applications, of which few at a time are left out
 FILLED_FOLDS = (25, 5)  # of a history with gaps, which are filled without those that are left out: small, others
 LARGE = 500  # earlier applications that are compared: of more, the nearest
-HUGE = 1e100  # whose squares are still numbers
-FOREIGN = 10.0  # times beyond everything that was measured before: another unit
-MIXED = 2.0  # powers of ten between an application and the others: another unit
-FEWEST = 8  # earlier applications that were measured like the new one; with fewer, others are asked too
 MORE = 40  # of these at most
 
 
@@ -165,8 +162,6 @@ class PerformanceModel:
         one_of((AUTO, CURVES, *PREDICTORS), predictor=self.predictor)
         if self.higher_is_better and not self.profiles.higher_is_better:
             raise InputError("the profiles say that lower is better: give higher_is_better=False")
-        different(configurations=[one.name for one in self.configurations])
-        self._column = {one.name: i for i, one in enumerate(self.configurations)}
         self._better = not_worse(self.configurations)
         self._learn(self.profiles)
 
@@ -179,31 +174,17 @@ class PerformanceModel:
         return self.profiles.applications
 
     def _learn(self, profiles: Profiles) -> None:
-        names = [one.name for one in self.configurations]
-        whole = profiles.grid()
-        place = {name: i for i, name in enumerate(profiles.configurations)}
-        if unknown := [name for name in names if name not in place]:
-            raise InputError(f"no earlier application was measured in {', '.join(unknown)}: leave these out")
-        grid = whole[:, [place[name] for name in names]]
-        nowhere: list[int] = np.flatnonzero(np.isnan(grid).all(axis=0)).tolist() if len(grid) else []
-        if unknown := [names[column] for column in nowhere]:
-            raise InputError(f"no earlier application was measured in {', '.join(unknown)}: leave these out")
-        some = ~np.isnan(grid).all(axis=1)
-        self._whole, grid = grid, grid[some]
-        if (np.abs(grid) > HUGE).any():
-            raise InputError(f"the history holds a performance beyond {HUGE:g}: is it a number that was measured?")
-        if len(grid) < 2:
-            raise InputError(f"the history holds {len(grid)} applications: at least 2 are needed")
-        self.profiles, self._grid, self._known = profiles, grid, ~np.isnan(grid)
-        self._values = np.sort(grid[self._known])
-        self._rank = np.interp(grid, self._values, np.linspace(0.0, 1.0, len(self._values)))
-        self._possible = {one.name: one for one in scales_of(self._values)}
-        self._scaled: dict[str, Float] = {}
-        self._parts: dict[str, list[Float]] = {}
+        self.profiles = profiles
+        self.history = History(profiles, self.configurations, self.higher_is_better)
+        self._grid, self._known, values = self.history.grid, self.history.known, self.history.values
+        self._rank = self.history.rank(self._grid)
+        self._possible = {one.name: one for one in scales_of(values)}
         share = self.higher_is_better and LOGIT.name in self._possible  # a latency below 1 s may exceed 1 elsewhere
         if not share:
             self._possible.pop(LOGIT.name, None)
-        self._limits = (0.0 if self._values[0] >= 0.0 else -np.inf, 1.0 if share else np.inf)
+        self._limits = (0.0 if values[0] >= 0.0 else -np.inf, 1.0 if share else np.inf)
+        self._scaled: dict[str, Float] = {}
+        self._parts: dict[str, list[Float]] = {}
         self._errors: dict[tuple[How, tuple[int, ...]], _Judged] = {}
 
     def _scale(self, name: str) -> tuple[Scale, Float]:
@@ -222,10 +203,9 @@ class PerformanceModel:
         """
         if len(self._grid) <= LARGE:
             return self
-        which, values = self._asked(measured)
-        ranks = np.linspace(0.0, 1.0, len(self._values))
+        which, values = self.history.asked(measured)
         anyhow = np.random.default_rng(self.seed).permutation(len(self._grid))  # of equals, not the first of the file
-        apart = np.abs(self._rank[:, which] - np.interp(values, self._values, ranks))
+        apart = np.abs(self._rank[:, which] - self.history.rank(values))
         order = anyhow[np.argsort(np.where(np.isnan(apart), 1.0, apart).sum(axis=1)[anyhow], kind="stable")]
         kept = np.zeros(len(order), np.bool_)
         kept[order[:LARGE]] = True
@@ -247,16 +227,6 @@ class PerformanceModel:
                 self._parts[name].append(filled(np.where(nowhere, np.nanmean(part), part)))
         return self._parts[name]
 
-    def _asked(self, measured: Mapping[str, float]) -> tuple[Int, Float]:
-        """Columns (m,) and values (m,) of what was measured. Raises InputError for what cannot be used."""
-        for name, value in measured.items():
-            if name not in self._column:
-                raise InputError(f"unknown configuration {name!r}: {hint(name, self._column)}")
-            if not isinstance(value, int | float | np.number) or not np.isfinite(value):
-                raise InputError(f"performance in {name!r} is {value!r}: must be a finite number")
-        columns = np.array([self._column[name] for name in measured], np.int64)
-        return columns, np.array(list(measured.values()), np.float64)
-
     def partial_fit(self, application: str, measured: Mapping[str, float]) -> PerformanceModel:
         """Learn what was measured of an application; measurements that are known already are replaced.
 
@@ -272,7 +242,7 @@ class PerformanceModel:
         PerformanceModel
             Itself.
         """
-        self.check_measured(application, measured)
+        self.history.check(application, measured)
         names = list(self.profiles.applications)
         grid = self.profiles.grid()
         if application not in names:
@@ -283,100 +253,6 @@ class PerformanceModel:
             grid[names.index(application), place[name]] = value
         self._learn(Profiles.of_grid(names, self.profiles.configurations, grid, self.profiles.higher_is_better))
         return self
-
-    def check_measured(self, application: str, measured: Mapping[str, float]) -> None:
-        """Refuse measurements that cannot be compared with the history's.
-
-        Parameters
-        ----------
-        application : str
-            Whose they are.
-        measured : mapping of str to float
-            Configuration -> performance.
-
-        Raises
-        ------
-        InputError
-            An unknown configuration, no finite number, or one more than 10 times beyond all of the history's there, or
-            not above 0 where all of these are: it is in another unit.
-        """
-        try:
-            self._asked(measured)
-        except InputError as error:
-            raise InputError(f"application {application!r}: {error}") from None
-        for name, value in measured.items():
-            low, high = self.seen(name)
-            if value == 0.0 and self.higher_is_better:
-                continue
-            if low > 0.0 and value <= 0.0:
-                raise InputError(
-                    f"application {application!r} in {name!r}: {value:g} was measured, but {low:g} to {high:g} of "
-                    "earlier applications: must be above 0"
-                )
-            if low > 0.0 and not low / FOREIGN <= value <= high * FOREIGN:
-                raise InputError(
-                    f"application {application!r} in {name!r}: {value:g} was measured, but {low:g} to {high:g} of "
-                    f"earlier applications, more than {FOREIGN:g} times as far off: is it in another unit?"
-                )
-
-    def of_another_unit(self) -> list[str]:
-        """Names of the few earlier applications, a third at most, that are more than 100 times above or below the
-        middle of the others in the same configurations."""
-        if self._values[0] <= 0.0:
-            return []
-        apart = np.log10(self._grid) - np.nanmedian(np.log10(self._grid), axis=0)
-        far = np.abs(np.nanmedian(apart, axis=1)) > MIXED
-        names = self.profiles.applications
-        some = [name for name, row in zip(names, self._whole, strict=True) if not np.isnan(row).all()]
-        return [name for name, one in zip(some, far, strict=True) if one] if 3 * far.sum() <= len(far) else []
-
-    def seen(self, configuration: str) -> tuple[float, float]:
-        """The lowest and the highest performance of earlier applications in a configuration.
-
-        Parameters
-        ----------
-        configuration : str
-            Its name.
-        """
-        values = self._grid[:, self._column[configuration]]
-        return float(np.nanmin(values)), float(np.nanmax(values))
-
-    def best(self) -> float:
-        """The best performance of any earlier application in any configuration."""
-        return float(self._values[-1] if self.higher_is_better else self._values[0])
-
-    def worst(self) -> float:
-        """The worst performance of any earlier application in any configuration."""
-        return float(self._values[0] if self.higher_is_better else self._values[-1])
-
-    def not_positive(self) -> int:
-        """How many measurements are not above 0 where at least 19 of 20 are."""
-        below = int((self._values <= 0.0).sum())
-        return below if below <= len(self._values) / 20 else 0
-
-    def count(self, configuration: str) -> int:
-        """How many earlier applications were measured in a configuration.
-
-        Parameters
-        ----------
-        configuration : str
-            Its name.
-        """
-        return int(self._known[:, self._column[configuration]].sum())
-
-    def repeated(self) -> int:
-        """How many earlier applications have the very measurements of one before, in at least two configurations."""
-        rows = self._grid[self._known.sum(axis=1) > 1]
-        return len(rows) - len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0)) if len(rows) else 0
-
-    def against_order(self) -> float:
-        """Share of all pairs, of a better and a worse configuration of an application, in which the better did worse by
-        more than a hundredth of all there is between the best and the worst; 0 to 1."""
-        better, worse = np.nonzero(self._better & ~self._better.T)
-        gain = self._sign * (self._grid[:, better] - self._grid[:, worse])
-        known = ~np.isnan(gain)
-        slack = 0.01 * float(self._values[-1] - self._values[0])
-        return float((gain[known] < -slack).mean()) if known.any() else 0.0
 
     def outlook(self, measured: Mapping[str, float], sure: float = 0.9, how: How | None = None) -> Outlook:
         """What to expect of an application that is none of the history.
@@ -396,7 +272,7 @@ class PerformanceModel:
         InputError
             A configuration that was not learnt, or a value that is no finite number.
         """
-        which, values = self._asked(measured)
+        which, values = self.history.asked(measured)
         hows = self._compared(values) if how is None else [how]
         found = min((self._judged(one, which) for one in hows), key=lambda one: one.error)
         expected = self._expected(found.how, which, values)
@@ -428,7 +304,7 @@ class PerformanceModel:
         target : Target
             The goal.
         """
-        columns, values = self._asked(measured)
+        columns, values = self.history.asked(measured)
         better = self._better if self.monotone else np.eye(len(self._better), dtype=np.bool_)
         keeps = target.met(values)
         met, missed = better[:, columns[keeps]].any(axis=1), better[columns[~keeps]].any(axis=0)
@@ -450,7 +326,7 @@ class PerformanceModel:
 
     def _compared(self, values: Float) -> list[How]:
         """All predictions that are compared, on scales that have room for what was measured."""
-        room = {one.name for one in scales_of(np.append(values, self._values[[0, -1]]))}
+        room = {one.name for one in scales_of(np.append(values, self.history.values[[0, -1]]))}
         found, possible = list[How](), [name for name in self._possible if name in room]
         straight = LOGARITHM.name if LOGARITHM.name in possible else AS_IT_IS.name
         few = int(self._known.sum()) <= FEW_CELLS
@@ -476,9 +352,7 @@ class PerformanceModel:
         held = self._known[rows].copy()
         if len(which) < grid.shape[1]:
             np.put_along_axis(held, columns, False, axis=1)
-        ranks = np.linspace(0.0, 1.0, len(self._values))
-        guess = np.interp(scale.back(left_out[held]), self._values, ranks)
-        error = np.abs(guess - self._rank[rows][held])
+        error = np.abs(self.history.rank(scale.back(left_out[held])) - self._rank[rows][held])
         same = np.array([np.array_equal(own, which) for own in columns], np.bool_)
         # where an application is predicted from, and the new one was not measured, its error is that of no prediction
         known = np.where(same[:, None], self._known[rows], held)
@@ -588,15 +462,6 @@ class _Judged(NamedTuple):
     errors: Float
     error: float
     known: float
-
-
-def not_worse(configurations: Sequence[Configuration]) -> Bool:
-    """(C, C) where the first is at least as good as the second in a monotone world: as much CPU and memory, or more,
-    and no more neighbours."""
-    cpu, mem, degree = (
-        np.array([getattr(one, name) for one in configurations]) for name in ("cpu", "mem", "collocation")
-    )
-    return np.asarray((cpu[:, None] >= cpu) & (mem[:, None] >= mem) & (degree[:, None] <= degree))
 
 
 def as_monotone(curves: Float, better: Bool) -> Float:
