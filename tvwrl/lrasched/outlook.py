@@ -280,10 +280,9 @@ class PerformanceModel:
         curves = self._sign * (expected[None] + errors)
         scale = self._possible[found.how.scale]
         known = self._sign * scale.to(values)
-        for _ in range(2 if self.monotone else 0):  # first without, then with what was measured
+        if self.monotone:
             curves = as_monotone(curves, self._better)
-            curves[:, which] = known
-        curves[:, which] = known
+        curves[:, which] = known  # others beside it are not made to fit: with noise, intervals would be too narrow
         curves = scale.back(self._sign * curves)
         low, high = self._limits
         limits = (low, np.inf if (values > high).any() else high)  # what was measured above 1 is no share
