@@ -306,3 +306,22 @@ def test_goals_are_read(text, said):
 def test_what_is_no_goal_is_refused(text):
     with pytest.raises(InputError, match="must be like"):
         Target.parse(text)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.4])
+def test_the_order_of_a_file_changes_nothing(tmp_path, gaps):
+    """Rows of the history shuffled: the same recommendation, intervals and probabilities."""
+    grid, rng = 20.0 / history(30, 5, gaps=gaps), np.random.default_rng(0)
+    rows = [
+        (f"a{i}", one.name, one.cpu, one.mem, one.collocation, grid[i, c])
+        for i in range(len(grid))
+        for c, one in enumerate(SHARED)
+        if not np.isnan(grid[i, c])
+    ]
+    found = []
+    for order in (np.arange(len(rows)), rng.permutation(len(rows))):
+        text = "application,configuration,cpu,mem,collocation,p99\n"
+        file = tmp_path / f"{order[0]}.csv"
+        file.write_text(text + "".join(",".join(map(str, rows[k])) + "\n" for k in order))
+        found.append(tvwrl.recommend_size(file, {"s": 60.0, "w": 45.0}, "p99 <= 30 ms").rows())
+    assert found[0] == found[1]

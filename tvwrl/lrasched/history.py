@@ -33,13 +33,14 @@ class History:
         grid = np.stack(columns, axis=1)
         if nowhere := [name for name, own in zip(names, columns, strict=True) if len(own) and np.isnan(own).all()]:
             raise InputError(f"no earlier application was measured in {', '.join(nowhere)}: leave these out")
-        some = ~np.isnan(grid).all(axis=1)
+        by_name = np.argsort(np.array(profiles.applications, dtype=str), kind="stable")  # whatever the order of a file
+        some = by_name[~np.isnan(grid).all(axis=1)[by_name]]
         self.grid = grid[some]
         if (np.abs(self.grid) > HUGE).any():
             raise InputError(f"the history holds a performance beyond {HUGE:g}: is it a number that was measured?")
         if len(self.grid) < 2:
             raise InputError(f"applications in the history: {len(self.grid)}; at least 2 are needed")
-        self.applications = [name for name, one in zip(profiles.applications, some.tolist(), strict=True) if one]
+        self.applications = [profiles.applications[row] for row in some]
         self.known: Bool = ~np.isnan(self.grid)
         self.values: Float = np.sort(self.grid[self.known])
         self.column = {name: i for i, name in enumerate(names)}

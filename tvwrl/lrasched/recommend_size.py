@@ -361,9 +361,9 @@ def _check_sizes(path: Path, offered: Sequence[Configuration]) -> None:
 
 
 def _apart(configurations: Sequence[Configuration]) -> tuple[Configuration, ...]:
-    """Raises InputError if two have the same numbers."""
+    """The configurations by size, whatever the order of a file. Raises InputError if two have the same numbers."""
     same: dict[tuple[float, float, int], str] = {}
     for one in configurations:
         if (twin := same.setdefault((*one.size, one.collocation), one.name)) != one.name:
             raise InputError(f"configurations {twin!r} and {one.name!r} have the same cpu, mem and collocation")
-    return tuple(configurations)
+    return tuple(sorted(configurations, key=lambda one: (*one.size, one.collocation)))
